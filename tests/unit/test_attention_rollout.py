@@ -178,7 +178,7 @@ def test_numbers_of_attention_that_is_known(follows: bool) -> None:
     boxes = np.array([[16.0, 0.0, 32.0, 32.0]])  # 2 x 2 cells, the start in them
     settings = AttentionRolloutSettings(angles=[-90, 90])
     rows = program.measure(maps, ways, boxes, np.array([start]), grid, SIZE)
-    found = {n: v.item() for n, v in program.statistics(rows, settings)(np.ones((1, 1))).items()}
+    found = {n: v.item() for n, v in program.statistic(rows, settings)(np.ones((1, 1))).items()}
     assert found["in_box"] == found["same_place"] == found["current_in_box"] == 1
     assert found["uniform"] == found["other_patch"] == pytest.approx(4 / 64)
     assert found["prior_share"] == pytest.approx(0.4)
@@ -212,8 +212,8 @@ def test_samples_without_a_value_are_no_part_of_the_number_behind_it() -> None:
     ways = PriorTransforms(np.repeat(ways.turn, 3), np.repeat(ways.shift, 3))
     rows = program.measure(three, ways, boxes, starts, grid, SIZE)
     settings = AttentionRolloutSettings(angles=[-90, 90])
-    found = program.sizes(rows, settings)
-    assert found.keys() == program.statistics(rows, settings)(np.ones((1, 3))).keys()
+    measured = program.statistic(rows, settings)
+    found = {name: measured.size(name) for name in measured(np.ones((1, 3)))}
     with_all = ("uniform", "other_patch", "current_in_box", "prior_share", "followed/other_patch")
     assert found == {
         **dict.fromkeys(with_all, 3),

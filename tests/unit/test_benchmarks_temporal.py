@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import SIZE
+from benchmark_fakes import SIZE, result_of
 from PIL import Image
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -79,6 +79,7 @@ def world(tmp_path_factory):
                     "subject_id": f"p{patient}",
                     "image_id": f"current{patient}",
                     "prior_image_id": f"prior{patient}",
+                    "prior_study_id": f"s{patient}",
                     "finding": finding,
                     "label": DIRECTIONS[change + 1],
                     "quality": ("disagreement", "multiple_experts", "one_expert")[patient % 5 % 3],
@@ -123,7 +124,7 @@ def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes
     """And no longer does when the prior is another patient's."""
     model = write_model(tmp_path / "model", sizes)
     probe = {"name": "probe", "solver": {"inverse_penalty": 100}}
-    result = program.score(options(world, model, tmp_path), settings(probe))
+    result = result_of("temporal_classification", settings(probe), options(world, model, tmp_path))
     rows = result.predictions
     assert len(rows) == 2 * PATIENTS // 4 and set(rows["finding"]) == set(FINDINGS)
     for finding in FINDINGS:
@@ -162,13 +163,13 @@ def test_registered_priors_are_what_it_learns_from_and_is_scored_on(world, tmp_p
     model = write_model(tmp_path / "model", ONE)
     probe = {"name": "probe", "solver": {"inverse_penalty": 100}}
     given = options(world, model, tmp_path)
-    plain = program.score(given, settings(probe))
+    plain = result_of("temporal_classification", settings(probe), given)
     given.registration = write_alignments(world, tmp_path / "here", 0.0)
-    here = program.score(given, settings(probe, registered=True))
+    here = result_of("temporal_classification", settings(probe, registered=True), given)
     pd.testing.assert_frame_equal(plain.predictions, here.predictions)
     assert here.protocol["registered"] and here.data["pictures"] != plain.data["pictures"]
     given.registration = write_alignments(world, tmp_path / "away", 2.0 * SIZE)
-    away = program.score(given, settings(probe, registered=True))
+    away = result_of("temporal_classification", settings(probe, registered=True), given)
     assert away.metrics["macro_accuracy"].value < plain.metrics["macro_accuracy"].value - 0.2
 
 
@@ -177,11 +178,11 @@ def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_p
     model = write_model(tmp_path / "model", TWO)
     learning = {**QUICK, "training": {**QUICK["training"], "epochs": 30}}  # any seed has learnt
     chosen = settings({**learning, "seeds": [0]}, findings=["Edema"])
-    whole = program.score(options(world, model, tmp_path / "whole"), chosen)
+    whole = result_of("temporal_classification", chosen, options(world, model, tmp_path / "whole"))
     assert whole.metrics["macro_accuracy"].value > 0.5
 
     two = settings(learning, findings=["Edema"])
-    both = program.score(options(world, model, tmp_path / "both"), two)
+    both = result_of("temporal_classification", two, options(world, model, tmp_path / "both"))
     given = options(world, model, tmp_path)
     trained = []
     losses = HeadTrainingProgram.losses
@@ -194,9 +195,9 @@ def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_p
 
     monkeypatch.setattr(HeadTrainingProgram, "losses", killed)
     with pytest.raises(KeyboardInterrupt):
-        program.score(given, two)
+        result_of("temporal_classification", two, given)
     monkeypatch.setattr(HeadTrainingProgram, "losses", losses)
-    again = program.score(given, two)
+    again = result_of("temporal_classification", two, given)
     pd.testing.assert_frame_equal(again.predictions, both.predictions)
     column = "own_prior_seed0"  # one run does not depend on the others
     assert again.predictions[column].tolist() == whole.predictions[column].tolist()
@@ -236,7 +237,11 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: Text())
     training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
     few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}
-    result = program.score(options(world, model, tmp_path), settings(few, findings=["Edema"]))
+    result = result_of(
+        "temporal_classification",
+        settings(few, findings=["Edema"]),
+        options(world, model, tmp_path),
+    )
     assert asked == [["Edema is improving", "Edema is stable", "Edema is worsening"]]
     assert result.data["train_pairs"]["Edema"] < PATIENTS / 4
     image = load_image_half(model).eval()
@@ -249,7 +254,7 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     one = write_model(tmp_path / "one", ONE)
     (one / "config.json").write_text("{}")
     with pytest.raises(InputError, match="a model of two images with a text half"):
-        program.score(options(world, one, tmp_path), settings(few))
+        result_of("temporal_classification", settings(few), options(world, one, tmp_path))
 
 
 def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_fakes import result_of
 from sklearn.metrics import balanced_accuracy_score
 from test_benchmarks_temporal import ONE, PATIENTS, TWO, options, world, write_model
 from torch import nn
 from transformers import BertLMHeadModel
 
 from cxrflow.benchmarks.evaluate import main
-from cxrflow.benchmarks.temporal import temporal_prompting as program
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.cxr_bert import CXRBert
@@ -108,7 +108,7 @@ def pairs_of(world: Path) -> pd.DataFrame:
 def test_answers_are_those_of_transformers(world: Path, tmp_path: Path, pooled: str) -> None:
     """Of the paper's words, most of which have several pieces here."""
     folder, chosen = writer(tmp_path / "model"), settings(pooled=pooled, batch_size=5)
-    result = program.score(given(world, folder, tmp_path), chosen)
+    result = result_of("temporal_prompting", chosen, given(world, folder, tmp_path))
     rows = result.predictions
     start = [PIECES.index("[CLS]"), PIECES.index("[SEP]")]
     expected = by_transformers(folder, world, chosen, [start] * len(rows))
@@ -137,7 +137,7 @@ def test_prior_reports_stand_before_the_prefix(world: Path, tmp_path: Path) -> N
     reports.assign(findings=None).to_parquet(pairs / "pairs.parquet")
     asked = given(world, folder, tmp_path)
     asked.cohort, asked.training = cohort, pairs
-    result = program.score(asked, settings())
+    result = result_of("temporal_prompting", settings(), asked)
     tokenizer, special = read_tokenizer(folder), VocabularyInfo.from_folder(folder)
     earlier = ["", *reports["impression"]]
     prompts = [
@@ -154,7 +154,7 @@ def test_prior_reports_stand_before_the_prefix(world: Path, tmp_path: Path) -> N
 def test_a_decoder_that_saw_no_prior_is_given_none(world: Path, tmp_path: Path) -> None:
     """Its control is what it says itself."""
     folder = writer(tmp_path / "model", prior_image=False)
-    result = program.score(given(world, folder, tmp_path), settings())
+    result = result_of("temporal_prompting", settings(), given(world, folder, tmp_path))
     assert result.protocol["prior_image"] is False
     assert result.metrics["macro_accuracy"].value == result.metrics["other_prior"].value
 

@@ -168,7 +168,7 @@ def test_gains_are_the_means_of_the_equation() -> None:
         categories={name: [name] for name in set(owner.values())}, least_sentences=25
     )
     weights = np.vstack([np.ones(12), rng.integers(0, 3, 12)])
-    metrics = program.statistics(found, settings)(weights[:, found["study"]].astype(float))
+    metrics = program.statistic(found, settings)(weights[:, found["study"]].astype(float))
     for draw, weight in enumerate(weights):
         for gain, before in (("delta_prior", "none"), ("over_other", "other")):
             by_token = {}

@@ -236,7 +236,6 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistic="temporal.temporal_classification",
         own=("two_images",),
         resumes=True,
     ),
@@ -263,7 +262,6 @@ BENCHMARKS = {
         "grounding",
         needs=FRAMES,
         reads="pixels",
-        statistic="temporal.attention_rollout",
         truth="used",
     ),
     "prior_influence": Benchmark(
@@ -272,7 +270,6 @@ BENCHMARKS = {
         "pairs",
         needs=GUIDED,
         reads="pixels",
-        statistic="temporal.prior_influence",
         key=("sample_id", "token"),
     ),
     "mask_prediction": Benchmark(

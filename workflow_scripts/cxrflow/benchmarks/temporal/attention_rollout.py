@@ -16,8 +16,6 @@ Shapes: N samples, B of a batch, L = h x w patches, P points of a cell. A place 
 x + iy in stored pixels from the middle of the square, y downwards.
 """
 
-import logging
-from argparse import Namespace
 from typing import Any, cast
 
 import numpy as np
@@ -25,16 +23,9 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.features import trained_geometry
-from cxrflow.benchmarks.inputs import (
-    PRIOR,
-    TRUTH_FILE,
-    drop_rows,
-    image_batches,
-    open_pixels,
-    read_cohort,
-)
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, drop_rows, image_batches
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions
 from cxrflow.benchmarks.temporal.registration_error import TRUTH
 from cxrflow.benchmarks.temporal.rollout_places import (
     PriorTransforms,
@@ -48,16 +39,12 @@ from cxrflow.benchmarks.temporal.rollout_places import (
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import block_attention, rollout
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.encoders.multi_image import Trunk
 from cxrflow.errors import InputError
 from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Placement
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
-from cxrflow.training.precision import choose_device
-
-log = logging.getLogger("cxrflow")
+from cxrflow.metrics.intervals import Floats, weighted_mean
 
 COLUMNS = ("sample_id", "subject_id", "image_id", "category", "boxes", PRIOR)
 MEANS = ("in_box", "uniform", "other_patch", "same_place", "current_in_box", "prior_share")
@@ -160,14 +147,17 @@ def measure(
     return pd.DataFrame(columns)
 
 
-def statistics(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> CountedStatistic:
     """Means over the samples, and the slopes of the rotation test."""
     slopes = {}
+    counted = {name: np.isfinite(predictions[name].to_numpy()) for name in MEANS}
+    counted["above_other_patch"] = counted["in_box"] & counted["other_patch"]
     for metric, column in COLUMN_BY_SLOPE.items():
         moved = predictions[[f"{column}_{angle:g}" for angle in settings.angles]].to_numpy()
         expected = predictions[[f"expected_{angle:g}" for angle in settings.angles]].to_numpy()
         finite = np.isfinite(moved)
         slopes[metric] = (np.where(finite, moved, 0).sum(1), np.where(finite, expected, 0).sum(1))
+        counted[metric] = finite.any(axis=1)
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         scores = {name: weighted_mean(counts, predictions[name]) for name in MEANS}
@@ -177,17 +167,7 @@ def statistics(predictions: pd.DataFrame, settings: AttentionRolloutSettings) ->
             scores[metric] = np.asarray(counts @ moved / np.where(total > 0, total, np.nan))
         return scores
 
-    return metrics
-
-
-def sizes(predictions: pd.DataFrame, settings: AttentionRolloutSettings) -> dict[str, int]:
-    """Return how many samples have a value, by metric."""
-    finite = {name: np.isfinite(predictions[name]) for name in MEANS}
-    finite["above_other_patch"] = finite["in_box"] & finite["other_patch"]
-    for metric, column in COLUMN_BY_SLOPE.items():
-        names = [f"{column}_{angle:g}" for angle in settings.angles]
-        finite[metric] = np.isfinite(predictions[names]).any(axis=1)
-    return {name: int(rows.sum()) for name, rows in finite.items()}
+    return CountedStatistic(metrics, lambda name: int(counted[name].sum()))
 
 
 def unscored(predictions: pd.DataFrame) -> dict[str, int]:
@@ -216,18 +196,16 @@ def usable(
     return drop_rows(samples, tests)
 
 
-def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
-    device = choose_device(settings.device)
-    image = load_image_half(options.model, trunk_alone=True).to(device).eval()
+def predict(inputs: ModelInputs, settings: AttentionRolloutSettings) -> Predictions:
+    """Roll out the attention of every sample, and measure it."""
+    table, options, image = inputs.rows(settings.split), inputs.options, inputs.image
     if not image.takes_prior:
         raise InputError(f"{options.model}: encodes single images; expected a model of two images")
-    trunk = cast(Trunk, image.encoder)
-    store = cast(PixelStore, open_pixels(options.pixels, trained_geometry(options.model)))
+    trunk, store = cast(Trunk, image.encoder), cast(PixelStore, inputs.pixels)
     truth = None
     if options.truth is not None:
         truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
-    samples, dropped = usable(cohort.table, store, truth)
+    samples, dropped = usable(table, store, truth)
     size, grid = store.size, grid_of(trunk, store.size)
     placed = [store.placement(int(row)) for row in store.rows(samples["image_id"])]
     boxes = largest_boxes(samples, placed)
@@ -246,32 +224,30 @@ def score(options: Namespace, settings: AttentionRolloutSettings) -> Result:
     measures = measure(rollouts, transforms, boxes, starts, grid, size)
     ids = samples[["sample_id", "subject_id", "image_id", PRIOR, "category"]]
     predictions = ids.reset_index(drop=True).join(measures)
-    statistic = statistics(predictions, settings)
-    counted = sizes(predictions, settings)
-    metrics = estimates(statistic, predictions, counted, settings.intervals)
-    log.info(
-        "%.3f of the attention on the prior in the box, %.3f from other patches, %.3f if even; "
-        "%.2f of a rotation followed",
-        *(metrics[n].value for n in ("in_box", "other_patch", "uniform", "followed")),
-    )
-    data = {
-        **cohort.data,
-        "fingerprint": cohort.fingerprint(store),
-        "samples": len(samples),
-        "unscored": unscored(measures),
-        "dropped": dropped + left_out,
-    }
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device", "figures"}),
-        "geometry": str(store.geometry),
-        "grid": list(grid),
-        "start": "centre of the largest box",
-        "place_in_the_prior": "the same place of the image" if truth is None else "true pose",
-    }
-    result = Result("attention_rollout", data, protocol, metrics, predictions)
-    if settings.figures:
+
+    def figures() -> list[Figure]:
+        if not settings.figures:
+            return []
         from cxrflow.benchmarks.temporal.rollout_sheet import draw
 
-        figure = draw(predictions, rollouts, transforms, boxes, starts, grid, store, settings)
-        result.figures.append(figure)
-    return result
+        of_samples = (predictions, rollouts, transforms, boxes, starts)
+        return [draw(*of_samples, grid, store, settings)]
+
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **inputs.cohort.data,
+            "fingerprint": inputs.cohort.fingerprint(store),
+            "samples": len(samples),
+            "unscored": unscored(measures),
+            "dropped": dropped + left_out,
+        },
+        {
+            "geometry": str(store.geometry),
+            "grid": list(grid),
+            "start": "centre of the largest box",
+            "place_in_the_prior": "the same place of the image" if truth is None else "true pose",
+        },
+        draw=lambda metrics: figures(),
+    )

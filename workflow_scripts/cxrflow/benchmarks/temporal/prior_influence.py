@@ -10,8 +10,6 @@ sentence the mean counts.
 Shapes: N studies, M = h x w patches of width P, B masked sentences of L tokens, R resamples.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +23,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
-import cxrflow
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.figures.distributions import draw_distributions
 from cxrflow.benchmarks.inputs import (
@@ -34,20 +31,16 @@ from cxrflow.benchmarks.inputs import (
     draw_samples,
     drop_rows,
     image_batches,
-    open_pixels,
-    read_cohort,
 )
-from cxrflow.benchmarks.result import Figure, Result, estimates
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions
 from cxrflow.benchmarks.temporal.settings import PriorInfluenceSettings
 from cxrflow.compute.progress import progress
 from cxrflow.encoders.guided_text import GuidedText, load_guidance
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Floats, Statistic
+from cxrflow.metrics.intervals import Floats
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.precision import choose_device
-
-log = logging.getLogger("cxrflow")
 
 COLUMNS = ("subject_id", "study_id", "image_id", "split", PRIOR)
 PROGRESSION, OTHERS = "progression", "others"
@@ -164,7 +157,7 @@ def frequent_tokens(predictions: pd.DataFrame, least: int) -> pd.DataFrame:
     return means.assign(category=grouped["category"].first())
 
 
-def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> CountedStatistic:
     """``<gain>/<category>``, a mean over tokens, and ``tokens/<category>``, their number.
 
     ``others`` stands for all categories but progression. All resamples have the same tokens.
@@ -199,7 +192,9 @@ def statistics(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> S
             means[f"tokens/{group}"] = np.full(len(counts), float(chosen.sum()))
         return means
 
-    return metrics
+    return CountedStatistic(
+        metrics, lambda name: sizes(predictions, settings)[name.partition("/")[2]]
+    )
 
 
 def sizes(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> dict[str, int]:
@@ -236,27 +231,27 @@ def draw(predictions: pd.DataFrame, settings: PriorInfluenceSettings) -> Figure:
 
 
 def usable(
-    options: Namespace, pixels: Pixels, settings: PriorInfluenceSettings
-) -> tuple[Any, pd.DataFrame, list[dict[str, Any]]]:
-    """Return the cohort, its studies with a prior, and the counts of the rest by reason."""
-    cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS, settings.split)
-    table = cohort.table.assign(sample_id=cohort.table["study_id"])
+    inputs: ModelInputs, settings: PriorInfluenceSettings
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Return the studies with a prior in the store, and the counts of the rest by reason."""
+    table, pixels = inputs.rows(settings.split), inputs.pixels
+    table = table.assign(sample_id=table["study_id"])
     tests = {
         "no prior": table[PRIOR].isna(),
         "image is not in the pixel store": ~pixels.holds(table["image_id"]),
         "prior image is not in the pixel store": pixels.find(table[PRIOR]) < 0,
     }
     samples, dropped = drop_rows(table, tests)
-    return cohort, draw_samples(samples, settings.samples), dropped
+    return draw_samples(samples, settings.samples), dropped
 
 
-def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
-    model = cxrflow.load(options.model, choose_device(settings.device))
+def predict(inputs: ModelInputs, settings: PriorInfluenceSettings) -> Predictions:
+    """Mask the tokens of every study and measure what the prior image adds."""
+    model, pixels = inputs.model, inputs.pixels
     if model.text_encoder is None or model.tokenizer is None or not model.takes_prior:
-        raise InputError(f"{options.model}: expected a model of text and of two images")
-    guided = load_guidance(options.model, model.text_encoder).to(model.device)
-    pixels = open_pixels(options.pixels, model.geometry)
-    cohort, samples, dropped = usable(options, pixels, settings)
+        raise InputError(f"{inputs.options.model}: expected a model of text and of two images")
+    guided = load_guidance(inputs.options.model, model.text_encoder).to(model.device)
+    samples, dropped = usable(inputs, settings)
     longest = int(model.text_encoder.config.max_position_embeddings)
     sentences = read_sentences(samples, model.tokenizer, longest, settings)
     partner = exchange(samples["subject_id"])
@@ -266,7 +261,7 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
     elif (partner < 0).any():
         wrong = "more than half of the studies are of one patient; the control needs others"
     if wrong:
-        raise InputError(f"{options.cohort / 'pairs.parquet'}: {wrong}")
+        raise InputError(f"{inputs.source}: {wrong}")
     lent = samples.assign(**{PRIOR: samples[PRIOR].to_numpy()[partner]})
     patches = {
         name: encode_patches(model, pixels, table, name != "none", settings.batch_size)
@@ -282,33 +277,25 @@ def score(options: Namespace, settings: PriorInfluenceSettings) -> Result:
     predictions = of_studies.assign(token=words, category=words.map(owner)).join(
         token_gains[["sentences", *GAINS]]
     )
-    statistic = statistics(predictions, settings)
-    names = statistic(np.ones((1, len(predictions))))
+    measured = statistic(predictions, settings)
+    names = measured(np.ones((1, len(predictions))))
     if f"delta_prior/{OTHERS}" not in names and f"delta_prior/{PROGRESSION}" not in names:
         raise InputError(
-            f"{options.cohort / 'pairs.parquet'}: no word of a category stands in "
+            f"{inputs.source}: no word of a category stands in "
             f"{settings.least_sentences} sentences or more"
         )
-    studies = sizes(predictions, settings)
-    without = len(samples) - studies[""]
-    behind = {name: studies[name.partition("/")[2]] for name in names}
-    metrics = estimates(statistic, predictions, behind, settings.intervals)
-    for name in (PROGRESSION, OTHERS):
-        if f"delta_prior/{name}" in metrics:
-            values = (metrics[f"{gain}/{name}"].value for gain in GAINS)
-            log.info("%s: %.3f by the prior, %.3f over another's", name, *values)
-    data = {
-        **cohort.data,
-        "pictures": pixels.fingerprint,
-        "studies": len(samples),
-        "sentences": len(sentences),
-        "unscored": {"no token that counts is in the report": without} if without else {},
-        "dropped": dropped,
-    }
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"batch_size", "device"}),
-        "vocabulary": vocabulary.fingerprint,
-        "geometry": str(pixels.geometry),
-    }
-    figures = [draw(predictions, settings)]
-    return Result("prior_influence", data, protocol, metrics, predictions, figures)
+    without = len(samples) - measured.size("")
+    return Predictions(
+        predictions,
+        measured,
+        {
+            **inputs.cohort.data,
+            "pictures": pixels.fingerprint,
+            "studies": len(samples),
+            "sentences": len(sentences),
+            "unscored": {"no token that counts is in the report": without} if without else {},
+            "dropped": dropped,
+        },
+        {"vocabulary": vocabulary.fingerprint, "geometry": str(pixels.geometry)},
+        draw=lambda metrics: [draw(predictions, settings)],
+    )

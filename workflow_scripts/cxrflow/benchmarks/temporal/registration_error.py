@@ -8,8 +8,6 @@ the square; ``corner_90``: the 90th percentile), ``rotation`` (degrees) and ``sc
 transform. ``worse/registered`` is the per cent of pairs that registration moved away.
 """
 
-import logging
-from argparse import Namespace
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -18,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, drop_rows, open_pixels, read_cohort
-from cxrflow.benchmarks.result import Result, estimates
+from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, Inputs, drop_rows, open_pixels
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.compute.parallel import ordered_map
 from cxrflow.compute.progress import progress
@@ -34,15 +32,14 @@ from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.registration import corner_distance, rotation_error, scale_error, similarities
 
-log = logging.getLogger("cxrflow")
-
 COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR)
 TRUTH = ("image_id", "usable", "shift_x", "shift_y", "scale", "rotation")
 REGISTERED, IDENTITY, TRUE = "registered", "identity", "true"
 
 
-def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS, settings.split)
+def predict(inputs: Inputs, settings: RegistrationErrorSettings) -> Predictions:
+    """Compare every registered pair with the truth."""
+    options, samples = inputs.options, inputs.rows(settings.split)
     pixels = open_pixels(options.pixels, settings.geometry)
     truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
     record = read_object(options.registration / "registration.json", ("pixels", "settings"))
@@ -51,7 +48,7 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
             f"{options.registration / 'registration.json'}: made from other pixels than those of"
             f" {options.pixels}; expected one store"
         )
-    distinct = cohort.table.drop_duplicates(["image_id", PRIOR])  # a pair has several findings
+    distinct = samples.drop_duplicates(["image_id", PRIOR])  # a pair has several findings
     images = [distinct[name] for name in ("image_id", PRIOR)]
     usable = [image_ids.map(truth["usable"]) for image_ids in images]
     table, dropped = drop_rows(
@@ -81,21 +78,17 @@ def score(options: Namespace, settings: RegistrationErrorSettings) -> Result:
         len(table), "pair", lambda pair: 1, "mutual information",
     )  # fmt: skip
     rows[[f"mutual_information/{kind}" for kind in by_kind]] = np.array(list(values))
-    metrics = estimates(partial(statistics, rows), table, len(rows), settings.intervals)
-    log.info(
-        "%d pairs: worst corner %.2f pixels off, %.2f without registration",
-        len(rows),
-        *(metrics[f"corner/{kind}"].value for kind in (REGISTERED, IDENTITY)),
+    return Predictions(
+        table[list(COLUMNS)].join(rows),
+        CountedStatistic(partial(statistics, rows), lambda name: len(rows)),
+        {
+            **inputs.cohort.data,
+            "fingerprint": fingerprint([inputs.cohort.fingerprint(pixels), record["settings"]]),
+            "dropped": dropped,
+            "not_registered": registered.count(None),
+        },
+        {"registration": record["settings"]},
     )
-    data = {
-        **cohort.data,
-        "fingerprint": fingerprint([cohort.fingerprint(pixels), record["settings"]]),
-        "dropped": dropped,
-        "not_registered": registered.count(None),
-    }
-    samples = table[list(COLUMNS)].join(rows)
-    protocol = settings.model_dump(mode="json") | {"registration": record["settings"]}
-    return Result("registration_error", data, protocol, metrics, samples)
 
 
 def true_alignments(table: pd.DataFrame, truth: pd.DataFrame, store: PixelStore) -> list[Alignment]:

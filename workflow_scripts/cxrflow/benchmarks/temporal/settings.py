@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
-from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings
+from cxrflow.benchmarks.settings import EncodingSettings, IntervalSettings
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.images.settings import AugmentationSettings
@@ -71,7 +71,7 @@ class FewShot(HeadTraining):
     )
 
 
-class TemporalSettings(BenchmarkSettings):
+class TemporalSettings(EncodingSettings):
     """Improving, stable or worsening, of a finding."""
 
     split: Split = Field(default="test", description="rows that are scored")
@@ -80,7 +80,6 @@ class TemporalSettings(BenchmarkSettings):
         min_length=1,
         description="in the order of Table 2",
     )
-    batch_size: int = Field(default=32, ge=1, description="pairs encoded at once; speed only")
 
 
 class TemporalClassificationSettings(TemporalSettings):

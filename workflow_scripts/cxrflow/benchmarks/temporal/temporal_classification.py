@@ -12,9 +12,7 @@ Shapes: N pairs, F features, C classes.
 """
 
 import logging
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -22,21 +20,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-import cxrflow
 from cxrflow.benchmarks.classification.linear_probe import share_rows
 from cxrflow.benchmarks.classification.logistic_regression import solve
-from cxrflow.benchmarks.features import trained_geometry, weights_file
+from cxrflow.benchmarks.features import weights_file
 from cxrflow.benchmarks.figures.distributions import draw_distributions
-from cxrflow.benchmarks.inputs import (
-    PRIOR,
-    Cohort,
-    Pixels,
-    choose_split,
-    drop_rows,
-    open_pixels,
-    read_cohort,
-)
-from cxrflow.benchmarks.result import Figure, Result, estimates, slug
+from cxrflow.benchmarks.inputs import PRIOR, Inputs, Pixels, drop_rows
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, slug
 from cxrflow.benchmarks.temporal.head_training import (
     HeadTrainingProgram,
     PairSplits,
@@ -52,19 +42,19 @@ from cxrflow.benchmarks.temporal.settings import (
     TemporalClassificationSettings,
     TemporalSettings,
 )
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, weighted_mean
+from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.multiclass import recalls
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
-COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR, "finding", "label", "split")
+PAIR_COLUMNS = COLUMNS = ("sample_id", "subject_id", "image_id", PRIOR, "finding", "label", "split")
 OWN_PRIOR, OTHER_PRIOR = "own_prior", "other_prior"
 # MS-CXR-T's words for pairs that a second radiologist has read without knowing the first's label.
 READ_TWICE = {"multiple_experts": "agreement", "disagreement": "disagreement"}
@@ -143,7 +133,7 @@ def probe_scores(
     }
 
 
-def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statistic:
+def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedStatistic:
     """``macro_accuracy/<finding>``, its mean over findings, spread over runs, and the control.
 
     With losses in the predictions also ``cross_entropy/agreement`` and ``/disagreement``.
@@ -184,7 +174,13 @@ def statistics(predictions: pd.DataFrame, settings: TemporalSettings) -> Statist
             scores[f"cross_entropy/{name}"] = weighted_mean(counts, losses, chosen)
         return scores
 
-    return metrics
+    sizes = {slug(name): rows for name, rows in rows_by_finding.items()} | read_twice
+
+    def size(name: str) -> int:
+        rows = sizes.get(name.partition("/")[2])
+        return len(labels) if rows is None else int(rows.sum())
+
+    return CountedStatistic(metrics, size)
 
 
 def losses_of(predictions: pd.DataFrame, seeds: Sequence[int]) -> tuple[Floats, pd.Series]:
@@ -195,26 +191,13 @@ def losses_of(predictions: pd.DataFrame, seeds: Sequence[int]) -> tuple[Floats, 
     return predictions[columns].to_numpy().mean(axis=1), predictions["quality"].map(READ_TWICE)
 
 
-def summarise(predictions: pd.DataFrame, settings: TemporalSettings) -> dict[str, Estimate]:
-    """Return the metrics of :func:`statistics` with their intervals over patients."""
-    metrics = statistics(predictions, settings)
-    groups = {
-        **predictions["finding"].map(slug).value_counts(),
-        **losses_of(predictions, seeds_of(settings))[1].value_counts(),
-    }
-    names = metrics(np.ones((1, len(predictions))))
-    sizes = {name: int(groups.get(name.partition("/")[2], len(predictions))) for name in names}
-    return estimates(metrics, predictions, sizes, settings.intervals)
-
-
 def usable(
-    cohort: Cohort, folder: Path, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
+    inputs: Inputs, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
 ) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
     """Return the pairs of each split whose images are in the store, and the counts of the rest."""
-    source = folder / "samples.parquet"
     samples, dropped = {}, []
     for split in splits:
-        table = choose_split(cohort.table, split, source)
+        table = inputs.rows(split)
         tests = {
             "finding is not in the settings": ~table["finding"].isin(findings),
             "image is not in the pixel store": ~pixels.holds(table["image_id"]),
@@ -225,21 +208,15 @@ def usable(
     return samples, dropped
 
 
-def evaluate(
-    model: Any | None,
-    image: ImageEncoder,
-    cohort: Cohort,
-    options: Namespace,
-    pixels: Pixels,
-    settings: TemporalClassificationSettings,
-) -> Result:
-    """Train and score each finding of ``cohort``; ``model`` embeds the prompts of a few-shot head.
-
-    Runs of training write their state and scores to ``options.state``.
-    """
+def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Predictions:
+    """Train and score each finding; runs of training write state and scores to ``--state``."""
+    options, cohort, image, pixels = inputs.options, inputs.cohort, inputs.image, inputs.pixels
+    if settings.registered:
+        alignments = Alignments(options.registration)
+        pixels = cast(Pixels, RegisteredPriors(PixelStore(options.pixels), alignments))
     names = (settings.train_split, settings.validation_split, settings.split)
-    samples, dropped = usable(cohort, options.cohort, pixels, settings.findings, names)
-    learning, device = settings.learning, choose_device(settings.device)
+    samples, dropped = usable(inputs, pixels, settings.findings, names)
+    learning, device = settings.learning, inputs.device
     weights = {name: value.clone() for name, value in image.state_dict().items()}
     tables, left_out, trained = [], {}, {}
     for finding in settings.findings:
@@ -258,7 +235,7 @@ def evaluate(
                 scores = probe_scores(image, splits, pixels, len(cohort.classes), settings)
             else:
                 torch.manual_seed(seed)
-                head = head_of(model, image, finding, cohort.classes, learning)
+                head = head_of(inputs, image, finding, cohort.classes, learning)
                 program = HeadTrainingProgram(
                     image, head, splits, pixels, len(cohort.classes), learning, seed, device
                 )
@@ -285,29 +262,30 @@ def evaluate(
         if test is not None:
             tables.append(test.assign(**columns))
     if not tables:
-        raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
+        raise InputError(f"{inputs.source}: no finding is left: {left_out}")
     seeds, tests = seeds_of(settings), (OWN_PRIOR, OTHER_PRIOR)
     order = ["sample_id", "subject_id", "finding", "label", "quality"]
     order += [answer_column(test, seed) for test in tests for seed in seeds]
     order += [loss_column(seed) for seed in seeds]
     predictions = pd.concat(tables, ignore_index=True).reindex(columns=order)
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
-        "geometry": str(pixels.geometry),
-        "two_images": "one encoder of both" if image.takes_prior else "features side by side",
-        "score": "mean of the classes' recalls",
-    }
-    data = {
-        **cohort.data,
-        "pictures": pixels.fingerprint,
-        "pairs": len(predictions),
-        "train_pairs": trained,
-        "left_out": left_out,
-        "dropped": dropped,
-    }
-    metrics = summarise(predictions, settings)
-    figures = draw(predictions, seeds)
-    return Result("temporal_classification", data, protocol, metrics, predictions, figures)
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **cohort.data,
+            "pictures": pixels.fingerprint,
+            "pairs": len(predictions),
+            "train_pairs": trained,
+            "left_out": left_out,
+            "dropped": dropped,
+        },
+        {
+            "geometry": str(pixels.geometry),
+            "two_images": "one encoder of both" if image.takes_prior else "features side by side",
+            "score": "mean of the classes' recalls",
+        },
+        draw=lambda metrics: draw(predictions, seeds),
+    )
 
 
 def draw(predictions: pd.DataFrame, seeds: Sequence[int]) -> list[Figure]:
@@ -329,7 +307,7 @@ def draw(predictions: pd.DataFrame, seeds: Sequence[int]) -> list[Figure]:
 
 
 def head_of(
-    model: Any | None,
+    inputs: ModelInputs,
     image: ImageEncoder,
     finding: str,
     classes: tuple[str, ...],
@@ -339,6 +317,7 @@ def head_of(
     images = 1 if image.takes_prior else 2
     if isinstance(learning, FineTuning):
         return multilayer_head(images * image.encoder.features, learning.hidden, len(classes))
+    model = inputs.text_model
     if model is None or not image.takes_prior:
         raise InputError(
             "settings: key 'learning.name' is 'few_shot', whose head starts at embeddings of text; "
@@ -346,33 +325,3 @@ def head_of(
         )
     prompts = [learning.prompts[name].replace("{}", finding) for name in classes]  # type: ignore[index]
     return linear_head(model.encode_text(prompts).float().cpu())
-
-
-def score(options: Namespace, settings: TemporalClassificationSettings) -> Result:
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
-    device = choose_device(settings.device)
-    image = load_image_half(options.model, trunk_alone=True).to(device).eval()
-    pixels = open_pixels(options.pixels, trained_geometry(options.model))
-    if settings.registered:
-        alignments = Alignments(options.registration)
-        pixels = cast(Pixels, RegisteredPriors(PixelStore(options.pixels), alignments))
-    has_text = (options.model / "config.json").is_file()
-    wants_text = isinstance(settings.learning, FewShot) and has_text
-    model = cxrflow.load(options.model, device) if wants_text else None
-    result = evaluate(model, image, cohort, options, pixels, settings)
-    log_scores(result, settings.findings)
-    return result
-
-
-def log_scores(result: Result, findings: Sequence[str]) -> None:
-    """Log a line for each finding that was scored."""
-    for finding in findings:
-        name = f"macro_accuracy/{slug(finding)}"
-        if name in result.metrics:
-            accuracy, control = (
-                result.metrics[key] for key in (name, name.replace("macro_accuracy", OTHER_PRIOR))
-            )
-            log.info(
-                "%s: macro-accuracy %.3f, with another patient's prior %.3f, %d pairs",
-                *(finding, accuracy.value, control.value, accuracy.n),
-            )

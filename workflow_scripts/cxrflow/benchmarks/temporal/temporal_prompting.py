@@ -7,7 +7,6 @@ answer. Scores and control are those of temporal classification.
 Shapes: N pairs, B of a batch, C classes, W words.
 """
 
-from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,18 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import one_hot
 
-import cxrflow
-from cxrflow.benchmarks.inputs import Pixels, open_pixels, read_cohort, read_frames
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.inputs import Pixels, read_cohort, read_frames
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.benchmarks.temporal.temporal_classification import (
-    COLUMNS,
     OTHER_PRIOR,
     OWN_PRIOR,
+    PAIR_COLUMNS,
     answer_column,
-    log_scores,
-    summarise,
+    statistic,
     usable,
 )
 from cxrflow.encoders.next_words import next_words
@@ -36,8 +34,8 @@ from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.errors import InputError
 from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.precision import choose_device
 
+COLUMNS = (*PAIR_COLUMNS, PRIOR_STUDY)
 PRIOR_REPORT = "prior_report"  # empty without a prior study, or without --training
 
 
@@ -89,10 +87,9 @@ def _sees_prior(model: Any) -> bool:
     return bool(model.takes_prior and model.decoder.settings.prior_image)
 
 
-def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
-    columns = COLUMNS if options.training is None else (*COLUMNS, PRIOR_STUDY)
-    cohort = read_cohort(options.cohort, "samples.parquet", columns)
-    model = cxrflow.load(options.model, choose_device(settings.device))
+def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predictions:
+    """Classify every pair by the decoder's next word."""
+    options, cohort, model = inputs.options, inputs.cohort, inputs.model
     if model.decoder is None:
         raise InputError(f"{model.folder}: holds no {FOLDER}/config.json; it writes no reports")
     begins = {
@@ -103,8 +100,8 @@ def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
         [pieces_of(model, word, f"words.{name}") for word in settings.words[name]]  # type: ignore[index]
         for name in cohort.classes
     ]
-    pixels = open_pixels(options.pixels, model.geometry)
-    samples, dropped = usable(cohort, options.cohort, pixels, settings.findings, [settings.split])
+    pixels = inputs.pixels
+    samples, dropped = usable(inputs, pixels, settings.findings, [settings.split])
     tested = samples[settings.split].assign(**{PRIOR_REPORT: ""})
     if options.training is not None:
         reports = read_cohort(options.training, "pairs.parquet", ("study_id",)).table
@@ -127,25 +124,24 @@ def score(options: Namespace, settings: TemporalPromptingSettings) -> Result:
             pairs.table[["sample_id", "subject_id", "finding", "label"]].assign(**answers)
         )
     if not tables:
-        raise InputError(f"{options.cohort / 'samples.parquet'}: no finding is left: {left_out}")
+        raise InputError(f"{inputs.source}: no finding is left: {left_out}")
     predictions = pd.concat(tables, ignore_index=True)
-    protocol = {
-        **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
-        "geometry": str(pixels.geometry),
-        "prior_image": _sees_prior(model),
-        "prior_report": options.training is not None,
-        "prompt": model.decoder.settings.model_dump(mode="json"),
-        "score": "mean of the classes' recalls",
-    }
-    data = {
-        **cohort.data,
-        "pictures": pixels.fingerprint,
-        "pairs": len(predictions),
-        "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
-        "left_out": left_out,
-        "dropped": dropped,
-    }
-    metrics = summarise(predictions, settings)
-    result = Result("temporal_prompting", data, protocol, metrics, predictions)
-    log_scores(result, settings.findings)
-    return result
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            **cohort.data,
+            "pictures": pixels.fingerprint,
+            "pairs": len(predictions),
+            "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
+            "left_out": left_out,
+            "dropped": dropped,
+        },
+        {
+            "geometry": str(pixels.geometry),
+            "prior_image": _sees_prior(model),
+            "prior_report": options.training is not None,
+            "prompt": model.decoder.settings.model_dump(mode="json"),
+            "score": "mean of the classes' recalls",
+        },
+    )
