@@ -10,7 +10,6 @@ import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
@@ -67,9 +66,8 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     given = Namespace(**{"tokens": [], "start": None, "image": None, **toy.inputs})
     module = importlib.import_module(f"cxrflow.{toy.module}")
     torch.manual_seed(0)
-    with mock.patch.object(module, "train") as train:
-        module.run_training(given, settings, Run(0, torch.device("cpu"), processes))
-    program: TermsProgram = train.call_args.args[1]
+    program: TermsProgram
+    program, _, _ = module.prepare(given, settings, Run(0, torch.device("cpu"), processes))
     return program
 
 

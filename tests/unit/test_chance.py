@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_terms import PROGRAMS
 
 from cxrflow.pretrain.chance import LEAST_GAIN, Answers, Validated, Validation, upper_end
-from cxrflow.pretrain.objective import Batch, Term
-from cxrflow.pretrain.report_text import MaskedText
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.registry import TERMS
+from cxrflow.pretrain.views import Batch, MaskedText
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 
 N, P = 6, 4
 SAME = torch.ones(N, P)  # nothing tells one sample from another
+SECTIONS = dict.fromkeys(("findings", "impression"), SimpleNamespace(projected=SAME))
 BATCH = Batch(np.arange(N), 0, 0, ALONE)
 
 
@@ -37,14 +38,13 @@ def chance_of(term: Any, views: Any) -> float:
 
 def build(name: str, program: Any = None) -> Any:
     """A term with its default settings."""
-    settings = next(p.model_fields[name].annotation for p in PROGRAMS if name in p.model_fields)
-    return kind_of(name)(settings.__args__[0](), program)
+    return kind_of(name)(TERMS[name](), program)
 
 
 def test_every_term_knows_its_chance() -> None:
     # One is no choice (how evenly a captioner looks), the other's classes are not equally frequent.
     unknown = {"doubly_stochastic", "findings"}
-    for name in {name for program in PROGRAMS for name in program.model_fields} - unknown:
+    for name in TERMS.keys() - unknown:
         assert kind_of(name).answers is not Term.answers, name
     assert Term.answers(build("section_matching"), None) is None
 
@@ -55,12 +55,12 @@ def test_every_term_knows_its_chance() -> None:
         (
             "global_alignment",
             {
-                "image": SimpleNamespace(projected_global=SAME),
-                "text": SimpleNamespace(projected=SAME),
+                "images": [SimpleNamespace(projected_global=SAME)],
+                "texts": {"intact": SimpleNamespace(projected=SAME)},
             },
             2 * math.log(N),
         ),
-        ("section_matching", {"texts": [SimpleNamespace(projected=SAME)] * 2}, 2 * math.log(N)),
+        ("section_matching", {"texts": SECTIONS}, 2 * math.log(N)),
     ],
 )
 def test_a_model_that_tells_nothing_apart_is_at_chance(
@@ -72,11 +72,9 @@ def test_a_model_that_tells_nothing_apart_is_at_chance(
 
 
 def test_image_terms_at_chance() -> None:
-    program = SimpleNamespace(
-        trunk=torch.nn.Linear(1, P), settings=SimpleNamespace(ghost_batch=None)
-    )
+    program = SimpleNamespace(trunk=torch.nn.Linear(1, P), ghost_batch=None)
     program.trunk.features = P
-    views = SimpleNamespace(batch=BATCH, features=SAME[:, None].expand(-1, 2, -1))
+    views = SimpleNamespace(batch=BATCH, images=[SimpleNamespace(pooled=SAME)] * 2)
     simclr = build("simclr", program)
     assert float(simclr.loss(views).detach()) == pytest.approx(math.log(2 * N - 1))
     assert chance_of(simclr, views) == pytest.approx(math.log(2 * N - 1))

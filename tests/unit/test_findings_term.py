@@ -25,7 +25,7 @@ def test_the_loss_is_the_mean_of_known_cross_entropies_and_so_is_its_gradient():
         [[1.0, 0, 1], [0, np.nan, 1], [np.nan] * 3, [1, 1, 0]], dtype=torch.float64
     )
     batch = SimpleNamespace(rows=np.arange(8), labels=labels)  # another process has as many
-    loss = term.loss(SimpleNamespace(features=features, batch=batch))
+    loss = term.loss(SimpleNamespace(images=[SimpleNamespace(pooled=features[:, 0])], batch=batch))
     (gradient,) = torch.autograd.grad(loss, features)
     x = features.detach().numpy()[:, 0]
     weight, bias = (one.detach().numpy() for one in term.classifier.parameters())

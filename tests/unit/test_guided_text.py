@@ -13,8 +13,9 @@ import cxrflow
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.guided_text import GuidedText, load_guidance, save_guidance
 from cxrflow.errors import InputError
-from cxrflow.pretrain.frame_text_pairs import JoinedSections, require_earlier_priors
-from cxrflow.pretrain.objective import Batch
+from cxrflow.pretrain.pair_tables import require_earlier_priors
+from cxrflow.pretrain.report_text import Texts
+from cxrflow.pretrain.views import Batch
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
@@ -102,7 +103,7 @@ def test_sections_are_joined_in_their_order(
     reports = ReportTokens(REPORTS[:9], read_tokenizer(folder), length)
     whole = ReportTokens(REPORTS[:9], read_tokenizer(folder), 40)
     rows = np.array([0, 1, 2, 5])
-    taken = JoinedSections(reports, sections, False).take(Batch(rows, 7, 1, ALONE))
+    taken = Texts(reports, sections, False).intact(Batch(rows, 7, 1, ALONE))
     found = [ids[: n.sum()].tolist() for ids, n in zip(*list(taken.values())[:2], strict=True)]
     for row, ids in zip(rows, found, strict=True):
         words: list[int] = []
@@ -116,10 +117,10 @@ def test_sections_are_joined_in_their_order(
 
 def test_sentences_are_shuffled_within_their_section(folder: Path) -> None:
     reports = ReportTokens(REPORTS[:9], read_tokenizer(folder), 40)
-    joined = JoinedSections(reports, ("impression", "findings"), True)
+    joined = Texts(reports, ("impression", "findings"), True)
     orders = set()
     for epoch in range(12):
-        ids = joined.take(Batch(np.array([0]), 7, epoch, ALONE))["input_ids"][0].tolist()
+        ids = joined.intact(Batch(np.array([0]), 7, epoch, ALONE))["input_ids"][0].tolist()
         impression = reports.batch([0], "impression", 7, epoch, shuffle=False)["input_ids"][0]
         assert ids[: len(impression) - 1] == impression[:-1].tolist()
         orders.add(tuple(ids))

@@ -22,11 +22,10 @@ from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.local_alignment import Matching
-from cxrflow.pretrain.image_text_pairs import PairViews
-from cxrflow.pretrain.objective import Batch
-from cxrflow.pretrain.report_text import TextOutput, freeze_below
+from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
+from cxrflow.pretrain.views import Batch, TextOutput, Views
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo
 from cxrflow.training.processes import ALONE
 
@@ -80,11 +79,10 @@ def read(text: CXRBert, folder: Path, texts: list[str], layers: int) -> TextOutp
     return TextOutput(text, ids, mask, text.last_states(ids, mask, layers), None)
 
 
-def views_of(image: ImageOutput, text: TextOutput) -> PairViews:
+def views_of(image: ImageOutput, text: TextOutput) -> Views:
     """Both as if the encoders had just given them."""
-    views = PairViews.__new__(PairViews)
-    views.batch = Batch(np.arange(len(text.ids)), 0, 0, ALONE)
-    views.image, views.texts = image, [text]
+    views = Views(Batch(np.arange(len(text.ids)), 0, 0, ALONE))
+    views.images, views.texts = {0: image}, {"intact": text}
     return views
 
 

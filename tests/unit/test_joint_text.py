@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,28 +16,21 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
 from cxrflow.models.model import Model
-from cxrflow.pretrain.joint import required_section
-from cxrflow.pretrain.objective import Batch, Term
+from cxrflow.pretrain.pair_tables import pair_texts, required_section
 from cxrflow.pretrain.report_text import (
     TextPasses,
     Texts,
-    freeze_below,
     sentence_pool,
     start_text,
     train_only,
 )
 from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+from cxrflow.pretrain.views import Batch, Needs
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
-
-
-class NoLoss(Term):
-    """A term that only says what it needs of the text."""
-
-    def loss(self, views: Any) -> torch.Tensor:
-        raise AssertionError("not asked for here")
 
 
 @pytest.fixture(scope="module")
@@ -160,18 +152,33 @@ def test_settings_say_which_section_a_report_must_have() -> None:
         required(sentence_sections=["findings", "findings"])
 
 
+def test_a_report_is_impression_then_findings(folder: Path) -> None:
+    tokenizer = read_tokenizer(folder)
+    settings = JointPretrainingSettings(**MINIMAL, text="report", length=40)
+    texts = pair_texts(settings, REPORTS[:9], tokenizer, training=False)
+    tokens = texts.intact(Batch(np.array([0, 1]), 0, 0, ALONE))
+    for row, ids, mask in zip((0, 1), tokens["input_ids"], tokens["attention_mask"], strict=True):
+        sentences = [
+            *(REPORTS["impression_sentences"][row] or []),
+            *(REPORTS["findings_sentences"][row] or []),
+        ]
+        words = [id_ for one in sentences for id_ in tokenizer.encode(one).ids]
+        words = [id_ for id_ in words if id_ not in (2, 3)]
+        assert ids[mask.bool()].tolist() == [2, *words, 3]
+
+
 @pytest.mark.parametrize("forward", ["separate", "shared"])
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_texts_go_through_the_encoder_as_the_terms_need(
     text: CXRBert, folder: Path, layers: int, forward: str
 ) -> None:
-    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), "findings", True)
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), ("findings",), True)
     batch = Batch(np.array([0, 3, 2, 6]), 7, 1, ALONE)
-    mlm, other = NoLoss(None, None), NoLoss(None, None)
-    mlm.masks, other.layers = MaskedLanguageSettings.model_validate({"forward": forward}), layers
-    passes = TextPasses(text, texts.reports.vocabulary, [mlm, other], torch.device("cpu"))
-    output = passes(texts, batch)
-    taken = texts.take(batch)
+    mlm = Needs(masking=MaskedLanguageSettings.model_validate({"forward": forward}))
+    needs = Needs.of_all([mlm, Needs(texts=("findings",), layers=layers)])
+    passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
+    taken = texts.intact(batch)
+    output = passes(taken, batch)
     ids, mask = taken["input_ids"], taken["attention_mask"]
     assert torch.equal(output.ids, ids) and output.masked is not None and passes.masker is not None
     masked = passes.masker(ids, mask.bool(), taken["keys"], 7, 1)
@@ -192,11 +199,10 @@ def test_texts_go_through_the_encoder_as_the_terms_need(
 def test_without_mlm_nothing_is_masked_and_the_token_head_rests(
     text: CXRBert, folder: Path
 ) -> None:
-    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), "findings", True)
-    other = NoLoss(None, None)
-    other.layers = 1
-    passes = TextPasses(text, texts.reports.vocabulary, [other], torch.device("cpu"))
-    assert passes(texts, Batch(np.array([0, 3]), 7, 1, ALONE)).masked is None
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), ("findings",), True)
+    needs, batch = Needs(texts=("findings",)), Batch(np.array([0, 3]), 7, 1, ALONE)
+    passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
+    assert passes(texts.intact(batch), batch).masked is None
     rest = {name for name, parameter in text.named_parameters() if not parameter.requires_grad}
     assert rest and all(name.startswith("cls.") for name in rest)
 

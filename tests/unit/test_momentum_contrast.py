@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from cxrflow.encoders.frames import Frames
 from cxrflow.images.augment import Stored
 from cxrflow.objectives.momentum_contrast import momentum_contrast
-from cxrflow.pretrain.objective import Batch, Run
+from cxrflow.pretrain.objective import Run
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
 from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
+from cxrflow.pretrain.views import Batch
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 
@@ -150,7 +151,7 @@ def test_keys_are_shuffled_between_ghost_batches_and_back() -> None:
     )
     shuffled, _ = term.keys(views)
     hook.remove()
-    pixels = views.pixels(1)
+    pixels = views.pixels(1).current
     assert not torch.equal(groups[0], pixels)
     assert sorted(map(float, groups[0].sum((1, 2, 3)))) == sorted(map(float, pixels.sum((1, 2, 3))))
     term._shuffled = False

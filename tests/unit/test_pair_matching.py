@@ -1,5 +1,6 @@
 """Contrastive-Binary-Loss against a literal one, its fake pairs, and what it needs."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.pair_matching import pair_matching
-from cxrflow.pretrain.image_text_pairs import pair_texts
-from cxrflow.pretrain.objective import Batch, Run
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.settings import StudyPretrainingSettings
-from cxrflow.pretrain.study_text_pairs import StudyTextProgram, StudyViews, renew_projection
+from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.pair_matching import PairMatching
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
+from cxrflow.pretrain.views import Batch, Views
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.samples import SampleTable
@@ -78,7 +82,7 @@ class Pictures:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> StudyTextProgram:
+def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     folder = write_text_model(tmp_path_factory.mktemp("text"))
     settings = StudyPretrainingSettings.model_validate(MATCHING)
     text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**IMAGE))
@@ -88,7 +92,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> StudyTextProgram:
     both: Any = dict.fromkeys(("train", "validate"), Pictures())
     samples = dict.fromkeys(both, SampleTable(range(len(REPORTS))))
     run = Run(0, torch.device("cpu"), ALONE)
-    made = StudyTextProgram(
+    made = ImageTextProgram(
         settings, run, samples, both, dict.fromkeys(both, texts), image, text, folder
     )
     made.augmentation = lambda pixels, *drawn: pixels  # type: ignore[assignment]
@@ -97,31 +101,36 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> StudyTextProgram:
     return made
 
 
-def views_of(program: StudyTextProgram, rows: np.ndarray, **batch: Any) -> StudyViews:
+def views_of(program: ImageTextProgram, rows: np.ndarray, **batch: Any) -> Views:
     return program.views(
         "train", Batch(rows, **{"seed": 3, "epoch": 5, "processes": ALONE} | batch)
     )
 
 
-def others_of(program: StudyTextProgram, rows: np.ndarray, **batch: Any) -> np.ndarray:
+def others_of(program: ImageTextProgram, rows: np.ndarray, **batch: Any) -> np.ndarray:
     """The rows whose texts make fake pairs."""
-    taken: list[np.ndarray] = []
-    views = views_of(program, rows, **batch)
-    views._passes = lambda texts, one: taken.append(one.own)  # type: ignore[assignment,return-value]
-    assert views.other_text is None
-    return taken[0]
+    rows_read: list[np.ndarray] = []
+
+    class Rows(Texts):
+        def intact(self, batch: Batch) -> Any:
+            rows_read.append(batch.own)
+
+    texts = program.texts["train"]
+    split = Batch(rows, **{"seed": 3, "epoch": 5, "processes": ALONE} | batch)
+    Rows(texts.reports, texts.sections, texts.shuffle).other(split)
+    return rows_read[0]
 
 
-def test_the_term_projects_concatenates_and_classifies(program: StudyTextProgram) -> None:
+def test_the_term_projects_concatenates_and_classifies(program: ImageTextProgram) -> None:
     rows = np.array([5, 0, 30, 11, 7])
     views, term = views_of(program, rows), program.terms["pair_matching"]
-    image = program.image.projector.model(views.image.pooled)  # type: ignore[union-attr]
+    image = program.image.projector.model(views.images[0].pooled)  # type: ignore[union-attr]
     others = others_of(program, rows)
     first, _, last = term.perceptron.classifier
     logits = []
     for chosen in (rows, others):
         # What stands there in this epoch, read as its own.
-        states = views_of(program, chosen).text
+        states = views_of(program, chosen).texts["intact"]
         for place in range(len(rows)):
             real = states.mask[place].bool()
             pooled = states.states[-1][place][real].amax(0)
@@ -142,10 +151,10 @@ def test_the_term_projects_concatenates_and_classifies(program: StudyTextProgram
         torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-6)
 
 
-def test_it_learns_pairs_that_its_inputs_tell_apart(program: StudyTextProgram) -> None:
+def test_it_learns_pairs_that_its_inputs_tell_apart(program: ImageTextProgram) -> None:
     """Eight looks, each with a text of its own, seen through noise of a tenth of their strength."""
     torch.manual_seed(0)
-    term = PairMatching(PairMatchingSettings(hidden=32), program)
+    term = PairMatching(PairMatchingSettings(hidden=32), SimpleNamespace(image=program.image))  # type: ignore[arg-type]
     width = program.image.settings.projection
     looks, texts = torch.randn(2, 8, width)
     optimiser = torch.optim.Adam(term.parameters(), lr=0.01)
@@ -164,7 +173,7 @@ def test_it_learns_pairs_that_its_inputs_tell_apart(program: StudyTextProgram) -
     assert loss < 0.35
 
 
-def test_fake_texts_are_of_others_each_as_likely(program: StudyTextProgram) -> None:
+def test_fake_texts_are_of_others_each_as_likely(program: ImageTextProgram) -> None:
     rows, every = np.full(1, 40), len(REPORTS)
     drawn = np.array([others_of(program, rows, epoch=epoch)[0] for epoch in range(6000)])
     counts = np.bincount(drawn, minlength=every)
@@ -173,7 +182,7 @@ def test_fake_texts_are_of_others_each_as_likely(program: StudyTextProgram) -> N
     assert np.abs(quarters - 1500).max() < 4 * 1500**0.5
 
 
-def test_fake_texts_are_the_same_in_every_batch_and_process(program: StudyTextProgram) -> None:
+def test_fake_texts_are_the_same_in_every_batch_and_process(program: ImageTextProgram) -> None:
     rows = np.array([9, 4, 100, 61, 3])
     whole = others_of(program, rows)
     assert np.array_equal(others_of(program, rows[::-1].copy())[::-1], whole)
@@ -181,15 +190,16 @@ def test_fake_texts_are_the_same_in_every_batch_and_process(program: StudyTextPr
     assert np.array_equal(np.concatenate(shares), whole)
     assert not np.array_equal(others_of(program, rows, epoch=6), whole)
     views = views_of(program, rows)
-    text = views.other_text
+    views.texts["intact"]
+    text = views.texts["other"]
     ids_of = read_tokenizer(program.tokenizer).encode_batch
     for row, ids, mask in zip(whole, text.ids, text.mask, strict=True):
         pool = [one.ids for one in ids_of(pool_of(int(row)), add_special_tokens=False)]
         assert ids[mask.bool()][1:-1].tolist() in pool
-    assert views.tokens == int(views.text.mask.sum() + text.mask.sum())
+    assert views.tokens == int(views.texts["intact"].mask.sum() + text.mask.sum())
 
 
-def test_chance_is_a_coin(program: StudyTextProgram) -> None:
+def test_chance_is_a_coin(program: ImageTextProgram) -> None:
     answers = program.terms["pair_matching"].answers(views_of(program, np.arange(6)))
     assert answers is not None and answers.counts.tolist() == [6, 6] and answers.number == 1
 

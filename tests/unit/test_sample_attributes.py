@@ -17,8 +17,9 @@ from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Run, Term, TermsProgram, Views
+from cxrflow.pretrain.objective import Run, Term, TermsProgram
 from cxrflow.pretrain.settings import ImagePretrainingSettings, TextPretrainingSettings
+from cxrflow.pretrain.views import Encoders, Views
 from cxrflow.training import sampler
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -159,8 +160,8 @@ class Labelled(Term):
 
     compares = False
 
-    def __init__(self, settings: Any, program: TermsProgram) -> None:
-        super().__init__(settings, program)
+    def __init__(self, settings: Any, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
         self.groups: set[str] = set()
 
     def loss(self, views: Views) -> Tensor:

@@ -10,9 +10,10 @@ from small_text import write_text_model
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Batch, Run
+from cxrflow.pretrain.objective import Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.pretrain.views import Batch
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
@@ -72,7 +73,7 @@ def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, t
     text = load_text_half(folder)
     program = SectionPairsProgram(chosen, run, samples, reports, reports, text, folder)
     views = program.views("train", Batch(np.arange(9), 1, 0, ALONE))
-    one, other = views.texts
+    one, other = views.texts["findings"], views.texts["impression"]
     assert one.masked is not None and other.masked is not None
     # The states are the masked texts', so that FINDINGS that read alike are not alike.
     assert not torch.allclose(one.projected, other.projected)

@@ -1,6 +1,9 @@
 """Terms of an objective: which a model has, what its settings hold, where their code is."""
 
+import inspect
+import re
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,30 +11,21 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, imported_by
-from cxrflow.pretrain.objective import Batch, Run, Term, TermsProgram, Views
+from cxrflow.pretrain.objective import Run, Term, TermsProgram
+from cxrflow.pretrain.registry import TERMS
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
     ReportTrainingSettings,
     TextPretrainingSettings,
 )
-from cxrflow.pretrain.terms.settings import (
-    CaptionTerms,
-    ImageTerms,
-    JointTerms,
-    ReportTerms,
-    StudyTerms,
-    SupervisedTerms,
-    TextTerms,
-)
+from cxrflow.pretrain.terms.settings import JointTerms, MaskedLanguageSettings, TextTerms
+from cxrflow.pretrain.views import Batch, Needs, Views
 from cxrflow.settings import overlay
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 
-PROGRAMS = (
-    *(TextTerms, SupervisedTerms, ImageTerms, JointTerms, StudyTerms),
-    *(ReportTerms, CaptionTerms),
-)
 BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
 JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
 COMPILED = {"batch_size": 4, "epochs": 1, "compile": True}
@@ -105,16 +99,18 @@ def test_a_report_decoder_with_prior_images_has_uneven_batches(
         assert ReportTrainingSettings.model_validate(settings | without)
 
 
+def kind_of(name: str) -> type[Term]:
+    """The class of a term."""
+    module = import_module(f"cxrflow.pretrain.terms.{name}")
+    kind: type[Term] = getattr(module, name.title().replace("_", ""))
+    return kind
+
+
 def test_every_term_has_its_module_which_nobody_imports() -> None:
-    names = {name for program in PROGRAMS for name in program.model_fields}
-    for name in names:
-        kind = getattr(
-            import_module(f"cxrflow.pretrain.terms.{name}"), name.title().replace("_", "")
-        )
-        assert issubclass(kind, Term)
-    modules = {f"cxrflow.pretrain.terms.{name}" for name in names}
+    assert all(issubclass(kind_of(name), Term) for name in TERMS)
+    modules = {f"cxrflow.pretrain.terms.{name}" for name in TERMS}
     files = {path.stem for path in (PACKAGE / "pretrain/terms").glob("*.py")}
-    assert files == names | {"__init__", "settings"}
+    assert files == {*TERMS, "__init__", "settings"}
     for path in PACKAGE.rglob("*.py"):
         assert not modules & imported_by(path, typing=True), path
 
@@ -201,14 +197,34 @@ def test_validation_is_on_every_sample_unless_a_term_compares_them(
     assert values["mlm"] == pytest.approx(np.concatenate([batch.rows for batch in seen]).mean())
 
 
-def test_which_terms_compare_the_samples_of_a_batch() -> None:
-    names = {name for program in PROGRAMS for name in program.model_fields}
-    kinds = {
-        name: getattr(
-            import_module(f"cxrflow.pretrain.terms.{name}"), name.title().replace("_", "")
-        )
-        for name in names
-    }
-    assert {name for name, kind in kinds.items() if kind.compares} == {
-        *("section_matching", "simclr", "global_alignment", "local_alignment")
-    }
+def test_every_term_says_whether_it_compares_samples_and_which_views_it_reads() -> None:
+    """None inherits an answer: what compares is validated on whole batches."""
+    for name in TERMS:
+        kind = kind_of(name)
+        assert isinstance(vars(kind).get("compares"), bool), name
+        code = Path(inspect.getfile(kind)).read_text("utf-8")
+        reads = set(re.findall(r"views\.(images|texts|masked)", code))
+        assert bool(reads) == ("Needs(" in code), name
+        # Samples are compared where those of other processes are gathered, or keys of a queue.
+        assert not kind.compares or "batch.gather(" in code, name
+
+
+def test_needs_of_terms_are_joined() -> None:
+    mlm = MaskedLanguageSettings()
+    needs = [Needs(masking=mlm), Needs(images=1, texts=("intact",), layers=4)]
+    needs += [Needs(images=2), Needs(texts=("other", "intact"))]
+    assert Needs.of_all(needs) == Needs(2, ("intact", "other"), 4, mlm)
+    assert Needs.of_all([Needs(masking=mlm)]).layers == 0  # no text is read intact
+
+
+def test_a_text_that_a_program_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reader(Value):
+        needs = Needs(texts=("pasted",))
+
+    module = type("module", (), {"Mlm": Reader})
+    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    settings = TextPretrainingSettings(training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}})
+    run = Run(0, torch.device("cpu"), ALONE)
+    samples = {name: SampleTable(range(7)) for name in ("train", "validate")}
+    with pytest.raises(InputError, match="terms.mlm reads the text 'pasted', .* it has none"):
+        TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples)

@@ -1,13 +1,14 @@
-"""What the command lines of the three pretraining programs share."""
+"""The command lines of the training programs, and how they hand a program to the engine."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cxrflow.files.source_code import code_digest
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.program import parser, seed_number
-from cxrflow.settings import SettingsT, modules_of, read_settings
+from cxrflow.settings import modules_of, read_settings
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.objective import Run, TermsProgram
@@ -40,47 +41,43 @@ def image_text_parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def start(
+class Prepared(NamedTuple):
+    """A program that is ready to be trained."""
+
+    program: "TermsProgram"
+    data: dict[str, Any]  # what run.json says of its inputs, which must not change between starts
+    remedies: Sequence[str]  # what needs less memory
+
+
+def run_training(
+    name: str,
     given: argparse.Namespace,
-    kind: type[SettingsT],
-    training: Callable[[argparse.Namespace, SettingsT, "Run"], None],
+    prepare: Callable[[argparse.Namespace, Any, "Run"], Prepared],
 ) -> None:
-    """Run this process's share of ``training`` with its settings."""
-    settings: Any = read_settings(given.settings, kind)
+    """Train this process's share of the program called ``name``, which ``prepare`` makes."""
+    settings: Any = read_settings(given.settings, TRAINING_PROGRAMS[name].settings)
 
     import torch
 
     from cxrflow.pretrain.objective import Run
+    from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
     from cxrflow.training.processes import joined
 
     with joined() as processes:
         torch.manual_seed(given.seed)  # of the initial weights
         device = choose_device(settings.training.device)
-        training(given, settings, Run(given.seed, device, processes))
-
-
-def train(
-    given: argparse.Namespace,
-    program: "TermsProgram",
-    name: str,
-    data: dict[str, Any],
-    remedies: Sequence[str],
-) -> None:
-    """Hand the program called ``name`` to the engine, with what must not change between starts."""
-    from cxrflow.training.engine import Engine
-
-    training, (seed, _, processes) = program.settings.training, program.run
-    identity = {
-        "model": given.model,
-        "program": name,
-        "seed": seed,
-        "settings": program.settings.record(),
-        "data": data,
-    }
-    code = code_digest(*code_of(program, name))
-    engine = Engine(program, training, seed, identity, remedies, processes, code)
-    engine.run(given.state, given.output)
+        program, data, remedies = prepare(given, settings, Run(given.seed, device, processes))
+        identity = {
+            "model": given.model,
+            "program": name,
+            "seed": given.seed,
+            "settings": settings.record(),
+            "data": data,
+        }
+        code = code_digest(*code_of(program, name))
+        engine = Engine(program, settings.training, given.seed, identity, remedies, processes, code)
+        engine.run(given.state, given.output)
 
 
 def code_of(program: "TermsProgram", name: str) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.programs.program import run
 
@@ -24,18 +24,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--vocabulary", type=Path, required=True, help="folder of the tokenizer")
     arguments.add_argument("--image", type=Path, help="image model folder to start from")
     given = arguments.parse_args(argv)
-    start(given, CaptionTrainingSettings, run_training)
+    run_training("caption", given, prepare)
 
 
-def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run") -> None:
-    """This process's share of the training."""
+def prepare(given: Namespace, settings: CaptionTrainingSettings, run: "Run") -> Prepared:
+    """Read the inputs and make the program."""
     from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.caption_writing import CaptionProgram, rows_with_text
-    from cxrflow.pretrain.image_text_pairs import start_image
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.pretrain.starts import start_image
     from cxrflow.pretrain.writing import Texts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
@@ -81,7 +81,7 @@ def run_training(given: Namespace, settings: CaptionTrainingSettings, run: "Run"
         "cut_reports": prompts["train"].cut_reports,
     }
     remedies = ("a smaller training.batch_size", "a smaller decoder.report_length", SMALLER_IMAGES)
-    train(given, program, "caption", data, remedies)
+    return Prepared(program, data, remedies)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pandas as pd
 from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.captioning import Caption, Captioner, patches_of, save_captioner
+from cxrflow.encoders.captioning import Captioner, patches_of, save_captioner
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
@@ -18,30 +18,9 @@ from cxrflow.images.store import PixelStore
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.settings import CaptionTrainingSettings
-from cxrflow.pretrain.writing import WritingProgram, WrittenViews
-from cxrflow.text.report_prompts import report_texts, words_of
-
-
-class CaptionViews(WrittenViews):
-    """The predicted tokens of a batch's reports, and where the captioner looked."""
-
-    program: "CaptionProgram"
-
-    @cached_property
-    def written(self) -> Caption:
-        """What the captioner gives."""
-        texts, device = self.texts, self.program.run.device
-        patches_BMF = self.program.patches(self.split, self.batch)
-        return self.program.decoder(
-            sent(texts.ids, device), patches_BMF, sent(texts.positions, device)
-        )
-
-    @property
-    def logits(self) -> Tensor:
-        """Of the tokens that are predicted, [T, V]."""
-        return self.written.logits
+from cxrflow.pretrain.writing import WritingProgram
+from cxrflow.text.report_prompts import ReportBatch, report_texts, words_of
 
 
 class CaptionProgram(WritingProgram):
@@ -49,9 +28,10 @@ class CaptionProgram(WritingProgram):
 
     decoder: Captioner
 
-    def views(self, split: str, batch: Batch) -> CaptionViews:
-        """What is predicted of a batch."""
-        return CaptionViews(self, split, batch)
+    def read(self, prompts: ReportBatch, patches_BMF: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The captioner's."""
+        device = self.run.device
+        return self.decoder(sent(prompts.ids, device), patches_BMF, sent(prompts.positions, device))
 
     def patches_seen(self, frames: Frames) -> Tensor:
         """The trunk's."""

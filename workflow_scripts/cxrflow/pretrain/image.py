@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.programs.program import run
 
@@ -22,11 +22,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     given = arguments.parse_args(argv)
-    start(given, ImagePretrainingSettings, run_training)
+    run_training("image", given, prepare)
 
 
-def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run") -> None:
-    """This process's share of the training."""
+def prepare(given: Namespace, settings: ImagePretrainingSettings, run: "Run") -> Prepared:
+    """Read the inputs and make the program."""
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs
@@ -47,7 +47,7 @@ def run_training(given: Namespace, settings: ImagePretrainingSettings, run: "Run
         "train_samples": len(samples["train"]),
         "validation_samples": len(samples["validate"]),
     }
-    train(given, program, "image", data, ("a smaller training.batch_size", SMALLER_IMAGES))
+    return Prepared(program, data, ("a smaller training.batch_size", SMALLER_IMAGES))
 
 
 if __name__ == "__main__":

@@ -1,69 +1,61 @@
-"""The joint program: N images and their N texts (BioViL section 2.2).
+"""The program of N images and their N texts (BioViL section 2.2, ConVIRT, GLoRIA).
 
-The other methods of BioViL's Table 5 are options and other terms of it: GLoRIA's local alignment
-beside the global one (GLoRIA, BioViL-L); ConVIRT's sentences, pooling, frozen layers and uneven
-directions.
+The methods of BioViL's Table 5 are terms and options of it. In ConVIRT's own training (its section
+3.2) a sample is a study, and its images are those that are drawn of studies.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
+from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.encoders.image_encoder import (
-    ImageEncoder,
-    ImageOutput,
-    read_image_settings,
-    save_image_half,
-)
-from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.errors import InputError
-from cxrflow.images.augment import Augmentation
+from cxrflow.images.augment import Augmentation, Stored
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Run, TermsProgram
-from cxrflow.pretrain.report_text import (
-    TextOutput,
-    TextPasses,
-    Texts,
-    TextViews,
-    freeze_below,
-    sentence_pool,
-)
+from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.report_text import PASSES, TextPasses, Texts, TextViews
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.pretrain.starts import freeze_below
+from cxrflow.pretrain.views import Batch, Computed
 from cxrflow.similarity.folder import save_similarity
-from cxrflow.text.report_batch import ReportTokens
 from cxrflow.training.samples import SampleTable
 
 
 class PairViews(TextViews):
-    """An image and a text of every sample."""
+    """Images and a text of every sample."""
+
+    _program: "ImageTextProgram"
 
     def __init__(self, program: "ImageTextProgram", split: str, batch: Batch) -> None:
-        super().__init__(program.passes, [program.texts[split]], batch)
+        texts = program.texts[split]
+        sources = {name: partial(source, texts) for name, source in PASSES.items()}
+        super().__init__(program.passes, sources, ("intact",), batch)
         self._program, self._split = program, split
+        self.images = Computed(lambda number: program.image(self.pixels(number)))
+
+    def pixels(self, number: int) -> Frames[Tensor]:
+        """View ``number`` of the images, augmented in training; else all views are the centre."""
+        program, (_, seed, epoch, *_) = self._program, self.batch
+        frames = self._stored
+        if self._split == "train":
+            return frames.each(lambda image: program.augmentation(image, seed, epoch, number))
+        return frames.each(program.augmentation.centre)
 
     @cached_property
-    def image(self) -> ImageOutput:
-        """The images after their encoder, augmented in training."""
-        program, seed, epoch = self._program, self.batch.seed, self.batch.epoch
-        frames = program.images[self._split].take(self.batch.own)
-        if self._split == "train":
-            return program.image(frames.each(lambda one: program.augmentation(one, seed, epoch)))
-        return program.image(frames.each(program.augmentation.centre))
-
-    @property
-    def text(self) -> TextOutput:
-        """The texts after theirs."""
-        return self.texts[0]
+    def _stored(self) -> Frames[Stored]:
+        images, (_, seed, epoch, *_) = self._program.images[self._split], self.batch
+        return images.take(images.drawn(self.batch.own, seed, epoch))
 
 
 class ImageTextProgram(TermsProgram):
-    """Trains both encoders on the pairs of a cohort."""
+    """Trains both encoders on the images and texts of a cohort."""
+
+    text_names = tuple(PASSES)
 
     def __init__(
         self,
@@ -91,8 +83,9 @@ class ImageTextProgram(TermsProgram):
             {"text": text, "image": image},
             samples,
             settings.ghost_batch,
+            self.vocabulary,
         )
-        self.passes = TextPasses(text, self.vocabulary, self.terms.values(), run.device)
+        self.passes = TextPasses(text, self.vocabulary, self.needs, run.device)
         freeze_below(text, settings.frozen_layers)
 
     def views(self, split: str, batch: Batch) -> PairViews:
@@ -106,41 +99,3 @@ class ImageTextProgram(TermsProgram):
         for similarity in filter(None, (term.similarity() for term in self.terms.values())):
             save_similarity(similarity, folder)
         copy_tokenizer(self.tokenizer, folder)
-
-
-def pair_texts(
-    settings: JointPretrainingSettings, pairs: pd.DataFrame, tokenizer: Any, training: bool
-) -> Texts:
-    """What the images of ``pairs`` are compared with."""
-    drawn = settings.text == "sentence"
-    if drawn:
-        pairs = sentence_pool(pairs, settings.sentence_sections)
-    reports = ReportTokens(pairs, tokenizer, settings.length)
-    return Texts(reports, "impression", settings.sentence_shuffling and training, drawn)
-
-
-def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:
-    """An image encoder whose trunk starts from ``folder``; the projection is always new.
-
-    SimCLR has no projection to the joint space (BioViL section 2.2 projects for joint training).
-    The trunk keeps its sizes; dilation has no weights, so ``settings`` decides the grid.
-    """
-    if folder is None:
-        return ImageEncoder(settings)
-    source = Path(folder) / "image"
-    free = {name: getattr(settings, name) for name in settings.weightless}
-    known = read_image_settings(source / "config.json").model_copy(update=free)
-    if known != settings:
-        raise InputError(
-            f"{source / 'config.json'}: the trunk has sizes {known.model_dump(exclude=set(free))}"
-            f", but settings.encoder says {settings.model_dump(exclude=set(free))}"
-        )
-    image, path = ImageEncoder(settings), source / "model.safetensors"
-    prefix = "encoder."  # there may be a projection besides
-    weights = {
-        name.removeprefix(prefix): value
-        for name, value in read_weights(path).items()
-        if name.startswith(prefix)
-    }
-    load_weights(image.encoder, weights, path)
-    return image

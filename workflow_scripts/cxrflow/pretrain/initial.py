@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow import __version__
     from cxrflow.encoders.image_encoder import read_image_settings, save_image_half
     from cxrflow.files.atomic import atomic_folder, write_json
-    from cxrflow.pretrain.frame_text_pairs import start_trunk
     from cxrflow.pretrain.inputs import model_fingerprint
+    from cxrflow.pretrain.starts import start_trunk
 
     known = given.image and read_image_settings(given.image / "image" / "config.json")
     drawn = known is None or known.kind != settings.encoder.kind  # some weights, by the seed

@@ -1,26 +1,24 @@
-"""What the training programs share: the objective of a batch is a weighted sum of *terms*.
+"""The objective of a training: a weighted sum of terms, each of which reads views of the batch.
 
-A term reads *views* of the batch: what the program's encoders make of its images and texts. A view
-is computed when a term first reads it, once for all terms. So a step is: the batch's rows, their
-views, the terms' losses, the sum; batches and validation are here too. What is left to a program
-is its encoders, its data and its views.
+A step is the rows of a batch, their views (:mod:`cxrflow.pretrain.views`), the losses of the terms
+and their sum. A program adds its encoders, its data and its views.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
 from cxrflow.pretrain.chance import Answers, Validated, Validation
 from cxrflow.pretrain.inputs import move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
+from cxrflow.pretrain.views import Batch, Encoders, Needs, Views
+from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.order import contrastive_batches, drawn_batches, even_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, Program
@@ -39,72 +37,21 @@ class Run(NamedTuple):
     processes: Processes
 
 
-class Batch(NamedTuple):
-    """Rows of a split, of all processes, and what is drawn for them."""
-
-    rows: np.ndarray
-    seed: int
-    epoch: int
-    processes: Processes
-    samples: SampleTable = SampleTable(())  # of the split
-
-    @property
-    def own(self) -> np.ndarray:
-        """The rows of this process."""
-        return self.processes.share(self.rows)
-
-    @property
-    def labels(self) -> Tensor:
-        """Labels of this process's rows, [N, C] or what the program trains on; on the CPU."""
-        if self.samples.labels is None:
-            raise InputError("a term reads labels, but the cohort has none; expected its `labels`")
-        return torch.from_numpy(self.samples.labels[self.own])
-
-    @property
-    def groups(self) -> np.ndarray:
-        """Group of each of this process's rows, [N]."""
-        if self.samples.groups is None:
-            raise InputError("a term reads groups, but the program's samples have none")
-        return self.samples.groups[self.own]
-
-    def gather(self, *parts: Tensor) -> tuple[list[Tensor], slice]:
-        """The rows of all processes, and where this one's are: ``Processes.gather``."""
-        return self.processes.gather(len(self.rows), *parts)
-
-    def gather_words(self, words: Words) -> Words:
-        """The words of the texts of all processes, padded to the longest of them."""
-        (lengths,), _ = self.gather(torch.tensor(words.lengths))
-        behind = int(lengths.max()) - words.word_BWD.shape[1]
-        (word_BWD,), _ = self.gather(nn.functional.pad(words.word_BWD, (0, 0, 0, behind)))
-        return Words(word_BWD, lengths.tolist())
-
-
-class Views:
-    """A batch as the terms see it; programs add what their encoders make of it, computed once."""
-
-    tokens = 0  # real ones of this process, no padding
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch, self.samples = batch, len(batch.own)
-
-
 class Term(nn.Module, ABC):
-    """One summand: what it reads, and its loss. What it keeps from step to step is saved."""
+    """One summand of an objective. What it keeps from step to step is saved with the model."""
 
-    layers = 0  # last layers of the text encoder whose states of the intact text it reads
-    masks: Any = None  # MaskedLanguageSettings, if it reads a masked text
-    encoded = 1  # views of an image that it reads after the image encoder, from the first
-    compares = True  # samples of a batch with each other: validated on whole batches alone
+    needs = Needs()  # the views that it reads
+    compares: bool  # it compares the samples of a batch, and is validated on whole batches alone
 
-    def __init__(self, settings: Any, program: Any) -> None:
+    def __init__(self, settings: Any, encoders: Encoders) -> None:
         super().__init__()
         self.settings = settings
 
     @abstractmethod
-    def loss(self, views: Any) -> Tensor:
+    def loss(self, views: Views) -> Tensor:
         """This process's share of the term, without its weight; a scalar."""
 
-    def answers(self, views: Any) -> Answers | None:
+    def answers(self, views: Views) -> Answers | None:
         """What it chooses from in a validation batch; None: its loss at chance is not known."""
         return None
 
@@ -119,8 +66,16 @@ class Term(nn.Module, ABC):
 class TermsProgram(Program):
     """Encoders and the terms they are trained by; batches are of whole samples.
 
-    ``samples``: those of ``train`` and ``validate``, with their attributes.
+    Attributes:
+        samples: those of ``train`` and ``validate``, with their attributes.
+        terms: by name, in the order in which they are computed and summed.
+        needs: the views that they read, together.
+        text_names: the text passes that the program has.
+        stacked: it encodes the views of an image as neighbours of one batch.
     """
+
+    text_names: Collection[str] = ()
+    stacked = False
 
     def __init__(
         self,
@@ -129,6 +84,7 @@ class TermsProgram(Program):
         encoders: Mapping[str, nn.Module],
         samples: Mapping[str, SampleTable],
         ghost_batch: int | None = None,
+        vocabulary: VocabularyInfo | None = None,
     ) -> None:
         self.settings, self.run, self.samples = settings, run, samples
         training, world = settings.training, run.processes.world
@@ -136,20 +92,28 @@ class TermsProgram(Program):
             training.sampler, samples["train"], training.batch_size, run.seed, world
         )
         self.batches_per_epoch = self.sampler.batches_per_epoch
-        self.terms = import_terms(settings.terms, self)
-        self.encoded = max(term.encoded for term in self.terms.values())
+        parts: dict[str, Any] = {"vocabulary": vocabulary, **encoders}
+        image: Any = parts.get("image")
+        trunk: Any = parts.get("trunk") if image is None else image.encoder
+        text: Any = parts.get("text")
+        readable = Encoders(samples["train"], trunk, image, text, parts["vocabulary"], ghost_batch)
+        self.terms = import_terms(settings.terms, readable)
+        self.needs = Needs.of_all(term.needs for term in self.terms.values())
+        require_texts(self.terms, self.text_names)
         self.modules = {**encoders, **self.terms}
         self._record: dict[str, Any] = {}
         require_whole_ghosts(settings.training.batch_size, ghost_batch, run.processes)
         for name, module in self.modules.items():
-            views = self.terms[name].encoded if name in self.terms else self.encoded
+            # Statistics are of as many samples as ever, where a batch holds several views of each.
+            views = self.terms[name].needs.images if name in self.terms else self.needs.images
+            views = max(1, views) if self.stacked or name in self.terms else 1
             move(module, run.device, run.processes, ghost_batch and ghost_batch * views)
 
     def views(self, split: str, batch: Batch) -> Views:
         """A batch of ``train``, or of ``validate`` as it is; :meth:`losses` and the like ask."""
         raise NotImplementedError
 
-    def objective(self, views: Any) -> Losses:
+    def objective(self, views: Views) -> Losses:
         """This process's share of the objective of a batch, from its views."""
         losses = {name: term.loss(views) for name, term in self.terms.items()}
         weighted = [self.terms[name].settings.weight * loss for name, loss in losses.items()]
@@ -185,7 +149,7 @@ class TermsProgram(Program):
         ]
         return self.validated(self.views("validate", batch) for batch in own)
 
-    def validated(self, batches: Iterable[Any]) -> dict[str, float]:
+    def validated(self, batches: Iterable[Views]) -> dict[str, float]:
         """The mean objective of this process's validation batches and those of all others."""
         found = (
             Validated(
@@ -203,10 +167,21 @@ class TermsProgram(Program):
         return self._record
 
 
-def import_terms(settings: Terms, program: TermsProgram) -> dict[str, Term]:
-    """The terms that ``settings`` name, in their order; see :mod:`cxrflow.pretrain.terms`."""
+def import_terms(settings: Terms, encoders: Encoders) -> dict[str, Term]:
+    """Make the terms that ``settings`` name, in their order; see :mod:`cxrflow.pretrain.terms`."""
     terms = {}
     for name, values in settings.named().items():
         module = import_module(f"cxrflow.pretrain.terms.{name}")
-        terms[name] = getattr(module, name.title().replace("_", ""))(values, program)
+        terms[name] = getattr(module, name.title().replace("_", ""))(values, encoders)
     return terms
+
+
+def require_texts(terms: Mapping[str, Term], names: Collection[str]) -> None:
+    """Raise an InputError unless the program has the text passes that its terms read."""
+    for name, term in terms.items():
+        missing = [text for text in term.needs.texts if text not in names]
+        if missing:
+            raise InputError(
+                f"terms.{name} reads the text '{missing[0]}', which this program does not have; "
+                f"it has {', '.join(names) or 'none'}"
+            )

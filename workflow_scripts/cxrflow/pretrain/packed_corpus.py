@@ -6,7 +6,6 @@ restart with each. Validation is on the report sections of the cohort's validati
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -15,9 +14,10 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Run, TermsProgram
-from cxrflow.pretrain.report_text import MaskedText, TextPasses, Texts, TextViews, totals
+from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, totals
 from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.pretrain.views import Batch, MaskedText, Views
 from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
@@ -28,12 +28,11 @@ from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 
 
-class PackedViews(NamedTuple):
+class PackedViews(Views):
     """Some rows of a batch after the encoder."""
 
-    masked: list[MaskedText]
-    samples: int
-    tokens: int
+    def __init__(self, masked: MaskedText, samples: int, tokens: int) -> None:
+        self.masked, self.samples, self.tokens = [masked], samples, tokens
 
 
 class PackedCorpusProgram(TermsProgram):
@@ -53,8 +52,8 @@ class PackedCorpusProgram(TermsProgram):
         sizes = {"train": corpus.rows, "validate": len(validation)}
         samples = {name: SampleTable(range(size)) for name, size in sizes.items()}
         super().__init__(settings, run, {"text": text}, samples)
-        self.passes = TextPasses(text, corpus.vocabulary, self.terms.values(), run.device)
-        self.sections = {s: Texts(validation, s, shuffle=False) for s in SECTIONS}
+        self.passes = TextPasses(text, corpus.vocabulary, self.needs, run.device)
+        self.sections = {name: Texts(validation, (name,), shuffle=False) for name in SECTIONS}
         self._plan: tuple[int, Plan] | None = None
         self._batch: tuple[dict[str, Tensor], MaskedBatch, list[int]] | None = None
 
@@ -87,7 +86,7 @@ class PackedCorpusProgram(TermsProgram):
         positions = masked.positions[inside] - low * length
         logits = self.text.predict_tokens(hidden, sent(positions, device))
         text = MaskedText(logits, sent(masked.targets[inside], device), *counts)
-        return self.objective(PackedViews([text], high - low, int((document >= 0).sum())))
+        return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
 
     def _masked_batch(
         self, epoch: int, index: int
@@ -106,7 +105,12 @@ class PackedCorpusProgram(TermsProgram):
         training = self.settings.training
         size = max(1, training.batch_size // training.accumulate)
         batches = [
-            TextViews(self.passes, [texts], Batch(rows[begin : begin + size], 0, 0, ALONE))
+            TextViews(
+                self.passes,
+                {section: texts.intact},
+                [section],
+                Batch(rows[begin : begin + size], 0, 0, ALONE),
+            )
             for section, texts in self.sections.items()
             for rows in [np.flatnonzero(texts.reports.present[section])]
             for begin in range(0, len(rows), size)

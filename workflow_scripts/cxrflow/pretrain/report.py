@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
 from cxrflow.pretrain.settings import ReportTrainingSettings
 from cxrflow.programs.program import run
 
@@ -25,18 +25,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--start", type=Path, required=True, help="model folder to start from, with both halves"
     )
     given = arguments.parse_args(argv)
-    start(given, ReportTrainingSettings, run_training)
+    run_training("report", given, prepare)
 
 
-def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run") -> None:
-    """This process's share of the training."""
+def prepare(given: Namespace, settings: ReportTrainingSettings, run: "Run") -> Prepared:
+    """Read the inputs and make the program."""
     from cxrflow.encoders.cxr_bert import load_text_half, require_embeddings
     from cxrflow.encoders.image_encoder import load_image_half
     from cxrflow.encoders.report_decoder import ReportDecoder
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.frame_text_pairs import require_earlier_priors
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
+    from cxrflow.pretrain.pair_tables import require_earlier_priors
     from cxrflow.pretrain.report_writing import ReportProgram
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.writing import Texts
@@ -91,7 +91,7 @@ def run_training(given: Namespace, settings: ReportTrainingSettings, run: "Run")
         "cut_reports": learnt.cut_reports,
     }
     remedies = ("a smaller training.batch_size", "a smaller decoder.length", SMALLER_IMAGES)
-    train(given, program, "report", data, remedies)
+    return Prepared(program, data, remedies)
 
 
 if __name__ == "__main__":

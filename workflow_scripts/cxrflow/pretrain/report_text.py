@@ -1,81 +1,100 @@
 """Texts of reports on their way through the encoder, intact and masked, as terms need them.
 
 Shared by phase III (sections) and joint training (IMPRESSION), BioViL section 2.1 and 2.2. Joint
-training may read one random sentence instead, and freeze lower layers (ConVIRT section 3.3).
+training may read one random sentence instead, and freeze lower layers (ConVIRT section 3.3), or
+the sections of a report one after the other (BioViL-T section 4; MGCA).
 
-Shapes: B texts of L tokens, D width, P joint space, M masked tokens of V pieces.
+Shapes: B texts of L tokens.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import torch
 from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
+from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
-from cxrflow.errors import InputError
-from cxrflow.pretrain.objective import Batch, Term, Views
+from cxrflow.pretrain.views import Batch, Computed, MaskedText, Needs, TextOutput, Views
 from cxrflow.text.masking import WordMasker
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import Processes
 
-
-class MaskedText(NamedTuple):
-    """What is predicted of masked texts, and what the whole batch has of them."""
-
-    logits: Tensor  # [M, V]
-    targets: Tensor  # [M]
-    tokens: int  # masked ones, of all processes
-    sequences: int  # likewise
+OTHER_TEXT = 49  # stream of the keyed draws of another sample's text
+REPORT: tuple[Section, ...] = ("impression", "findings")  # the order of a whole report (MGCA)
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of a split, one a report: a section, or one sentence drawn from it."""
+    """The texts of a split, one a report: its sections in this order, or one sentence of them."""
 
     reports: ReportTokens
-    section: Section
-    shuffle: bool  # the sentences, anew in every epoch
-    one_sentence: bool = False
+    sections: tuple[Section, ...]
+    shuffle: bool  # the sentences within their section, anew in every epoch
+    one_sentence: bool = False  # of the first section
 
-    def take(self, batch: Batch) -> dict[str, Tensor]:
-        """This process's texts of a batch: ``ReportTokens.batch``."""
-        return self.reports.batch(
-            batch.own,
-            self.section,
-            seed=batch.seed,
-            epoch=batch.epoch,
-            shuffle=self.shuffle,
-            one_sentence=self.one_sentence,
-        )
+    def intact(self, batch: Batch) -> dict[str, Tensor]:
+        """This process's texts of a batch as they are: ``ReportTokens.batch``."""
+        parts = [
+            self.reports.batch(
+                batch.own,
+                section,
+                seed=batch.seed,
+                epoch=batch.epoch,
+                shuffle=self.shuffle,
+                one_sentence=self.one_sentence,
+            )
+            for section in self.sections
+        ]
+        return parts[0] if len(parts) == 1 else self._joined(parts)
+
+    def other(self, batch: Batch) -> dict[str, Tensor]:
+        """For each sample the text of another one of the split, drawn anew in every epoch."""
+        rows, samples = batch.rows, len(self.reports)
+        state = row_state(torch.from_numpy(rows), batch.seed, batch.epoch, OTHER_TEXT)
+        numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()
+        others = (rows + 1 + (numbers * (samples - 1) >> BITS)) % samples
+        return self.intact(batch._replace(rows=others))
+
+    def _joined(self, parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+        """[CLS], one section after another, [SEP]; what is too long loses its end."""
+        ids, inside = [], []
+        for number, part in enumerate(parts):
+            length_B1 = part["attention_mask"].sum(1, keepdim=True)
+            place_L = torch.arange(part["input_ids"].shape[1])
+            begin = int(number > 0)  # [CLS] of the first section alone
+            end_B1 = length_B1 - int(number < len(parts) - 1)  # [SEP] of the last alone
+            ids.append(part["input_ids"])
+            inside.append((place_L >= begin) & (place_L < end_B1))
+        ids_BL, inside_BL = torch.cat(ids, dim=1), torch.cat(inside, dim=1)
+        lengths_B = inside_BL.sum(1).clamp(max=self.reports.max_length)
+        order_BL = (~inside_BL).long().argsort(dim=1, stable=True)[:, : int(lengths_B.max())]
+        mask_BL = torch.arange(order_BL.shape[1]) < lengths_B[:, None]
+        vocabulary = self.reports.vocabulary
+        ids_BL = ids_BL.gather(1, order_BL).masked_fill(~mask_BL, vocabulary.pad)
+        ids_BL[torch.arange(len(ids_BL)), lengths_B - 1] = vocabulary.sep  # also where it is cut
+        return {
+            "input_ids": ids_BL,
+            "attention_mask": mask_BL.long(),
+            "keys": parts[0]["keys"],
+        }
 
 
-@dataclass
-class TextOutput:
-    """B texts after the encoder."""
-
-    encoder: CXRBert
-    ids: Tensor  # [B, L], intact, on the CPU
-    mask: Tensor  # [B, L], on the CPU
-    states: list[Tensor]  # [B, L, D] of the last layers
-    masked: MaskedText | None
-
-    @cached_property
-    def projected(self) -> Tensor:
-        """[B, P], not normalised."""
-        return self.encoder.project(self.states[-1], self.mask)
+#: The passes of a sample's text, by the name under which terms read them.
+PASSES: dict[str, Callable[[Texts, Batch], dict[str, Tensor]]] = {
+    "intact": Texts.intact,
+    "other": Texts.other,
+}
 
 
 class TextPasses:
-    """Takes texts through the encoder as often as the terms of an objective need it.
+    """Takes texts through the encoder as the terms of an objective need it.
 
     Intact and masked texts are stacked into one batch of 2B: nothing in BERT mixes rows, so this
     equals two passes. Terms that share a forward pass with MLM read the masked text's states.
@@ -84,28 +103,21 @@ class TextPasses:
     """
 
     def __init__(
-        self,
-        encoder: CXRBert,
-        vocabulary: VocabularyInfo,
-        terms: Iterable[Term],
-        device: torch.device,
+        self, encoder: CXRBert, vocabulary: VocabularyInfo, needs: Needs, device: torch.device
     ) -> None:
-        terms = list(terms)
-        self.encoder, self.device = encoder, device
-        self.layers = max(term.layers for term in terms)
-        masks = next((term.masks for term in terms if term.masks), None)
-        self.masker = masks and WordMasker(vocabulary, masks.masking)
-        self.stacked = masks and masks.forward == "separate" and self.layers > 0
-        train_only(encoder, tokens=masks is not None, projection=self.layers > 0)
+        self.encoder, self.device, self.layers = encoder, device, needs.layers
+        masking = needs.masking
+        self.masker = None if masking is None else WordMasker(vocabulary, masking.masking)
+        self.stacked = masking and masking.forward == "separate" and self.layers > 0
+        train_only(encoder, tokens=masking is not None, projection=self.layers > 0)
 
-    def __call__(self, texts: Texts, batch: Batch) -> TextOutput:
-        """This process's share of a batch."""
-        taken = texts.take(batch)
-        ids, mask = taken["input_ids"], taken["attention_mask"]
+    def __call__(self, tokens: dict[str, Tensor], batch: Batch) -> TextOutput:
+        """Encode this process's texts of a batch."""
+        ids, mask = tokens["input_ids"], tokens["attention_mask"]
         if self.masker is None:
             states = self.encoder.last_states(sent(ids, self.device), mask, self.layers)
             return TextOutput(self.encoder, ids, mask, states, None)
-        masked = self.masker(ids, mask.bool(), taken["keys"], batch.seed, batch.epoch)
+        masked = self.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
         corrupted = sent(masked.input_ids, self.device)
         if self.stacked:
             both = torch.cat([sent(ids, self.device), corrupted])
@@ -121,25 +133,30 @@ class TextPasses:
 
 
 class TextViews(Views):
-    """One or more texts of every sample."""
+    """Texts of every sample; ``sources`` give the tokens of each pass of them.
 
-    def __init__(self, passes: TextPasses, texts: Sequence[Texts], batch: Batch) -> None:
+    ``predicted``: the passes whose masked words are predicted.
+    """
+
+    def __init__(
+        self,
+        passes: TextPasses,
+        sources: Mapping[str, Callable[[Batch], dict[str, Tensor]]],
+        predicted: Sequence[str],
+        batch: Batch,
+    ) -> None:
         super().__init__(batch)
-        self._passes, self._texts = passes, texts
-
-    @cached_property
-    def texts(self) -> list[TextOutput]:
-        """Each of them after the encoder."""
-        return [self._passes(texts, self.batch) for texts in self._texts]
+        self.predicted = predicted
+        self.texts = Computed(lambda name: passes(sources[name](batch), batch))
 
     @property
-    def masked(self) -> list[MaskedText]:
-        """Those of the masked texts."""
-        return [text.masked for text in self.texts if text.masked is not None]
+    def masked(self) -> list[MaskedText]:  # type: ignore[override]
+        texts = [self.texts[name] for name in self.predicted]
+        return [text.masked for text in texts if text.masked is not None]
 
     @property
     def tokens(self) -> int:  # type: ignore[override]
-        return sum(int(text.mask.sum()) for text in self.texts)
+        return sum(int(text.mask.sum()) for text in self.texts.values())
 
 
 def totals(processes: Processes, *counts: int) -> list[int]:
@@ -165,19 +182,6 @@ def train_only(text: CXRBert, tokens: bool, projection: bool) -> None:
     for parameter in text.cls.parameters():
         if parameter is not embeddings:
             parameter.requires_grad_(tokens)
-
-
-def freeze_below(text: CXRBert, layers: int) -> None:
-    """Leave the first ``layers`` layers as they are and, if there are any, the embeddings."""
-    if layers > text.config.num_hidden_layers:
-        raise InputError(
-            f"settings: key 'frozen_layers' is {layers}, but the text encoder has "
-            f"{text.config.num_hidden_layers} layers; expected no more than that"
-        )
-    if layers > 0:
-        text.bert.embeddings.requires_grad_(False)
-    for layer in text.bert.encoder.layer[:layers]:
-        layer.requires_grad_(False)
 
 
 def start_text(

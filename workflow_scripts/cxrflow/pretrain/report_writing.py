@@ -4,7 +4,6 @@ BioViL-T Appendix F.1.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor
@@ -14,23 +13,8 @@ from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.report_decoder import ReportDecoder, save_decoder
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
-from cxrflow.pretrain.objective import Batch
-from cxrflow.pretrain.writing import WritingProgram, WrittenViews
-
-
-class ReportViews(WrittenViews):
-    """The predicted tokens of a batch's reports."""
-
-    program: "ReportProgram"
-
-    @cached_property
-    def logits(self) -> Tensor:
-        """Of the tokens that are predicted, [T, V]."""
-        texts, device = self.texts, self.program.run.device
-        patches_BMP = self.program.patches(self.split, self.batch)
-        return self.program.decoder(
-            sent(texts.ids, device), texts.mask, patches_BMP, sent(texts.positions, device)
-        )
+from cxrflow.pretrain.writing import WritingProgram
+from cxrflow.text.report_prompts import ReportBatch
 
 
 class ReportProgram(WritingProgram):
@@ -38,9 +22,10 @@ class ReportProgram(WritingProgram):
 
     decoder: ReportDecoder
 
-    def views(self, split: str, batch: Batch) -> ReportViews:
-        """What is predicted of a batch."""
-        return ReportViews(self, split, batch)
+    def read(self, prompts: ReportBatch, patches_BMF: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The decoder's."""
+        ids, positions = (sent(part, self.run.device) for part in (prompts.ids, prompts.positions))
+        return self.decoder(ids, prompts.mask, patches_BMF, positions), None
 
     def patches_seen(self, frames: Frames) -> Tensor:
         """The projected ones."""

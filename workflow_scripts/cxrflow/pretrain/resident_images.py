@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
+from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Stored
@@ -25,6 +26,7 @@ from cxrflow.training.memory import explained
 log = logging.getLogger("cxrflow")
 
 SMALLER_IMAGES = "a smaller image geometry"
+STUDY_IMAGE = 48  # stream of the keyed draws of a study's image
 
 #: The most of a device's free memory that images stay in; a run needs the rest to train.
 RESIDENT_SHARE = 0.5
@@ -76,6 +78,10 @@ class SplitImages:
         """Whether some do: then batches differ in their number of images."""
         return bool((self.priors >= 0).any())
 
+    def drawn(self, samples: NDArray[np.int64], seed: int, epoch: int) -> NDArray[np.int64]:
+        """Return the rows of the images that stand for ``samples`` in an epoch: their own."""
+        return samples
+
     def take(self, batch: NDArray[np.int64]) -> Frames[Stored]:
         """The images of a batch of positions; a prior is augmented by the key of its current."""
         having = np.flatnonzero(self.priors[batch] >= 0)
@@ -102,6 +108,29 @@ class SplitImages:
         pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
         self.store.read(rows, out=pixels.numpy())
         return pixels.to(self.device, non_blocking=pinned)
+
+
+class StudyImages(SplitImages):
+    """The images of N studies; ``images`` has ``study_id`` and ``image_id``, a row an image."""
+
+    def __init__(
+        self, store: PixelStore, images: pd.DataFrame, studies: pd.Series, device: torch.device
+    ) -> None:
+        super().__init__(store, images, device)
+        rows_by_study = images.reset_index(drop=True).groupby("study_id").indices
+        rows = [rows_by_study[study] for study in studies]
+        self._counts = np.array([len(rows_of_study) for rows_of_study in rows], dtype=np.int64)
+        self._first = np.cumsum(self._counts) - self._counts
+        self._images = np.concatenate(rows)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def drawn(self, studies: NDArray[np.int64], seed: int, epoch: int) -> NDArray[np.int64]:
+        """Return the row of one image of each study, drawn evenly from the study's images."""
+        state = row_state(torch.from_numpy(studies), seed, epoch, STUDY_IMAGE)
+        numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()
+        return self._images[self._first[studies] + (numbers * self._counts[studies] >> BITS)]
 
 
 def other_patients(subjects: pd.Series, seed: int) -> np.ndarray:

@@ -12,9 +12,10 @@ import pandas as pd
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.pretrain.inputs import Pairs, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Run, TermsProgram
+from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, sentence_pool
 from cxrflow.pretrain.settings import TextPretrainingSettings
+from cxrflow.pretrain.views import Batch
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.samples import SampleTable
 
@@ -34,6 +35,8 @@ def matched_reports(pairs: Pairs, split: str, settings: TextPretrainingSettings)
 class SectionPairsProgram(TermsProgram):
     """Both sections of N reports."""
 
+    text_names = SECTIONS
+
     def __init__(
         self,
         settings: TextPretrainingSettings,
@@ -45,17 +48,18 @@ class SectionPairsProgram(TermsProgram):
         vocabulary: Path,
     ) -> None:
         self.text, self.vocabulary = text, vocabulary
-        super().__init__(settings, run, {"text": text}, samples)
-        self.passes = TextPasses(text, train.vocabulary, self.terms.values(), run.device)
+        super().__init__(settings, run, {"text": text}, samples, vocabulary=train.vocabulary)
+        self.passes = TextPasses(text, train.vocabulary, self.needs, run.device)
         shuffle = settings.sentence_shuffling
         self.texts = {
-            "train": [Texts(train, section, shuffle) for section in SECTIONS],
-            "validate": [Texts(validation, section, False) for section in SECTIONS],
+            "train": {name: Texts(train, (name,), shuffle) for name in SECTIONS},
+            "validate": {name: Texts(validation, (name,), False) for name in SECTIONS},
         }
 
     def views(self, split: str, batch: Batch) -> TextViews:
         """FINDINGS and IMPRESSION."""
-        return TextViews(self.passes, self.texts[split], batch)
+        sources = {str(name): texts.intact for name, texts in self.texts[split].items()}
+        return TextViews(self.passes, sources, SECTIONS, batch)
 
     def export(self, folder: Path) -> None:
         """The text half and its tokenizer."""

@@ -108,10 +108,11 @@ class JointPretrainingSettings(StoredImagesSettings):
         description="sizes of a new image encoder; a started one keeps its own",
     )
     length: int = Field(512, ge=8, description="tokens of the longest text")
-    text: Literal["impression", "sentence"] = Field(
+    text: Literal["impression", "sentence", "report"] = Field(
         "impression",
-        description="what an image is paired with: its IMPRESSION (BioViL section 2.2), or one "
-        "sentence of its report, drawn anew in every epoch (ConVIRT section 3.3, GLoRIA's code)",
+        description="what an image is paired with: its IMPRESSION (BioViL section 2.2), one "
+        "sentence of its report, drawn anew in every epoch (ConVIRT section 3.3, GLoRIA's code), "
+        "or the report, IMPRESSION before FINDINGS (MGCA)",
     )
     sentence_sections: tuple[Literal["findings", "impression"], ...] = Field(
         ("findings", "impression"),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
 from cxrflow.pretrain.settings import SupervisedSettings
 from cxrflow.programs.program import run
 
@@ -24,19 +24,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     arguments.add_argument("--image", type=Path, help="image model folder to start from")
-    start(arguments.parse_args(argv), SupervisedSettings, run_training)
+    run_training("supervised", arguments.parse_args(argv), prepare)
 
 
-def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> None:
-    """This process's share of the training; ``--pairs`` is the samples.parquet of the cohort."""
+def prepare(given: Namespace, settings: SupervisedSettings, run: "Run") -> Prepared:
+    """Read the inputs and make the program; ``--pairs`` is the samples.parquet of the cohort."""
     import torch
 
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.image_classes import LabelledSamples
-    from cxrflow.pretrain.image_text_pairs import start_image
     from cxrflow.pretrain.inputs import model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
+    from cxrflow.pretrain.starts import start_image
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
     table = LabelledSamples(given.pairs, settings.training_share)
@@ -59,7 +59,7 @@ def run_training(given: Namespace, settings: SupervisedSettings, run: "Run") -> 
         "train_samples": len(samples["train"]),
         "validation_samples": len(samples["validate"]),
     }
-    train(given, program, "supervised", data, ("a smaller training.batch_size", SMALLER_IMAGES))
+    return Prepared(program, data, ("a smaller training.batch_size", SMALLER_IMAGES))
 
 
 if __name__ == "__main__":

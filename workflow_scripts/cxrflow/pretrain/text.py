@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrflow.errors import InputError
-from cxrflow.pretrain.arguments import start, train, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.programs.program import run
 
@@ -28,11 +28,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--start", type=Path, help="model folder to start from")
     given = arguments.parse_args(argv)
-    start(given, TextPretrainingSettings, run_training)
+    run_training("text", given, prepare)
 
 
-def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> None:
-    """This process's share of the training."""
+def prepare(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> Prepared:
+    """Read the inputs and make the program."""
     if settings.terms.section_matching and given.tokens:
         raise InputError(
             f"settings: key 'terms.section_matching' is there with {len(given.tokens)} token "
@@ -88,7 +88,7 @@ def run_training(given: Namespace, settings: TextPretrainingSettings, run: "Run"
         "start": model_fingerprint(given.start),
         "validation_samples": len(validation),
     }
-    train(given, program, "text", data, remedies)
+    return Prepared(program, data, remedies)
 
 
 if __name__ == "__main__":

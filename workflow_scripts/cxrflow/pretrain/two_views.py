@@ -1,52 +1,63 @@
 """Image pretraining: two augmented views of N images (BioViL section 2.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.trunk import build_trunk
+from cxrflow.encoders.trunk import Patches, build_trunk
 from cxrflow.files.atomic import write_json
 from cxrflow.images.augment import Augmentation
-from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
+from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
+from cxrflow.pretrain.views import Batch, Computed, Views
 from cxrflow.training.samples import SampleTable
 
 
 class TwoViews(Views):
-    """Two views of each image; F features of the trunk."""
+    """Augmented views of each image."""
 
     def __init__(self, program: "TwoViewsProgram", images: SplitImages, batch: Batch) -> None:
         super().__init__(batch)
         self.program = program
         self._stored = images.take(batch.own).current
+        self.images: Computed[int, Any] = Computed(self._patches)
 
-    def pixels(self, *numbers: int) -> Tensor:
-        """Views [N * V, C, H, W] of these numbers; those of an image are neighbours."""
-        augment, batch = self.program.augmentation, self.batch
-        views = [augment(self._stored, batch.seed, batch.epoch, number) for number in numbers]
+    def pixels(self, number: int) -> Frames[Tensor]:
+        """View ``number`` of each image, with as many channels as the trunk takes."""
+        return self._frames([number])
+
+    def _frames(self, numbers: Sequence[int]) -> Frames[Tensor]:
+        """Views of these numbers, [N * V, C, H, W]; those of an image are neighbours."""
+        augment, (_, seed, epoch, *_) = self.program.augmentation, self.batch
+        views = [augment(self._stored, seed, epoch, number) for number in numbers]
         channels = self.program.settings.encoder.channels
         pixels = torch.stack(views, dim=1).flatten(0, 1).expand(-1, channels, -1, -1)
-        return pixels.contiguous(memory_format=torch.channels_last)
+        return Frames(pixels.contiguous(memory_format=torch.channels_last))
+
+    def _patches(self, number: int) -> Patches:
+        count = self.program.needs.images
+        return Patches(*(part[number::count] for part in self._encoded))
 
     @cached_property
-    def features(self) -> Tensor:
-        """[N, V, F] of the first V views, as many as a term reads.
+    def _encoded(self) -> Patches:
+        """All views after the trunk.
 
-        They go through the trunk as one batch, sharing batch statistics, in which the views of an
-        image are neighbours, so that a ghost batch holds all of them.
+        They go through it as one batch, sharing batch statistics, in which the views of an image
+        are neighbours, so that a ghost batch holds all of them.
         """
-        encoded = self.program.encoded
-        patches = self.program.trunk(Frames(self.pixels(*range(encoded))))
-        return patches.pooled.unflatten(0, (-1, encoded))
+        return self.program.trunk(self._frames(range(self.program.needs.images)))
 
 
 class TwoViewsProgram(TermsProgram):
     """Trains the trunk on the images of a cohort."""
+
+    stacked = True
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ Trunk and writer are trained together, and validation compares what the writer s
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,11 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views
+from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSettings
-from cxrflow.text.report_prompts import ReportPrompts, words_of
+from cxrflow.pretrain.views import Batch, Views, WrittenText
+from cxrflow.text.report_prompts import ReportBatch, ReportPrompts, words_of
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
@@ -40,11 +42,18 @@ class WrittenViews(Views):
 
     def __init__(self, program: "WritingProgram", split: str, batch: Batch) -> None:
         super().__init__(batch)
-        self.program, self.split = program, split
-        self.texts = program.texts.prompts[split].batch(batch.own)
-        self.targets = self.texts.targets.to(program.run.device)  # [T]
-        self.predicted = batch.processes.total(len(self.targets))
-        self.tokens = int(self.texts.mask.sum())
+        self._program, self._split = program, split
+        self._prompts = program.texts.prompts[split].batch(batch.own)
+        self._targets = self._prompts.targets.to(program.run.device)
+        self._predicted = batch.processes.total(len(self._targets))
+        self.tokens = int(self._prompts.mask.sum())
+
+    @cached_property
+    def written(self) -> WrittenText:
+        """What the writer says of the next token at every place of the reports."""
+        patches_BMF = self._program.patches(self._split, self.batch)
+        logits_TV, attended = self._program.read(self._prompts, patches_BMF)
+        return WrittenText(logits_TV, self._targets, self._predicted, attended)
 
 
 class WritingProgram(TermsProgram):
@@ -76,6 +85,14 @@ class WritingProgram(TermsProgram):
         count = min(settings.written_validation, len(reports))
         self.compared = np.sort(epoch_order(len(reports), 0, 0)[:count])  # rows of validation
         self._references = [words_of(reports[row]) for row in self.compared]
+
+    def views(self, split: str, batch: Batch) -> WrittenViews:
+        """What is predicted of a batch."""
+        return WrittenViews(self, split, batch)
+
+    @abstractmethod
+    def read(self, prompts: ReportBatch, patches_BMF: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the logits [T, V] of the tokens to predict, and where a captioner looked."""
 
     @abstractmethod
     def patches_seen(self, frames: Frames) -> Tensor:

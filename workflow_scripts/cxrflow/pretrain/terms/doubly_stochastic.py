@@ -1,15 +1,11 @@
 """Every patch is looked at as much as any other, over a whole report (Xu et al. 2015)."""
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import DoublyStochasticSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.caption_writing import CaptionViews
+from cxrflow.pretrain.views import Views
 
 
 class DoublyStochastic(Term):
@@ -18,6 +14,6 @@ class DoublyStochastic(Term):
     settings: DoublyStochasticSettings
     compares = False
 
-    def loss(self, views: "CaptionViews") -> Tensor:
+    def loss(self, views: Views) -> Tensor:
         assert views.written.attended is not None
         return doubly_stochastic(views.written.attended, len(views.batch.rows))

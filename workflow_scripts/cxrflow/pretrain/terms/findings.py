@@ -3,16 +3,12 @@
 Shapes: N images of a batch, F features of the trunk, C findings.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import FindingsSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
+from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Findings(Term):
@@ -22,15 +18,16 @@ class Findings(Term):
     """
 
     settings: FindingsSettings
+    needs = Needs(images=1)
     compares = False
 
-    def __init__(self, settings: FindingsSettings, program: "TwoViewsProgram") -> None:
-        super().__init__(settings, program)
+    def __init__(self, settings: FindingsSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
         self.dropout = nn.Dropout(settings.dropout)
-        self.classifier = nn.Linear(program.trunk.features, len(settings.classes))
+        self.classifier = nn.Linear(encoders.trunk.features, len(settings.classes))
 
-    def loss(self, views: "TwoViews") -> Tensor:
-        logits_NC = self.classifier(self.dropout(views.features[:, 0]))
+    def loss(self, views: Views) -> Tensor:
+        logits_NC = self.classifier(self.dropout(views.images[0].pooled))
         labels_NC = views.batch.labels.to(logits_NC.device)
         known_NC = torch.isfinite(labels_NC)
         summed = nn.functional.binary_cross_entropy_with_logits(

@@ -1,7 +1,5 @@
 """Global alignment of images with their texts: BioViL Eq. 2, ConVIRT Eq. 4."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -9,24 +7,23 @@ from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.image_text_pairs import PairViews
+from cxrflow.pretrain.views import Needs, Views
 
 
 class GlobalAlignment(Term):
     """The projected image against the projected text."""
 
     settings: GlobalAlignmentSettings
-    layers = 1
+    needs = Needs(images=1, texts=("intact",))
+    compares = True
 
-    def loss(self, views: "PairViews") -> Tensor:
-        image, text = views.image.projected_global, views.text.projected
+    def loss(self, views: Views) -> Tensor:
+        image, text = views.images[0].projected_global, views.texts["intact"].projected
         (image_NP, text_NP), own = views.batch.gather(image, text)
         settings = self.settings
         return global_alignment(
             image_NP, text_NP, settings.temperature, own, settings.image_to_text
         )
 
-    def answers(self, views: "PairViews") -> Answers:
+    def answers(self, views: Views) -> Answers:
         return Answers(torch.ones(len(views.batch.rows)), number=2)

@@ -10,8 +10,6 @@ Shapes: B pairs of a batch, I of them this process's own, W words of the longest
 the joint space.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -22,29 +20,27 @@ from cxrflow.objectives.contrastive import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
-from cxrflow.pretrain.report_text import TextOutput
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
+from cxrflow.pretrain.views import Encoders, Needs, TextOutput, Views
 from cxrflow.similarity.local import Local, LocalConfig
 from cxrflow.similarity.words import WordReader
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 
 
 class LocalAlignment(Term):
     """Makes words from the states of a text encoder and compares them with patches."""
 
     settings: LocalAlignmentSettings
+    compares = True
 
-    def __init__(self, settings: LocalAlignmentSettings, program: "ImageTextProgram") -> None:
-        super().__init__(settings, program)
-        depth, vocabulary = program.text.config.num_hidden_layers, program.vocabulary
+    def __init__(self, settings: LocalAlignmentSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
+        depth, vocabulary = encoders.text.config.num_hidden_layers, encoders.vocabulary
         if settings.layers > depth:
             raise InputError(
                 f"settings: key 'terms.local_alignment.layers' is {settings.layers}, but the text "
                 f"encoder has {depth} layers; expected no more than that"
             )
-        self.layers = settings.layers
+        self.needs = Needs(images=1, texts=("intact",), layers=settings.layers)
         names = LocalConfig.model_fields.keys()
         config = LocalConfig.model_validate(settings.model_dump(include=set(names)))
         reader = WordReader.of(vocabulary, settings.layers, settings.cls_is_word)
@@ -58,8 +54,8 @@ class LocalAlignment(Term):
     def similarity(self) -> Local | None:
         return self.local if self.settings.model_similarity else None
 
-    def loss(self, views: "PairViews") -> Tensor:
-        image, words = views.image, self.words(views.text)
+    def loss(self, views: Views) -> Tensor:
+        image, words = views.images[0], self.words(views.texts["intact"])
         word_IWP, patch_IhwP = words.word_BWD.float(), image.unnormalised_patches
         if self.settings.normalised:
             word_IWP, patch_IhwP = normalize(word_IWP, dim=2), image.projected_patches
@@ -70,5 +66,5 @@ class LocalAlignment(Term):
         (similarity_BB,), own = views.batch.gather(similarity_IB)
         return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)
 
-    def answers(self, views: "PairViews") -> Answers:
+    def answers(self, views: Views) -> Answers:
         return Answers(torch.ones(len(views.batch.rows)), number=2)

@@ -1,7 +1,6 @@
 """Masked language modelling: BioViL section 2.1."""
 
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -10,10 +9,7 @@ from cxrflow.objectives.masked_language_modelling import masked_language_modelli
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.packed_corpus import PackedViews
-    from cxrflow.pretrain.report_text import TextViews
+from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Mlm(Term):
@@ -22,11 +18,11 @@ class Mlm(Term):
     settings: MaskedLanguageSettings
     compares = False
 
-    def __init__(self, settings: MaskedLanguageSettings, program: Any) -> None:
-        super().__init__(settings, program)
-        self.masks = settings
+    def __init__(self, settings: MaskedLanguageSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
+        self.needs = Needs(masking=settings)
 
-    def loss(self, views: "TextViews | PackedViews") -> Tensor:
+    def loss(self, views: Views) -> Tensor:
         by_token = self.settings.reduction == "token"
         losses = [
             masked_language_modelling(
@@ -36,7 +32,7 @@ class Mlm(Term):
         ]
         return torch.stack(losses).mean()
 
-    def answers(self, views: "TextViews | PackedViews") -> Answers:
+    def answers(self, views: Views) -> Answers:
         texts = views.masked
         targets = torch.cat([text.targets for text in texts])
         by_token = self.settings.reduction == "token"

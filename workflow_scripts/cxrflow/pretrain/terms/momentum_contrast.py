@@ -12,7 +12,6 @@ Shapes: N images of a batch, F features of the trunk, P width of the head, K key
 """
 
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +23,7 @@ from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
+from cxrflow.pretrain.views import Encoders, Needs, Views
 
 SHUFFLING = 32  # stream of the keyed draws
 
@@ -35,47 +32,48 @@ class MomentumContrast(Term):
     """InfoNCE of queries with their keys among those of the queue."""
 
     settings: MomentumContrastSettings
+    needs = Needs(images=1)
     compares = False  # other images are the queue's
     queue: Tensor  # [K, P], unit vectors; at first random ones, as published
     place: Tensor  # of the oldest key in the queue
 
-    def __init__(self, settings: MomentumContrastSettings, program: "TwoViewsProgram") -> None:
-        super().__init__(settings, program)
-        features, hidden = program.trunk.features, settings.hidden
+    def __init__(self, settings: MomentumContrastSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
+        features, hidden = encoders.trunk.features, settings.hidden
         self.head = nn.Sequential(
             nn.Linear(features, hidden), nn.ReLU(inplace=True), nn.Linear(hidden, settings.output)
         )
-        self.key_trunk = deepcopy(program.trunk).requires_grad_(False)
+        self.key_trunk = deepcopy(encoders.trunk).requires_grad_(False)
         self.key_head = deepcopy(self.head).requires_grad_(False)
         keys = torch.randn(settings.queue, settings.output)
         self.register_buffer("queue", normalize(keys, dim=1))
         self.register_buffer("place", torch.zeros((), dtype=torch.int64))
-        self._trained = [*program.trunk.parameters(), *self.head.parameters()]
-        self._shuffled = program.settings.ghost_batch is not None
+        self._trained = [*encoders.trunk.parameters(), *self.head.parameters()]
+        self._shuffled = encoders.ghost_batch is not None
         self._keys: Tensor | None = None  # of a training batch, until the weights are updated
 
-    def loss(self, views: "TwoViews") -> Tensor:
-        query_NP = self.head(views.features[:, 0])
+    def loss(self, views: Views) -> Tensor:
+        query_NP = self.head(views.images[0].pooled)
         key_NP, own = self.keys(views)
         if self.training:
             self._keys = key_NP
         tau = self.settings.temperature
         return momentum_contrast(query_NP, key_NP[own], self.queue, tau, len(key_NP))
 
-    def answers(self, views: "TwoViews") -> Answers:
+    def answers(self, views: Views) -> Answers:
         return Answers(torch.ones(1 + len(self.queue)))
 
     @torch.no_grad()
-    def keys(self, views: "TwoViews") -> tuple[Tensor, slice]:
+    def keys(self, views: Views) -> tuple[Tensor, slice]:
         """Keys of the second views of the whole batch, [N, P], and where this process's are."""
-        pixels, batch = views.pixels(1), views.batch
+        frames, batch = views.pixels(1), views.batch
         order_N = torch.arange(len(batch.rows))
         if self._shuffled:
-            (pixels,), own = batch.gather(pixels)
+            (pixels,), own = batch.gather(frames.current)
             rows = torch.from_numpy(batch.rows)
             order_N = row_state(rows, batch.seed, batch.epoch, SHUFFLING).argsort()
-            pixels = pixels[order_N.to(pixels.device)][own]
-        key_NP = self.key_head(self.key_trunk(Frames(pixels)).pooled).to(self.queue.dtype)
+            frames = Frames(pixels[order_N.to(pixels.device)][own])
+        key_NP = self.key_head(self.key_trunk(frames).pooled).to(self.queue.dtype)
         (key_NP,), own = batch.gather(normalize(key_NP, dim=1))
         return key_NP[order_N.argsort().to(key_NP.device)], own
 

@@ -5,8 +5,6 @@ perceptron. The paper compares images and texts by the cosine of their projectio
 any model's; with ``model_similarity`` the model keeps the perceptron and is scored by it.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -14,34 +12,32 @@ from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
+from cxrflow.pretrain.views import Encoders, Needs, Views
 from cxrflow.similarity.perceptron import Perceptron, PerceptronConfig
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.study_text_pairs import StudyTextProgram, StudyViews
 
 
 class PairMatching(Term):
     """Each image with its own text, and with that of another sample."""
 
     settings: PairMatchingSettings
-    layers = 1
+    needs = Needs(images=1, texts=("intact", "other"))
     compares = False  # the other text is drawn from the whole split
 
-    def __init__(self, settings: PairMatchingSettings, program: "StudyTextProgram") -> None:
-        super().__init__(settings, program)
-        width = program.image.settings.projection
+    def __init__(self, settings: PairMatchingSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
+        width = encoders.image.settings.projection
         self.perceptron = Perceptron(PerceptronConfig(width=width, hidden=settings.hidden or width))
 
-    def loss(self, views: "StudyViews") -> Tensor:
+    def loss(self, views: Views) -> Tensor:
         # A linear projection of the mean is the mean of the projections.
-        image_IP = views.image.unnormalised_patches.mean((1, 2))
-        real_I = self.perceptron.logits(image_IP, views.text.projected)
-        fake_I = self.perceptron.logits(image_IP, views.other_text.projected)
+        image_IP = views.images[0].unnormalised_patches.mean((1, 2))
+        real_I = self.perceptron.logits(image_IP, views.texts["intact"].projected)
+        fake_I = self.perceptron.logits(image_IP, views.texts["other"].projected)
         return pair_matching(real_I, fake_I, len(views.batch.rows))
 
     def similarity(self) -> Perceptron | None:
         return self.perceptron if self.settings.model_similarity else None
 
-    def answers(self, views: "StudyViews") -> Answers:
+    def answers(self, views: Views) -> Answers:
         pairs = len(views.batch.rows)
         return Answers(torch.tensor([pairs, pairs]))

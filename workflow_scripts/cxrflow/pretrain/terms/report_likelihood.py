@@ -1,16 +1,12 @@
 """Writing the report: cross-entropy of its tokens alone (BioViL-T Appendix F.1)."""
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from cxrflow.objectives.report_likelihood import report_likelihood
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import ReportLikelihoodSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.report_writing import ReportViews
+from cxrflow.pretrain.views import Views
 
 
 class ReportLikelihood(Term):
@@ -19,8 +15,10 @@ class ReportLikelihood(Term):
     settings: ReportLikelihoodSettings
     compares = False
 
-    def loss(self, views: "ReportViews") -> Tensor:
-        return report_likelihood(views.logits, views.targets, views.predicted)
+    def loss(self, views: Views) -> Tensor:
+        written = views.written
+        return report_likelihood(written.logits, written.targets, written.tokens)
 
-    def answers(self, views: "ReportViews") -> Answers:
-        return Answers(views.targets.bincount(minlength=views.logits.shape[1]))
+    def answers(self, views: Views) -> Answers:
+        written = views.written
+        return Answers(written.targets.bincount(minlength=written.logits.shape[1]))

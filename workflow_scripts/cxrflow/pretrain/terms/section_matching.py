@@ -6,24 +6,26 @@ from torch import Tensor
 from cxrflow.objectives.section_matching import section_matching
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
-from cxrflow.pretrain.report_text import TextViews
 from cxrflow.pretrain.terms.settings import SectionMatchingSettings
+from cxrflow.pretrain.views import Needs, Views
 
 
 class SectionMatching(Term):
     """The projected FINDINGS against the projected IMPRESSION of the same report."""
 
     settings: SectionMatchingSettings
-    layers = 1
+    needs = Needs(texts=("findings", "impression"))
+    compares = True
 
-    def loss(self, views: TextViews) -> Tensor:
+    def loss(self, views: Views) -> Tensor:
+        findings, impression = views.texts["findings"], views.texts["impression"]
         (findings_NP, impression_NP), own = views.batch.gather(
-            *(text.projected for text in views.texts)
+            findings.projected, impression.projected
         )
         settings = self.settings
         return section_matching(
             findings_NP, impression_NP, settings.temperature, settings.normalised, own
         )
 
-    def answers(self, views: TextViews) -> Answers:
+    def answers(self, views: Views) -> Answers:
         return Answers(torch.ones(len(views.batch.rows)), number=2)

@@ -1,7 +1,5 @@
 """SimCLR: two views of an image against those of all others (BioViL section 2.2)."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
@@ -9,9 +7,7 @@ from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import SimclrSettings
-
-if TYPE_CHECKING:
-    from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
+from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 def projection(features: int, hidden: int, output: int) -> nn.Module:
@@ -28,16 +24,19 @@ class Simclr(Term):
     """NT-Xent of the views' projections by a head of its own."""
 
     settings: SimclrSettings
-    encoded = 2
+    needs = Needs(images=2)
+    compares = True
 
-    def __init__(self, settings: SimclrSettings, program: "TwoViewsProgram") -> None:
-        super().__init__(settings, program)
-        self.head = projection(program.trunk.features, settings.hidden, settings.output)
+    def __init__(self, settings: SimclrSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
+        self.head = projection(encoders.trunk.features, settings.hidden, settings.output)
 
-    def loss(self, views: "TwoViews") -> Tensor:
-        projected_NVP = self.head(views.features.flatten(0, 1)).unflatten(0, (-1, self.encoded))
+    def loss(self, views: Views) -> Tensor:
+        # Both views of an image are neighbours, as in the trunk: a ghost batch holds both.
+        features_NVF = torch.stack([views.images[number].pooled for number in (0, 1)], dim=1)
+        projected_NVP = self.head(features_NVF.flatten(0, 1)).unflatten(0, (-1, 2))
         (gathered_NVP,), own = views.batch.gather(projected_NVP)
         return nt_xent(gathered_NVP[:, 0], gathered_NVP[:, 1], self.settings.temperature, own)
 
-    def answers(self, views: "TwoViews") -> Answers:
+    def answers(self, views: Views) -> Answers:
         return Answers(torch.ones(2 * len(views.batch.rows) - 1))

@@ -1,0 +1,92 @@
+"""The inputs and the program of joint training, for pairs, studies and images with their priors."""
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tokenizers import Tokenizer
+
+from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.files.atomic import file_digest
+from cxrflow.images.store import PixelStore
+from cxrflow.pretrain.arguments import Prepared
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.inputs import model_fingerprint
+from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.pair_tables import PairTable, pair_texts
+from cxrflow.pretrain.report_text import Texts, start_text
+from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
+from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.pretrain.starts import renew_projection, start_image
+from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.samples import SampleTable
+
+
+@dataclass(frozen=True)
+class PairMethod:
+    """What differs between the programs of images and texts.
+
+    Attributes:
+        table: reads the pairs of the cohort.
+        program: the program that is made of them.
+        texts: makes the texts of the samples of a split.
+        start: makes the image encoder, with the weights of a model folder if there is one.
+        new_projection: the text encoder gets a projection like that of the images.
+    """
+
+    table: type[PairTable] = PairTable
+    program: type[ImageTextProgram] = ImageTextProgram
+    texts: Callable[[Any, pd.DataFrame, Tokenizer, bool], Texts] = pair_texts
+    start: Callable[[Path | None, ImageEncoderSettings], ImageEncoder] = start_image
+    new_projection: bool = False
+
+
+def prepare_pairs(
+    given: Namespace, settings: JointPretrainingSettings, run: Run, method: PairMethod
+) -> Prepared:
+    """Read the pairs and the encoders that training starts from, and make the program of them."""
+    pairs = method.table(given.pairs, settings.training_share)
+    store = PixelStore(given.pixels)
+    # The image encoder first: new weights are drawn in this order.
+    image = method.start(given.image, settings.encoder)
+    text = start_text(
+        given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
+    )
+    if method.new_projection:
+        renew_projection(text, settings.encoder)
+    tokenizer = read_tokenizer(given.text)
+    require_embeddings(text, tokenizer.get_vocab_size(), given.text)
+    require_positions(text, settings.length)
+    images, texts, samples = {}, dict[str, Texts](), dict[str, SampleTable]()
+    for split in ("train", "validate"):
+        rows = pairs.rows(split, settings, store, image.takes_prior)
+        reports = pairs.samples_of(rows)
+        shown = reports
+        if settings.shuffled_pairs and split == "train":
+            shown = reports.iloc[other_patients(reports["subject_id"], run.seed)]
+        images[split] = pairs.images(store, rows, shown, run.device, image.takes_prior)
+        with_prior = images[split].priors >= 0 if image.takes_prior else None
+        samples[split] = pairs.samples(reports, with_prior=with_prior)
+        texts[split] = method.texts(settings, reports, tokenizer, split == "train")
+    program = method.program(settings, run, samples, images, texts, image, text, given.text)
+    data: dict[str, Any] = {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "text": model_fingerprint(given.text),
+        "image": model_fingerprint(given.image),
+        "train_samples": len(samples["train"]),
+        "validation_samples": len(samples["validate"]),
+    }
+    train_images = images["train"]
+    if isinstance(train_images, StudyImages):
+        data["train_images"] = len(train_images.rows)
+    if samples["train"].with_prior is not None:
+        data["train_samples_with_prior"] = int(samples["train"].with_prior.sum())
+    remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
+    return Prepared(program, data, remedies)
