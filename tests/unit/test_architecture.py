@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cxrflow.files.source_code import PACKAGE, ROOT, imported_by
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 
 TOP = ROOT.parent
 # Know no part of the package:
@@ -135,6 +136,32 @@ def test_modules_say_what_they_are_and_import_by_whole_names() -> None:
         for node in ast.walk(tree):
             relative = isinstance(node, ast.ImportFrom) and node.level
             assert not relative, f"{module}: line {node.lineno}"
+
+
+#: The modules of pretrain/, from what others rest on to what people call; terms may be changed
+#: alone, so that they know the views and not the programs.
+PRETRAINING = (
+    ("settings", "terms.settings", "registry", "chance"),
+    ("inputs", "starts", "image_classes", "resident_images"),
+    ("views",),
+    ("objective", "report_text"),
+    tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
+    ("pair_tables", "two_views", "packed_corpus", "section_pairs", "writing"),
+    ("image_text_pairs", "caption_writing", "report_writing"),
+    ("frame_text_pairs", "arguments", "pair_training"),
+    ("initial", "imported", *(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)),
+)
+
+
+def test_pretraining_has_no_arrow_up() -> None:
+    """Type checkers' imports included; the modules of a tier may know each other."""
+    tiers = {f"cxrflow.pretrain.{name}": tier for tier, names in reversed([*enumerate(PRETRAINING)])
+             for name in names}  # fmt: skip
+    rooms = {name for name in MODULES if name.startswith("cxrflow.pretrain.")}
+    assert rooms - {"cxrflow.pretrain.terms"} == tiers.keys()
+    for module in tiers:
+        for other in imported_by(MODULES[module], typing=True) & tiers.keys():
+            assert tiers[other] <= tiers[module], f"{module} imports {other}"
 
 
 def test_files_fit_in_the_head() -> None:

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.projection import ImageProjection
 from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
-from cxrflow.encoders.trunk import build_trunk
+from cxrflow.encoders.trunk import Patches, build_trunk
 from cxrflow.encoders.weights import load_weights, read_weights
 from cxrflow.files.atomic import read_object, write_json
 from cxrflow.settings import from_record
@@ -48,8 +48,11 @@ class ImageEncoder(nn.Module):
         return self.settings.takes_prior
 
     def forward(self, frames: Frames[Tensor]) -> ImageOutput:
+        return self.project(self.encoder(frames))
+
+    def project(self, patches: Patches) -> ImageOutput:
+        """Project the trunk's patches of B studies to the joint space."""
         assert self.projector is not None
-        patches = self.encoder(frames)
         projected_BP, projected_BhwP = self.projector(*patches)
         return ImageOutput(
             normalize(projected_BP, dim=1),

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, save_image_half
+from cxrflow.encoders.trunk import only_current
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, Stored
 from cxrflow.pretrain.inputs import copy_tokenizer
@@ -36,7 +37,28 @@ class PairViews(TextViews):
         sources = {name: partial(source, texts) for name, source in PASSES.items()}
         super().__init__(program.passes, sources, ("intact",), batch)
         self._program, self._split = program, split
-        self.images = Computed(lambda number: program.image(self.pixels(number)))
+        self.images = Computed(self._encoded)
+
+    def _encoded(self, number: int) -> ImageOutput:
+        image, stage = self._program.image, self._program.needs.stage
+        if number or stage is None:
+            return image(self.pixels(number))
+        return image.project(image.encoder.forward_from(self._paused, stage))
+
+    @cached_property
+    def _paused(self) -> Frames[Tensor]:
+        """Features of the first view after the stage at which images are mixed."""
+        stage = self._program.needs.stage
+        assert stage is not None
+        return self._program.image.encoder.forward_until(self.pixels(0), stage)
+
+    def mixed(self, rows: Tensor, share: Tensor) -> ImageOutput:
+        """The first view with features of other images, after the image encoder."""
+        image, stage = self._program.image, self._program.needs.stage
+        assert stage is not None
+        hidden = only_current(self._paused)
+        mixed = share * hidden[rows] + (1 - share) * hidden
+        return image.project(image.encoder.forward_from(Frames(mixed), stage))
 
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of the images, augmented in training; else all views are the centre."""

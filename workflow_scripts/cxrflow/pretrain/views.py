@@ -85,12 +85,14 @@ class Needs:
             III ``findings`` and ``impression``.
         layers: last layers of the text encoder whose states it reads of these texts.
         masking: how words are masked that it predicts; None: it predicts none.
+        stage: of the image trunk, whose features :meth:`Views.mixed` takes; None: it mixes none.
     """
 
     images: int = 0
     texts: tuple[str, ...] = ()
     layers: int = 1
     masking: MaskedLanguageSettings | None = None
+    stage: int | None = None
 
     @classmethod
     def of_all(cls, terms: Iterable["Needs"]) -> "Needs":
@@ -101,6 +103,7 @@ class Needs:
             tuple(dict.fromkeys(name for term in needs for name in term.texts)),
             max((term.layers for term in needs if term.texts), default=0),
             next((term.masking for term in needs if term.masking), None),
+            next((term.stage for term in needs if term.stage is not None), None),
         )
 
 
@@ -192,6 +195,16 @@ class Views:
 
     def __init__(self, batch: Batch) -> None:
         self.batch, self.samples = batch, len(batch.own)
+
+    def mixed(self, rows: Tensor, share: Tensor) -> "ImageOutput":
+        """The first view with features of other images of this process, after the image encoder.
+
+        After the trunk's stage ``Needs.stage`` the features are ``share`` of those of image
+        ``rows[i]`` and the rest of those of image i (MedCutMix Eq. 4), and the trunk goes on with
+        them. ``rows`` is int64 [N]; ``share``, in [0, 1], broadcasts to the features of that stage:
+        [N, 1, h, w] for [N, C, h, w] of a ResNet, [N, tokens, 1] for [N, tokens, D].
+        """
+        raise NotImplementedError
 
     @property
     def written(self) -> WrittenText:
