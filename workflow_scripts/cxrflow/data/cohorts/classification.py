@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, splits
-from cxrflow.data.cohorts.flow import Cohort, Flow, label_counts
+from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.common_tables import Tables
 from cxrflow.files.drops import Drop
@@ -26,7 +26,7 @@ COLUMNS = (
 
 def build(
     tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
-) -> Cohort:
+) -> CohortTables:
     """Filter, label and split the images.
 
     The labels of a row are in the order of ``classes`` in ``flow.json``.
@@ -61,7 +61,7 @@ def build(
     if held_out:
         checked = leakage.held_out_not_trained(rows, held_out, tables.source)
         flow.check("held-out patients not trained on", checked)
-    return Cohort(
+    return CohortTables(
         rows=rows,
         images=rows[["image_id", "image_path"]],
         split=split.dropna(),

@@ -22,7 +22,7 @@ from cxrflow.data.cohorts import (
     published_parts,
     retrieval,
 )
-from cxrflow.data.cohorts.flow import Cohort, Flow
+from cxrflow.data.cohorts.flow import CohortTables, Flow
 from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import training_shares
@@ -67,7 +67,9 @@ def make_cohort(options: Namespace, settings: CohortSettings) -> None:
     log.info("%s: %d %s", options.output, len(cohort.rows), cohort.unit)
 
 
-def _pairs(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+def _pairs(
+    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
+) -> CohortTables:
     if options.corpus is None:
         raise InputError("--corpus is missing; pairs need the output of cxrflow.reports.corpus")
     corpus = read_corpus(options.corpus, origin.study_prefix)
@@ -121,7 +123,9 @@ def _image_layout(options: Namespace) -> Layout:
     return layout(options.images_layout)
 
 
-def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+def _grounding(
+    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
+) -> CohortTables:
     reader = _image_layout(options)
     tables = origin.read(options.root, Request(options.threads, headers=False))
     image_ids = frozenset(tables.images["image_id"])
@@ -141,7 +145,7 @@ def _grounding(options: Namespace, origin: Layout, settings: CohortSettings, flo
 
 def _classification(
     options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
-) -> Cohort:
+) -> CohortTables:
     published = settings.split_method == "official"
     read = origin.reader("published" if published and origin.published else "tables")
     tables: Tables = read(options.root, Request(options.threads))
@@ -152,7 +156,7 @@ def _classification(
     return build(tables, held_out, settings, flow)
 
 
-def _nli(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+def _nli(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> CohortTables:
     tables = origin.read(options.root, Request(options.threads))
     flow.notes += tables.notes
     return nli.build(tables, flow)
@@ -160,7 +164,7 @@ def _nli(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flo
 
 def _progression(
     options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
-) -> Cohort:
+) -> CohortTables:
     reader = _image_layout(options)
     request = Request(options.threads, headers=False)
     tables = origin.read(options.root, request)
@@ -184,7 +188,9 @@ def _progression(
     return progression.build(sources, settings, flow, options.threads)
 
 
-def _retrieval(options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow) -> Cohort:
+def _retrieval(
+    options: Namespace, origin: Layout, settings: CohortSettings, flow: Flow
+) -> CohortTables:
     reader = _image_layout(options)
     tables: RetrievalTables = origin.reader("tables")(
         options.root, Request(options.threads, headers=False)
@@ -214,7 +220,9 @@ def _largest_drop(flow: Flow) -> str:
     return f"most were dropped at '{name}': {drop['reason']} ({count}, e.g. {drop['examples'][:2]})"
 
 
-def _write_cohort(cohort: Cohort, flow: Flow, settings: CohortSettings, options: Namespace) -> None:
+def _write_cohort(
+    cohort: CohortTables, flow: Flow, settings: CohortSettings, options: Namespace
+) -> None:
     training = options.training and options.training.root
     roots = [root for root in (options.root, options.images_root, training) if root is not None]
     name = "pairs" if settings.kind == "pairs" else "samples"

@@ -70,7 +70,7 @@ def label_counts(rows: pd.DataFrame, classes: Sequence[str]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Cohort:
+class CohortTables:
     """A cohort in memory, as it will be written.
 
     Attributes:

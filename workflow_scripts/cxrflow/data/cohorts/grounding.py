@@ -9,7 +9,7 @@ from dataclasses import replace
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, priors, splits
-from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.boxes import impossible
 from cxrflow.data.readers.common_tables import Tables, file_failures
@@ -25,7 +25,7 @@ SAMPLE = ["image_id", "category", "phrase"]
 
 def build(
     tables: Tables, pictures: Tables, settings: CohortSettings, flow: Flow, threads: int
-) -> Cohort:
+) -> CohortTables:
     """Join the phrases to the images they were drawn on.
 
     Args:
@@ -74,7 +74,7 @@ def build(
     rows = located[list(COLUMNS)].reset_index(drop=True)
     flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
-    return Cohort(
+    return CohortTables(
         rows=rows,
         images=rows[["image_id", "image_path"]].drop_duplicates().reset_index(drop=True),
         split=split.dropna(),
@@ -83,7 +83,9 @@ def build(
     )
 
 
-def with_priors(cohort: Cohort, pictures: Tables, settings: CohortSettings, threads: int) -> Cohort:
+def with_priors(
+    cohort: CohortTables, pictures: Tables, settings: CohortSettings, threads: int
+) -> CohortTables:
     """Add each image's prior, for models that compare two (BioViL-T Table 5)."""
     images = pictures.images
     usable, _ = _image_files(pictures, threads)

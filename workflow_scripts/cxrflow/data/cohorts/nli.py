@@ -2,16 +2,16 @@
 
 import pandas as pd
 
-from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.readers.common_tables import Tables
 
 
-def build(tables: Tables, flow: Flow) -> Cohort:
+def build(tables: Tables, flow: Flow) -> CohortTables:
     """Make each labelled pair a sample; the files are the splits."""
     rows = tables.sentence_pairs
     flow.step("pairs listed", "samples", len(rows), tables.dropped.get("sentence_pairs", []))
     flow.checks.append(_check_splits(rows))
-    return Cohort(
+    return CohortTables(
         rows=rows,
         images=pd.DataFrame({"image_id": [], "image_path": []}, dtype="str"),
         split=rows.set_index("sample_id")["split"],

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, priors, splits
-from cxrflow.data.cohorts.flow import Cohort, Flow, label_counts
+from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.texts import Corpus, study_key
 from cxrflow.data.readers.common_tables import Tables
@@ -56,7 +56,7 @@ class Stage(NamedTuple):
     images: pd.DataFrame
 
 
-def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: int) -> Cohort:
+def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: int) -> CohortTables:
     """Filter, choose, join, split and check."""
     studies = priors.with_times(sources.tables.studies, sources.pictures.images)
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
@@ -103,7 +103,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
         pairs = pairs.assign(labels=list(labels.to_numpy("float64")))
         extra |= {"classes": classes, "labels": label_counts(pairs, classes)}
     _check(pairs, studies, sources, settings.unit, flow)
-    return Cohort(
+    return CohortTables(
         rows=pairs,
         images=priors.images_and_priors(pairs),
         split=split.dropna(),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, splits
-from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS, Tables, file_failures
 from cxrflow.errors import InputError
@@ -45,7 +45,7 @@ class ProgressionSources:
 
 def build(
     sources: ProgressionSources, settings: CohortSettings, flow: Flow, threads: int
-) -> Cohort:
+) -> CohortTables:
     """Check every label's two images, hold patients out, choose images, split."""
     tables = sources.tables
     silver = tables if sources.training is None else sources.training
@@ -73,7 +73,7 @@ def build(
     rows["sample_id"] = rows["image_id"] + "|" + rows["prior_image_id"] + "|" + rows["finding"]
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     _check(rows, held_out, flow, tables.source)
-    return Cohort(
+    return CohortTables(
         rows=rows,
         images=_images(rows)[["image_id", "image_path"]].drop_duplicates(ignore_index=True),
         split=split,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pandas as pd
 
 from cxrflow.data.cohorts import classification, leakage
-from cxrflow.data.cohorts.flow import Cohort, Flow
+from cxrflow.data.cohorts.flow import CohortTables, Flow
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import groups
 from cxrflow.data.readers.common_tables import Tables
@@ -21,7 +21,7 @@ from cxrflow.files.drops import Drop
 
 def build(
     tables: Tables, held_out: Mapping[str, Set[str]], settings: CohortSettings, flow: Flow
-) -> Cohort:
+) -> CohortTables:
     """Build labelled images in their published parts, renamed by ``splits.parts``.
 
     Held-out patients (by evaluation set) leave the parts that are not test.

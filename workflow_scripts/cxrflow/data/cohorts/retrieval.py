@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from cxrflow.data.cohorts import leakage
-from cxrflow.data.cohorts.flow import Cohort, Flow, counts
+from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.readers.common_tables import RetrievalTables, Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop, Tally
@@ -21,7 +21,7 @@ COLUMNS = (
 _PARTS = {"candidate": "candidates", "query": "image queries"}
 
 
-def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> Cohort:
+def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> CohortTables:
     """Join queries and candidates to their images.
 
     Args:
@@ -54,7 +54,7 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> Cohort:
     flow.check("each image once", leakage.unique_rows(rows, "image", tables.source))
     _require_answers(rows, tables)
     patients = pd.Index(rows["subject_id"].unique(), dtype="str")
-    return Cohort(
+    return CohortTables(
         rows=rows,
         images=rows[["image_id", "image_path"]],
         split=pd.Series("test", index=patients, dtype="str"),

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data.cohorts.filters import unit_hash
-from cxrflow.data.cohorts.flow import Cohort, label_counts
+from cxrflow.data.cohorts.flow import CohortTables, label_counts
 from cxrflow.data.cohorts.settings import SplitSettings, ValidationSettings
 from cxrflow.data.cohorts.splits import groups
 from cxrflow.errors import InputError
@@ -52,7 +52,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
     # Sizes, labels, checks and the fingerprint were those of the split before.
     flow = read_json(folder / "flow.json")
     files = sorted(path for path in folder.iterdir() if path.name != "flow.json")
-    sizes = Cohort(rows, rows, split["split"], "samples").split_sizes()
+    sizes = CohortTables(rows, rows, split["split"], "samples").split_sizes()
     flow |= {
         "fingerprint": fingerprint({path.name: file_digest(path) for path in files}),
         "splits": sizes,
