@@ -204,7 +204,8 @@ def predictions_of(
 def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
     """Segment the images with boxes by the prompts and by probes."""
     encoder = PatchEncoder(inputs.image, inputs.device)
-    refine_grid(encoder.image.encoder, settings.dilate)
+    if any(settings.dilate):
+        refine_grid(encoder.image.encoder, settings.dilate)
     splits, pixels = read_splits(inputs, settings), inputs.pixels
     model = inputs.text_model if encoder.projects else None
     classes_CP = None
