@@ -8,46 +8,24 @@
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from cxrflow.benchmarks.options import require_inputs, task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder, remove_folder
-from cxrflow.programs.program import parser, run, seed_number
+from cxrflow.programs.program import run, seed_number
 from cxrflow.settings import read_settings
+
+READ = ("training", "pixels", "registration", "features", "state", "stanza")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = parser(__doc__)
-    scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
-    arguments.add_argument("benchmark", choices=scored, help="what is measured")
-    arguments.add_argument(
-        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
-    )
+    scored = (name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
+    arguments = task_parser(__doc__, scored, ("model", "cohort"), (*READ, "truth"))
     arguments.add_argument(
         "--seed", type=seed_number, default=0, help="seed the model was trained with"
     )
-    arguments.add_argument(
-        "--cohort", type=Path, required=True, help="results/cohorts/<paper>/<cohort>"
-    )
-    arguments.add_argument(
-        "--training", type=Path, help="results/cohorts/<paper>/<cohort> to learn from"
-    )
-    arguments.add_argument("--pixels", type=Path, help="results/pixels/<paper>/<cohort>/<geometry>")
-    arguments.add_argument(
-        "--registration", type=Path, help="results/registration/<paper>/<cohort>/<geometry>"
-    )
-    arguments.add_argument(
-        "--features", type=Path, help="results/features/<paper>/<model>/seed<k>/<paper>/<cohort>"
-    )
-    arguments.add_argument("--state", type=Path, help="folder of the resumable state")
-    arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
-    arguments.add_argument(
-        "--truth", type=Path, help="results/phantom/<layout> of the images, which holds the truth"
-    )
-    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
-    arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
     settings = read_settings(options.settings, benchmark.settings)
@@ -56,10 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         required.add("training")
     if benchmark.resumes:
         required.add("state")
-    for name in ("training", "pixels", "registration", "features", "state", "stanza"):
-        if (getattr(options, name) is not None) != (name in required):
-            verb = "needs" if name in required else "does not read"
-            arguments.error(f"{options.benchmark} {verb} --{name}")
+    require_inputs(arguments, options, READ, required)
     if options.truth is not None and benchmark.truth is None:
         arguments.error(f"{options.benchmark} does not read --truth")
     if options.state is not None:

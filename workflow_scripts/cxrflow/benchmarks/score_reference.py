@@ -8,32 +8,20 @@
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from cxrflow.benchmarks.options import task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.names import reference_name
-from cxrflow.programs.program import parser, run
+from cxrflow.programs.program import run
 from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = parser(__doc__)
-    scored = sorted(name for name, benchmark in BENCHMARKS.items() if benchmark.references)
-    arguments.add_argument("benchmark", choices=scored, help="what is measured")
+    scored = (name for name, benchmark in BENCHMARKS.items() if benchmark.references)
+    folders = ("cohort", "pixels"), ("training", "stanza")
+    arguments = task_parser(__doc__, scored, *folders)
     arguments.add_argument("reference", help="one of the benchmark's reference rows")
-    arguments.add_argument(
-        "--cohort", type=Path, required=True, help="results/cohorts/<paper>/<cohort>"
-    )
-    arguments.add_argument(
-        "--pixels", type=Path, required=True, help="results/pixels/<paper>/<cohort>/<geometry>"
-    )
-    arguments.add_argument(
-        "--training", type=Path, help="results/cohorts/<paper>/<cohort> of training reports"
-    )
-    arguments.add_argument("--stanza", type=Path, help="folder of stanza's models")
-    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
-    arguments.add_argument("--output", type=Path, required=True, help="result folder")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
     if options.reference not in benchmark.references:

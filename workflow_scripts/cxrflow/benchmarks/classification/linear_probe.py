@@ -50,7 +50,7 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, Stored
-from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.training.precision import choose_device
 
 COLUMNS = (*LABELLED, "split")
@@ -205,19 +205,24 @@ def score_column(share: str, seed: int) -> str:
     return f"score_{share}_seed{seed}"
 
 
-def statistic(predictions: pd.DataFrame, settings: LinearProbeSettings) -> CountedStatistic:
-    """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
-    names = class_names(predictions)
-    labels_NC = columns_of(predictions, "label")
-    probes = {
+def metrics_by_share(
+    predictions: pd.DataFrame, settings: LinearProbeSettings
+) -> dict[str, list[Statistic]]:
+    """Return, for each share of the labels in per cent, the metrics of each seed's scores."""
+    names, labels_NC = class_names(predictions), columns_of(predictions, "label")
+    return {
         share: [
-            class_metrics(
-                labels_NC, columns_of(predictions, score_column(share, seed)), names, settings
-            )
-            for seed in settings.probe_seeds
+            class_metrics(labels_NC, columns_of(predictions, column), names, settings)
+            for column in (score_column(share, seed) for seed in settings.probe_seeds)
         ]
         for share in map(percent, settings.fractions)
     }
+
+
+def statistic(predictions: pd.DataFrame, settings: LinearProbeSettings) -> CountedStatistic:
+    """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
+    probes = metrics_by_share(predictions, settings)
+    size = class_size(columns_of(predictions, "label"), class_names(predictions))
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         scores = {}
@@ -230,7 +235,7 @@ def statistic(predictions: pd.DataFrame, settings: LinearProbeSettings) -> Count
                 scores[f"{kind}_sd/{share}{slash}{class_name}"] = values.std(axis=0, ddof=1)
         return scores
 
-    return CountedStatistic(metrics, class_size(labels_NC, names))
+    return CountedStatistic(metrics, size)
 
 
 def predict(inputs: ModelInputs, settings: LinearProbeSettings) -> Predictions:

@@ -10,7 +10,7 @@ paper calls a patient in MURA is a study, whose images' probabilities are averag
 Shapes: N images, S samples, C classes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ from cxrflow.files.csv_table import read_lines
 from cxrflow.files.drops import Drop
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.crossed import over_trainings_and_samples, resampled
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic, clusters_of
+from cxrflow.metrics.intervals import Estimate, Floats, clusters_of
 
 TRANSFER = (*LABELLED, "image_path", "split")
 OTHER = "other_image"  # the control's metric
@@ -189,20 +189,6 @@ def scored(
 # --- metrics ----------------------------------------------------------------------------------
 
 
-def runs_of(
-    predictions: pd.DataFrame, settings: TransferSettings
-) -> Iterator[tuple[str, list[Statistic]]]:
-    """The shares, and of each the metrics of its runs."""
-    names, labels_NC = class_names(predictions), columns_of(predictions, "label")
-    for share in map(percent, settings.fractions):
-        columns = [score_column(share, seed) for seed in settings.run_seeds]
-        scores = [columns_of(predictions, column) for column in columns]
-        yield (
-            share,
-            [class_metrics(labels_NC, scores_NC, names, settings.labels) for scores_NC in scores],
-        )
-
-
 def exchanged(predictions: pd.DataFrame, settings: TransferSettings) -> pd.DataFrame:
     """A control: samples with a partner, which get the scores of its image (``other``)."""
     place = pd.Series(np.arange(len(predictions)), index=predictions["sample_id"])
@@ -227,7 +213,7 @@ def over_runs(predictions: pd.DataFrame, settings: TransferSettings) -> dict[str
     intervals = settings.intervals
     clusters = clusters_of(predictions["subject_id"], intervals.unit)
     estimates: dict[str, Estimate] = {}
-    for share, of_runs in runs_of(predictions, settings):
+    for share, of_runs in linear_probe.metrics_by_share(predictions, settings.labels).items():
         runs = [resampled(run, clusters, intervals.replicates, intervals.seed) for run in of_runs]
         for name in runs[0].value:
             kind, slash, class_name = name.partition("/")
@@ -241,7 +227,7 @@ def over_runs(predictions: pd.DataFrame, settings: TransferSettings) -> dict[str
     control = exchanged(predictions, settings)
     if len(control):
         once = np.ones((1, len(control)))
-        for share, of_runs in runs_of(control, settings):
+        for share, of_runs in linear_probe.metrics_by_share(control, settings.labels).items():
             mean = float(np.mean([run(once)[settings.metrics[0]][0] for run in of_runs]))
             estimates[f"{OTHER}/{share}"] = Estimate.counted(mean, len(control))
     return estimates
@@ -271,7 +257,7 @@ def predictions_of(
     table = samples.assign(other=partner_ids, **score_columns(by_run, splits.classes))
     once = np.ones((1, len(table)))
     runs: dict[str, list[dict[str, Any]]] = {}
-    for share, of_runs in runs_of(table, settings):
+    for share, of_runs in linear_probe.metrics_by_share(table, settings.labels).items():
         runs[share] = [{"seed": seed} for seed in settings.run_seeds]
         for run, course in zip(runs[share], courses.get(share, []), strict=False):
             run |= course
