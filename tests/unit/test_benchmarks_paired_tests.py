@@ -439,5 +439,5 @@ def test_every_statistic_and_cluster_that_a_benchmark_names_is_there():
     for benchmark in BENCHMARKS.values():
         if benchmark.statistic_module is not None:
             module = imported(benchmark.statistic_module)
-            assert callable(getattr(module, "statistic", None) or module.statistics)
+            assert callable(module.statistic)
             assert callable(imported(benchmark.clusters))

@@ -1,7 +1,7 @@
 """Scores over training seeds and test samples: intervals of cells, paired tests between rows.
 
 Not in the papers, which print means and spreads over seeds alone. A metric is recomputed from
-predictions.parquet by the benchmark's own ``statistics``, on the same resamples of the samples for
+predictions.parquet by the benchmark's own ``statistic``, on the same resamples of the samples for
 every training; :mod:`cxrflow.metrics.crossed` says what is made of them. Two models are paired
 twice: they saw the same samples, and their trainings of one seed, which often start from the same
 weights, stand together. What was not trained (published weights, a reference row) stands beside
@@ -68,8 +68,7 @@ class Predictions:
         try:
             settings = benchmark.settings.model_validate(chosen)
             module = imported(str(benchmark.statistic_module))
-            function = getattr(module, "statistic", None) or module.statistics
-            statistic: CountedStatistic = function(self.samples, settings)
+            statistic: CountedStatistic = module.statistic(self.samples, settings)
             return statistic
         except ValidationError as error:
             raise InputError(explain(error, str(self.file.parent / "metrics.json"))) from None

@@ -129,7 +129,6 @@ BENCHMARKS = {
         needs=JOINT,
         reads="pixels",
         reports=True,
-        statistic="grounding.phrase_grounding",
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         references=("centre", "mean_box", "finding_box", "place_box"),
         reference_program="grounding.references",
@@ -140,7 +139,6 @@ BENCHMARKS = {
         "classification",
         needs=JOINT,
         reads="features",
-        statistic="classification.zero_shot_classification",
     ),
     "zero_shot_findings": Benchmark(
         "classification.zero_shot_findings",
@@ -157,7 +155,6 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="features",
         split=True,
-        statistic="classification.linear_probe",
         own=("features", "start", "solution"),
         references=("nothing", "intensity", "thumbnail", "random"),
         reference_program="classification.references",
@@ -225,7 +222,6 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        statistic="retrieval.pair_retrieval",
         references=("nothing",),
         reference_program="retrieval.references",
     ),

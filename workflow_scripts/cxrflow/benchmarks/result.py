@@ -182,20 +182,6 @@ def measure(
     )
 
 
-def estimates(
-    statistic: Statistic,
-    predictions: pd.DataFrame,
-    sizes: Mapping[str, int] | int,
-    intervals: IntervalSettings,
-    clusters: Clusters = patients,
-) -> dict[str, Estimate]:
-    """Every metric with its interval; ``sizes``: samples behind each, or behind all of them."""
-    if isinstance(sizes, int):
-        sizes = dict.fromkeys(statistic(np.ones((1, len(predictions)))), sizes)
-    drawn = clusters(predictions, intervals.unit)
-    return bootstrap(statistic, drawn, sizes, **intervals.resampling())
-
-
 def png_of(canvas: Any) -> bytes:
     """Return a figure of matplotlib as PNG, the same bytes whenever it is drawn."""
     buffer = io.BytesIO()

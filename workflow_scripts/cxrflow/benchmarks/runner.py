@@ -32,11 +32,6 @@ def inputs_of(benchmark: str, options: Namespace, settings: Any) -> Inputs:
 def score(benchmark: str, inputs: Inputs, settings: Any, reference: str | None = None) -> Result:
     """Return the result of a model, or of a reference row of this name."""
     entry = BENCHMARKS[benchmark]
-    program = imported(entry.reference_program if reference else entry.program)
-    if reference and hasattr(program, "score_reference"):
-        return program.score_reference(reference, inputs.options, settings)
-    if hasattr(program, "score"):
-        return program.score(inputs.options, settings)
     if reference is None:
         predictions = imported(entry.program).predict(inputs, settings)
     else:
