@@ -33,9 +33,9 @@ def test_alternatives() -> None:
         *("a", "a very c", "a very d", "b", "b very c", "b very d")
     ]
     template = places.noun("left", "lower")
-    every, rng = set(alternatives(template)), np.random.default_rng(1)
+    texts, rng = set(alternatives(template)), np.random.default_rng(1)
     written = {write(template, rng).text for _ in range(200)}
-    assert {text[0].upper() + text[1:] for text in every} == written
+    assert {text[0].upper() + text[1:] for text in texts} == written
     with pytest.raises(KeyError, match="side"):
         alternatives("the $side lung")
 
@@ -63,17 +63,17 @@ def test_a_sentence_by_hand() -> None:
 
 def test_severities_and_places_and_absences_have_tags() -> None:
     for name, wording in WORDINGS.items():
-        for degree in (text for one in wording.degrees.values() for text in alternatives(one)):
-            every = kinds(degree).items()
-            found = {word: kind for word, kind in every if word not in JOINING | WHERE}
-            assert set(found.values()) <= {"OBSERVATION_MODIFIER"}, (name, degree, found)
+        for degree in (text for row in wording.degrees.values() for text in alternatives(row)):
+            tags = kinds(degree).items()
+            types = {word: kind for word, kind in tags if word not in JOINING | WHERE}
+            assert set(types.values()) <= {"OBSERVATION_MODIFIER"}, (name, degree, types)
     for side in ("left", "right", "both", "none"):
         for zone in places._ONE_SIDE_NOUN:
             for template in (places.noun(side, zone), places.adjective(side, zone)):
                 for place in alternatives(template):
-                    every = kinds(place.replace(" -sided", "-sided")).items()
-                    found = {word: kind for word, kind in every if word not in JOINING}
-                    assert set(found.values()) <= {"ANATOMY", "ANATOMY_MODIFIER"}, (place, found)
+                    tags = kinds(place.replace(" -sided", "-sided")).items()
+                    types = {word: kind for word, kind in tags if word not in JOINING}
+                    assert set(types.values()) <= {"ANATOMY", "ANATOMY_MODIFIER"}, (place, types)
     for name, template in ABSENT.items():
         for text in alternatives(template):
             assert list(kinds(text).values())[-1] == "OBSERVATION", (name, text)

@@ -51,8 +51,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_scores_by_hand() -> None:
     truth = [[("ANATOMY", 0, 3), ("OBSERVATION", 4, 9)], [("OBSERVATION", 0, 4)]]
-    found = [[("ANATOMY", 0, 3), ("OBSERVATION", 4, 8)], [("ANATOMY", 0, 4)]]
-    scores = span_scores(truth, found)
+    predicted = [[("ANATOMY", 0, 3), ("OBSERVATION", 4, 8)], [("ANATOMY", 0, 4)]]
+    scores = span_scores(truth, predicted)
     assert scores["all"] == {"precision": 1 / 3, "recall": 1 / 3, "f1": 1 / 3, "n": 3}
     assert scores["ANATOMY"] == {"precision": 0.5, "recall": 1.0, "f1": 2 / 3, "n": 1}
     assert scores["OBSERVATION"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "n": 2}

@@ -42,14 +42,14 @@ def test_temporal_entities(type: str, text: str, counts: bool) -> None:
 
 def test_keywords_have_their_place_in_the_text() -> None:
     text = "Newly placed tube; NEW, re-enlarged___unchanged (worse)."
-    (found,) = KeywordTagger().tag([text])
-    assert found == [
+    (entities,) = KeywordTagger().tag([text])
+    assert entities == [
         Entity("new", KEYWORD, 19, 22),
         Entity("enlarged", KEYWORD, 27, 35),
         Entity("unchanged", KEYWORD, 38, 47),
         Entity("worse", KEYWORD, 49, 54),
     ]
-    assert [text[e.start : e.end].lower() for e in found] == [e.text for e in found]
+    assert [text[e.start : e.end].lower() for e in entities] == [e.text for e in entities]
     assert KeywordTagger().tag(["", "improved/resolved"]) == [[], []]
 
 
@@ -65,5 +65,5 @@ def cleaned(text: str) -> str:
 def test_keywords_are_radevals(text: str) -> None:
     pattern = r"\b(" + "|".join(temporal_words()) + r")\b"
     expected = [match.group() for match in re.finditer(pattern, cleaned(text).lower())]
-    (found,) = KeywordTagger().tag([text])
-    assert [entity.text for entity in found] == expected
+    (entities,) = KeywordTagger().tag([text])
+    assert [entity.text for entity in entities] == expected

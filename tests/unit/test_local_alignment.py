@@ -73,8 +73,8 @@ def literal_similarity(
 def literal_loss(z: Tensor, temp3: float) -> Tensor:
     exponentials = torch.exp(temp3 * z)
     matched = exponentials.diagonal()
-    both = torch.log(matched / exponentials.sum(0)) + torch.log(matched / exponentials.sum(1))
-    return -both.mean()
+    terms = torch.log(matched / exponentials.sum(0)) + torch.log(matched / exponentials.sum(1))
+    return -terms.mean()
 
 
 @pytest.mark.parametrize("matching", MATCHINGS.values(), ids=MATCHINGS)
@@ -129,9 +129,9 @@ def test_the_same_inputs_give_the_same_bits_also_for_a_second_backward() -> None
     loss = local_loss(images, words, LENGTHS)
     first = torch.autograd.grad(loss, (images, words), retain_graph=True)
     again = torch.autograd.grad(loss, (images, words))
-    other = torch.autograd.grad(local_loss(images, words, LENGTHS), (images, words))
-    for one, two, three in zip(first, again, other, strict=True):
-        assert torch.equal(one, two) and torch.equal(one, three)
+    third = torch.autograd.grad(local_loss(images, words, LENGTHS), (images, words))
+    for a, b, c in zip(first, again, third, strict=True):
+        assert torch.equal(a, b) and torch.equal(a, c)
 
 
 def test_large_similarities_do_not_overflow() -> None:
@@ -155,12 +155,12 @@ def test_autocast_changes_nothing() -> None:
     """Products would be bfloat16 under autocast, with errors of one in a hundred."""
     images, words = (side.detach().float().requires_grad_() for side in draw(LENGTHS, width=32))
     plain = local_loss(images, words, LENGTHS)
-    wanted = torch.autograd.grad(plain, (images, words))
+    expected = torch.autograd.grad(plain, (images, words))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = local_loss(images, words, LENGTHS)
-        found = torch.autograd.grad(loss, (images, words))
+        gradients = torch.autograd.grad(loss, (images, words))
     assert torch.equal(loss, plain)
-    assert all(torch.equal(one, two) for one, two in zip(found, wanted, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(gradients, expected, strict=True))
 
 
 def test_bfloat16_features_are_summed_in_float32() -> None:

@@ -45,15 +45,15 @@ def equations(reference: list[str], hypothesis: list[str], documents: list[list[
         def grams(words: list[str], n: int = n) -> list[tuple[str, ...]]:
             return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
-        every = sorted({*grams(reference), *grams(hypothesis)})
+        vocabulary = sorted({*grams(reference), *grams(hypothesis)})
 
-        def g(words: list[str], every: list[tuple[str, ...]] = every) -> list[float]:
-            own = grams(words)
+        def g(words: list[str], vocabulary: list[tuple[str, ...]] = vocabulary) -> list[float]:
+            counts = grams(words)
             vector = []
-            for gram in every:
-                term = own.count(gram) / len(own) if own else 0.0
-                having = sum(min(1, grams(document).count(gram)) for document in documents)
-                vector.append(term * math.log(len(documents) / max(1, having)))
+            for gram in vocabulary:
+                term = counts.count(gram) / len(counts) if counts else 0.0
+                documents_with = sum(min(1, grams(document).count(gram)) for document in documents)
+                vector.append(term * math.log(len(documents) / max(1, documents_with)))
             return vector
 
         a, b = g(hypothesis), g(reference)
@@ -70,35 +70,35 @@ def penalised(reference: list[str], hypothesis: list[str], documents: list[list[
             [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
             for words in (hypothesis, reference, *documents)
         ]
-        own, other, *of_documents = grams
+        a, b, *of_documents = grams
 
         def weight(gram: tuple[str, ...], of_documents: list[Any] = of_documents) -> float:
-            return math.log(len(documents) / max(1, sum(gram in one for one in of_documents)))
+            return math.log(len(documents) / max(1, sum(gram in row for row in of_documents)))
 
         told, truth = (
-            {gram: words.count(gram) * weight(gram) for gram in words} for words in (own, other)
+            {gram: words.count(gram) * weight(gram) for gram in words} for words in (a, b)
         )
         product = math.fsum(min(told[g], truth[g]) * truth[g] for g in told if g in truth)
         norms = math.sqrt(math.fsum(x * x for x in told.values()))
         norms *= math.sqrt(math.fsum(x * x for x in truth.values()))
         total += product / norms if norms else 0.0
-    apart = max(0, len(hypothesis) - 1) - max(0, len(reference) - 1)
-    return 10 * math.exp(-(apart**2) / 72) * total / 4
+    gap = max(0, len(hypothesis) - 1) - max(0, len(reference) - 1)
+    return 10 * math.exp(-(gap**2) / 72) * total / 4
 
 
 def test_cider_is_that_of_the_equations() -> None:
-    wanted = [equations(r, h, DOCUMENTS) for r, h in zip(REFERENCES, HYPOTHESES, strict=True)]
-    found = Cider(DOCUMENTS).cider(REFERENCES, HYPOTHESES)
-    assert found == pytest.approx(wanted, rel=1e-12)
-    assert found[0] == pytest.approx(1) and len(set(found)) == len(found)
+    expected = [equations(r, h, DOCUMENTS) for r, h in zip(REFERENCES, HYPOTHESES, strict=True)]
+    scores = Cider(DOCUMENTS).cider(REFERENCES, HYPOTHESES)
+    assert scores == pytest.approx(expected, rel=1e-12)
+    assert scores[0] == pytest.approx(1) and len(set(scores)) == len(scores)
 
 
 def test_cider_d_is_that_of_the_library() -> None:
     library = Cider(REFERENCES).cider_d(REFERENCES, HYPOTHESES)
     assert library == pytest.approx(LIBRARY, rel=1e-12)
     known = Cider(DOCUMENTS).cider_d(REFERENCES, HYPOTHESES)
-    wanted = [penalised(r, h, DOCUMENTS) for r, h in zip(REFERENCES, HYPOTHESES, strict=True)]
-    assert known == pytest.approx(wanted, rel=1e-12)
+    expected = [penalised(r, h, DOCUMENTS) for r, h in zip(REFERENCES, HYPOTHESES, strict=True)]
+    assert known == pytest.approx(expected, rel=1e-12)
     assert known[1] != pytest.approx(library[1], rel=1e-3)
 
 

@@ -24,36 +24,36 @@ def sample(seed: int, ties: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("seed", range(4))
 def test_everything_agrees_with_sklearn(seed, ties):
     labels, scores = sample(seed, ties)
-    found = binary_metrics(labels, scores)
-    assert found["auroc"] == pytest.approx(sk.roc_auc_score(labels, scores), abs=1e-12)
+    metrics = binary_metrics(labels, scores)
+    assert metrics["auroc"] == pytest.approx(sk.roc_auc_score(labels, scores), abs=1e-12)
     by_threshold = {t: sk.f1_score(labels, scores >= t) for t in np.unique(scores)}
     best = max(by_threshold.values())
-    assert found["f1"] == pytest.approx(best, abs=1e-12)
+    assert metrics["f1"] == pytest.approx(best, abs=1e-12)
     # Of equal ones the highest threshold.
-    assert found["threshold"] == max(t for t, f in by_threshold.items() if f > best - 1e-12)
-    called = scores >= float(found["threshold"])
-    assert found["accuracy"] == pytest.approx(sk.accuracy_score(labels, called))
-    assert found["sensitivity"] == pytest.approx(sk.recall_score(labels, called))
-    assert found["specificity"] == pytest.approx(sk.recall_score(labels, called, pos_label=0))
+    assert metrics["threshold"] == max(t for t, f in by_threshold.items() if f > best - 1e-12)
+    called = scores >= float(metrics["threshold"])
+    assert metrics["accuracy"] == pytest.approx(sk.accuracy_score(labels, called))
+    assert metrics["sensitivity"] == pytest.approx(sk.recall_score(labels, called))
+    assert metrics["specificity"] == pytest.approx(sk.recall_score(labels, called, pos_label=0))
     balanced = sk.balanced_accuracy_score(labels, called)
-    assert found["balanced_accuracy"] == pytest.approx(balanced)
+    assert metrics["balanced_accuracy"] == pytest.approx(balanced)
     precision = sk.average_precision_score(labels, scores)
-    assert found["average_precision"] == pytest.approx(precision)
+    assert metrics["average_precision"] == pytest.approx(precision)
 
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_other_threshold_rules_agree_with_sklearn(ties):
     labels, scores = sample(2, ties)
-    found = binary_metrics(labels, scores, rule="best_mcc")
+    metrics = binary_metrics(labels, scores, rule="best_mcc")
     thresholds = np.unique(scores)[::-1]
     merits = [sk.matthews_corrcoef(labels, scores >= t) for t in thresholds]
-    assert found["threshold"] == thresholds[int(np.argmax(np.round(merits, 12)))]
+    assert metrics["threshold"] == thresholds[int(np.argmax(np.round(merits, 12)))]
     for threshold in (0.25, float(scores.max()), 99.0, -99.0):
-        found = binary_metrics(labels, scores, rule=threshold)
+        metrics = binary_metrics(labels, scores, rule=threshold)
         called = scores >= threshold
-        assert found["threshold"] == threshold
-        assert found["accuracy"] == pytest.approx(sk.accuracy_score(labels, called))
-        assert found["f1"] == pytest.approx(sk.f1_score(labels, called))
+        assert metrics["threshold"] == threshold
+        assert metrics["accuracy"] == pytest.approx(sk.accuracy_score(labels, called))
+        assert metrics["f1"] == pytest.approx(sk.f1_score(labels, called))
 
 
 def test_roc_curve_agrees_with_sklearn():
@@ -75,12 +75,12 @@ def test_a_weight_is_a_repeated_sample():
 
 
 def test_by_hand():
-    found = binary_metrics([0, 1, 0, 1], [0.1, 0.4, 0.35, 0.8])
-    assert found["auroc"] == 1.0 and found["threshold"] == 0.4 and found["f1"] == 1.0
-    found = binary_metrics([1, 0, 1, 0, 0], [0.9, 0.8, 0.7, 0.2, 0.1])
-    assert found["auroc"] == pytest.approx(5 / 6)
-    assert found["threshold"] == 0.7 and found["f1"] == pytest.approx(4 / 5)
-    assert found["specificity"] == pytest.approx(2 / 3) and found["sensitivity"] == 1.0
+    metrics = binary_metrics([0, 1, 0, 1], [0.1, 0.4, 0.35, 0.8])
+    assert metrics["auroc"] == 1.0 and metrics["threshold"] == 0.4 and metrics["f1"] == 1.0
+    metrics = binary_metrics([1, 0, 1, 0, 0], [0.9, 0.8, 0.7, 0.2, 0.1])
+    assert metrics["auroc"] == pytest.approx(5 / 6)
+    assert metrics["threshold"] == 0.7 and metrics["f1"] == pytest.approx(4 / 5)
+    assert metrics["specificity"] == pytest.approx(2 / 3) and metrics["sensitivity"] == 1.0
     assert auroc([0, 1], [0.5, 0.5]) == 0.5
 
 

@@ -25,19 +25,19 @@ def mean_of(values: Floats) -> Statistic:
 
 def test_one_training_has_the_interval_of_its_samples() -> None:
     values = np.random.default_rng(0).normal(2, 3, 50)
-    one = resampled(mean_of(values), np.arange(50), replicates=20_000)
-    found = over_trainings_and_samples([one], "mean", 50)
-    wanted = stats.ttest_1samp(values, 0).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=0.03)
-    assert found.p == pytest.approx(stats.ttest_1samp(values, 0).pvalue, rel=0.3)
+    training = resampled(mean_of(values), np.arange(50), replicates=20_000)
+    interval = over_trainings_and_samples([training], "mean", 50)
+    expected = stats.ttest_1samp(values, 0).confidence_interval()
+    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high), rel=0.03)
+    assert interval.p == pytest.approx(stats.ttest_1samp(values, 0).pvalue, rel=0.3)
 
 
 def test_trainings_alone_have_student_s_interval() -> None:
     scores = [0.7, 0.8, 0.75]
-    wanted = stats.ttest_1samp(scores, 0)
-    found = over_trainings(scores)
-    assert (found.low, found.high) == pytest.approx(tuple(wanted.confidence_interval()))
-    assert found.p == pytest.approx(wanted.pvalue)
+    expected = stats.ttest_1samp(scores, 0)
+    interval = over_trainings(scores)
+    assert (interval.low, interval.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert interval.p == pytest.approx(expected.pvalue)
 
 
 def test_scores_without_spread_have_a_point() -> None:
@@ -48,26 +48,26 @@ def test_scores_without_spread_have_a_point() -> None:
 def test_more_trainings_do_not_make_the_patients_more() -> None:
     """All trainings score alike: the interval is that of one, whatever their number."""
     values = np.random.default_rng(1).normal(size=30)
-    one = resampled(mean_of(values), np.arange(30))
-    assert over_trainings_and_samples([one] * 5, "mean", 30) == pytest.approx(
-        over_trainings_and_samples([one], "mean", 30)
+    training = resampled(mean_of(values), np.arange(30))
+    assert over_trainings_and_samples([training] * 5, "mean", 30) == pytest.approx(
+        over_trainings_and_samples([training], "mean", 30)
     )
 
 
 def test_trainings_that_err_apart_have_little_in_common() -> None:
-    drawn = np.random.default_rng(2).normal(size=(4, 60))
-    trainings = [resampled(mean_of(values), np.arange(60)) for values in drawn]
-    found = over_trainings_and_samples(trainings, "mean", 60)
+    samples = np.random.default_rng(2).normal(size=(4, 60))
+    trainings = [resampled(mean_of(values), np.arange(60)) for values in samples]
+    interval = over_trainings_and_samples(trainings, "mean", 60)
     error = math.sqrt(1 / 60 / 4)
-    assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * error, rel=0.5)
+    assert interval.high - interval.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * error, rel=0.5)
 
 
 def test_what_is_undefined_has_no_interval() -> None:
-    one = resampled(mean_of(np.full(9, np.nan)), np.arange(9), 100)
-    assert all(map(math.isnan, over_trainings_and_samples([one, one], "mean", 9)))
-    known = resampled(mean_of(np.arange(9.0)), np.arange(9), 100)
-    assert all(map(math.isnan, over_trainings_and_samples([known, known], "mean", 1)))
-    assert known.minus(one, "mean", "other").value == {}
+    undefined = resampled(mean_of(np.full(9, np.nan)), np.arange(9), 100)
+    assert all(map(math.isnan, over_trainings_and_samples([undefined, undefined], "mean", 9)))
+    training = resampled(mean_of(np.arange(9.0)), np.arange(9), 100)
+    assert all(map(math.isnan, over_trainings_and_samples([training, training], "mean", 1)))
+    assert training.minus(undefined, "mean", "other").value == {}
 
 
 def score_matrices(
@@ -78,18 +78,18 @@ def score_matrices(
     ``interaction``: variance of what is hard for one training, with that of all as unit.
     """
     patients = generator.normal(size=(number, 1, PATIENTS))
-    own = generator.normal(size=(number, trainings, PATIENTS)) * math.sqrt(interaction)
+    interactions = generator.normal(size=(number, trainings, PATIENTS)) * math.sqrt(interaction)
     seeds = generator.normal(size=(number, trainings, 1)) * math.sqrt(ratio / PATIENTS)
-    return patients + own + seeds
+    return patients + interactions + seeds
 
 
 def covered(scores: NDArray[np.float64]) -> float:
     """Share of intervals of a mean that hold 0, with the covariance of endless resamples."""
     means = scores.mean(axis=2)
-    apart = scores - means[..., None]
-    covariance = apart @ apart.transpose(0, 2, 1) / PATIENTS**2
-    found = student(means, covariance, PATIENTS)
-    return float(((found.low <= 0) & (found.high >= 0)).mean())
+    deviations = scores - means[..., None]
+    covariance = deviations @ deviations.transpose(0, 2, 1) / PATIENTS**2
+    interval = student(means, covariance, PATIENTS)
+    return float(((interval.low <= 0) & (interval.high >= 0)).mean())
 
 
 @pytest.mark.parametrize("trainings", [3, 5])
@@ -104,9 +104,9 @@ def test_coverage_of_a_mean_and_of_a_difference(
     scores = score_matrices(generator, trainings, ratio, interaction, number)
     assert 0.93 <= covered(scores) <= 0.97
     # Another model, whose seeds have half of their effect in common with the first one's.
-    other = score_matrices(generator, trainings, ratio, interaction, number)
+    baseline = score_matrices(generator, trainings, ratio, interaction, number)
     shared = generator.normal(size=(number, trainings, 1)) * math.sqrt(ratio / PATIENTS)
-    assert 0.93 <= covered((scores + shared) - (other + shared)) <= 0.97
+    assert 0.93 <= covered((scores + shared) - (baseline + shared)) <= 0.97
 
 
 @pytest.mark.parametrize("trainings", [3, 5])

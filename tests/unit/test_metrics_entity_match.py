@@ -16,16 +16,16 @@ HYPOTHESES = [["new", "new", "improved"], [], ["stable"], []]
 
 def equations_3_and_4(references, hypotheses):
     """BioViL-T's sums, one report after the other."""
-    both = told = truth = 0
+    common = generated = truth = 0
     for reference, hypothesis in zip(references, hypotheses, strict=True):
-        both += len([entity for entity in set(hypothesis) if entity in reference])
-        told += len(set(hypothesis))
+        common += len([entity for entity in set(hypothesis) if entity in reference])
+        generated += len(set(hypothesis))
         truth += len(set(reference))
-    if told == truth == 0:
+    if generated == truth == 0:
         return float("nan")
-    if both == 0:
+    if common == 0:
         return 0.0
-    return 2 / (told / both + truth / both)  # of precision and recall
+    return 2 / (generated / common + truth / common)  # of precision and recall
 
 
 def f1(references, hypotheses):
@@ -66,6 +66,6 @@ def test_weights_count_reports_as_often() -> None:
 
 def test_intervals_come_from_resampled_reports() -> None:
     counts = set_counts(REFERENCES * 10, HYPOTHESES * 10)
-    found = bootstrap(lambda w: {"f1": corpus_f1(counts, w)}, np.arange(40), {"f1": 40}, 200)
-    assert found["f1"].value == pytest.approx(1 / 3)
-    assert found["f1"].low < 1 / 3 < found["f1"].high
+    estimates = bootstrap(lambda w: {"f1": corpus_f1(counts, w)}, np.arange(40), {"f1": 40}, 200)
+    assert estimates["f1"].value == pytest.approx(1 / 3)
+    assert estimates["f1"].low < 1 / 3 < estimates["f1"].high

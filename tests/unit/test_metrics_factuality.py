@@ -15,8 +15,8 @@ def sample(seed: int, n: int = 200) -> tuple[np.ndarray, np.ndarray]:
     """Two label sets that agree in about two of three places; two columns are never positive."""
     rng = np.random.default_rng(seed)
     reference = rng.choice([1.0, 0.0, -1.0, NAN], size=(n, 14), p=[0.2, 0.3, 0.1, 0.4])
-    other = rng.choice([1.0, 0.0, -1.0, NAN], size=(n, 14), p=[0.25, 0.25, 0.2, 0.3])
-    generated = np.where(rng.random((n, 14)) < 0.6, reference, other)
+    random = rng.choice([1.0, 0.0, -1.0, NAN], size=(n, 14), p=[0.25, 0.25, 0.2, 0.3])
+    generated = np.where(rng.random((n, 14)) < 0.6, reference, random)
     reference[:, 3], generated[:, 3] = NAN, NAN
     generated[:, 12] = 0
     return reference, generated
@@ -25,9 +25,9 @@ def sample(seed: int, n: int = 200) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("seed", range(3))
 def test_averages_agree_with_sklearn(seed: int) -> None:
     reference, generated = sample(seed)
-    found = factuality(reference, generated, np.ones(200))
+    scores = factuality(reference, generated, np.ones(200))
     options: dict[str, Any] = {"zero_division": 0}
-    assert found == {
+    assert scores == {
         average: pytest.approx(
             f1_score(reference == 1, generated == 1, average=average, **options), abs=1e-12
         )
@@ -42,9 +42,9 @@ def test_by_hand() -> None:
     """
     reference = [[1, 1, NAN], [1, -1, 0], [0, 1, NAN]]
     generated = [[1, 1, NAN], [NAN, 0, NAN], [1, 1, 0]]
-    found = factuality(reference, generated, np.ones(3))
-    assert found["macro"] == pytest.approx((0.5 + 1 + 0) / 3)
-    assert found["weighted"] == pytest.approx((2 * 0.5 + 2 * 1) / 4)
+    scores = factuality(reference, generated, np.ones(3))
+    assert scores["macro"] == pytest.approx((0.5 + 1 + 0) / 3)
+    assert scores["weighted"] == pytest.approx((2 * 0.5 + 2 * 1) / 4)
 
 
 def test_no_positive_anywhere_is_zero_and_equal_labels_are_one() -> None:
@@ -56,11 +56,11 @@ def test_no_positive_anywhere_is_zero_and_equal_labels_are_one() -> None:
 def test_a_weight_is_a_repeated_report() -> None:
     reference, generated = sample(7, n=40)
     counts = np.random.default_rng(0).integers(0, 4, size=(3, 40))
-    found = factuality(reference, generated, counts)
+    scores = factuality(reference, generated, counts)
     for row, repeats in enumerate(counts):
         again = [np.repeat(labels, repeats, axis=0) for labels in (reference, generated)]
         for name, value in factuality(*again, np.ones(len(again[0]))).items():
-            assert found[name][row] == pytest.approx(float(value), abs=1e-12), name
+            assert scores[name][row] == pytest.approx(float(value), abs=1e-12), name
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -117,9 +117,9 @@ def test_unseen_pixels_belong_to_neither_side(maps):
 @pytest.mark.parametrize("threshold", [-0.4, 0.0, 0.1, 0.5])
 def test_overlap_agrees_with_sklearn(maps, threshold):
     similarity, mask = maps[0][0], maps[1][0]
-    found = (similarity > threshold).ravel()
-    assert iou(similarity, mask, threshold) == pytest.approx(jaccard_score(mask.ravel(), found))
-    assert dice(similarity, mask, threshold) == pytest.approx(f1_score(mask.ravel(), found))
+    predicted = (similarity > threshold).ravel()
+    assert iou(similarity, mask, threshold) == pytest.approx(jaccard_score(mask.ravel(), predicted))
+    assert dice(similarity, mask, threshold) == pytest.approx(f1_score(mask.ravel(), predicted))
 
 
 def test_overlap_by_hand():
@@ -127,8 +127,8 @@ def test_overlap_by_hand():
     mask = np.array([[True, True, False], [True, False, False]])
     # above .1: 4 found, 3 shared, union 4; .2: 3/2/4; .3 and .4: 2/2/3; .5: 1/1/3
     expected = [3 / 4, 2 / 4, 2 / 3, 2 / 3, 1 / 3]
-    found = [float(iou(similarity, mask, t)) for t in THRESHOLDS]
-    np.testing.assert_allclose(found, expected)
+    ious = [float(iou(similarity, mask, t)) for t in THRESHOLDS]
+    np.testing.assert_allclose(ious, expected)
     assert mean_iou(similarity, mask) == pytest.approx(np.mean(expected))
     assert dice(similarity, mask, 0.2) == pytest.approx(2 * 2 / (3 + 3))
     # Two annotated pixels outside the crop: the union grows, the shared part does not.
@@ -149,21 +149,21 @@ def test_wrong_shapes_are_refused():
 
 
 def scores(values, inside, total, missed=0):
-    counts = [np.array(part, dtype=np.float64) for part in (values, inside, total)]
+    counts = [np.array(row, dtype=np.float64) for row in (values, inside, total)]
     iou, dice = overlap(*counts, 0.6, missed)
     return {"iou": iou, "dice": dice, "signed_cnr": signed_cnr(*counts)}
 
 
 def test_counts_of_pixels_by_hand():
     """Four cells of 10, 10, 10 and 0 pixels; 8, 2, 0 and 0 of them are annotated."""
-    found = scores([0.9, 0.7, 0.1, 5.0], [8, 2, 0, 0], [10, 10, 10, 0])
+    metrics = scores([0.9, 0.7, 0.1, 5.0], [8, 2, 0, 0], [10, 10, 10, 0])
     # Above 0.6 are 20 pixels, 10 of them among the 10 that are annotated.
-    assert found["iou"] == pytest.approx(10 / 20)
-    assert found["dice"] == pytest.approx(2 * 10 / 30)
+    assert metrics["iou"] == pytest.approx(10 / 20)
+    assert metrics["dice"] == pytest.approx(2 * 10 / 30)
     # Inside: 8 x 0.9, 2 x 0.7. Outside: 2 x 0.9, 8 x 0.7, 10 x 0.1.
     inside, outside = [0.9] * 8 + [0.7] * 2, [0.9] * 2 + [0.7] * 8 + [0.1] * 10
     signed = (0.86 - 0.42) / np.sqrt(np.var(inside) + np.var(outside))
-    assert found["signed_cnr"] == pytest.approx(signed)
+    assert metrics["signed_cnr"] == pytest.approx(signed)
     missed = scores([0.9, 0.7, 0.1, 5.0], [8, 2, 0, 0], [10, 10, 10, 0], missed=10)
     assert missed["iou"] == pytest.approx(10 / 30) and missed["dice"] == pytest.approx(20 / 40)
     dark = scores([0.1, 0.2, 0.9, 0.0], [8, 2, 0, 0], [10, 10, 10, 0])
@@ -193,10 +193,10 @@ def test_counts_by_cell_give_the_scores_of_the_pixels(space, geometry, height, w
     window = make_window((7, 5), boxes, placement, space=space)
     inside, total = (counts.ravel() for counts in window.cell_counts())
     assert total.sum() == window.mask.size and inside.sum() == window.mask.sum()
-    found = scores(maps.reshape(3, -1), inside, total, window.missed)
+    metrics = scores(maps.reshape(3, -1), inside, total, window.missed)
     pixels = of_pixels(np.stack([window.pixels(grid) for grid in maps]), [window.mask] * 3)
     for name, values in scores(*pixels, window.missed).items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(metrics[name], values, rtol=1e-6, atol=1e-12, err_msg=name)
 
 
 def test_minmax_rescaling():

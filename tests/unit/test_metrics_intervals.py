@@ -24,21 +24,21 @@ def mean_of(values):
 
 def test_the_mean_s_interval_is_that_of_theory():
     values = np.random.default_rng(0).normal(2.0, 3.0, size=400)
-    found = bootstrap(mean_of(values), np.arange(400), {"mean": 400}, replicates=4000)["mean"]
+    estimate = bootstrap(mean_of(values), np.arange(400), {"mean": 400}, replicates=4000)["mean"]
     half = 1.96 * values.std() / math.sqrt(400)
-    assert found.value == pytest.approx(values.mean()) and found.n == 400
-    assert found.low == pytest.approx(values.mean() - half, abs=0.1 * half)
-    assert found.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+    assert estimate.value == pytest.approx(values.mean()) and estimate.n == 400
+    assert estimate.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert estimate.high == pytest.approx(values.mean() + half, abs=0.1 * half)
 
 
 def test_it_agrees_with_scipy():
     values = np.random.default_rng(4).exponential(size=60)
-    other = stats.bootstrap(
+    reference = stats.bootstrap(
         (values,), np.mean, n_resamples=5000, method="percentile", rng=np.random.default_rng(1)
     ).confidence_interval
-    found = bootstrap(mean_of(values), np.arange(60), {"mean": 60}, replicates=5000)["mean"]
-    assert found.low == pytest.approx(other.low, abs=0.03)
-    assert found.high == pytest.approx(other.high, abs=0.03)
+    estimate = bootstrap(mean_of(values), np.arange(60), {"mean": 60}, replicates=5000)["mean"]
+    assert estimate.low == pytest.approx(reference.low, abs=0.03)
+    assert estimate.high == pytest.approx(reference.high, abs=0.03)
 
 
 def test_samples_of_a_patient_are_drawn_together():
@@ -61,12 +61,12 @@ def test_clusters():
 
 
 def test_draws_do_not_depend_on_the_block_size(monkeypatch):
-    whole = np.concatenate(list(resamples(np.arange(30), 25, seed=7)))
+    counts = np.concatenate(list(resamples(np.arange(30), 25, seed=7)))
     monkeypatch.setattr(intervals, "_BLOCK", 100)
     blocks = list(resamples(np.arange(30), 25, seed=7))
     assert len(blocks) > 5
-    np.testing.assert_array_equal(np.concatenate(blocks), whole)
-    assert (whole.sum(axis=1) == 30).all()
+    np.testing.assert_array_equal(np.concatenate(blocks), counts)
+    assert (counts.sum(axis=1) == 30).all()
 
 
 def test_undefined_resamples_are_left_out():
@@ -86,8 +86,8 @@ def test_holm_steps_down():
 
 def test_weighted_means():
     counts = np.array([[1.0, 2.0, 0.0, 9.0], [0.0, 0.0, 0.0, 1.0]])
-    found = weighted_mean(counts, [1.0, 4.0, 7.0, float("nan")])
-    assert found[0] == 3.0 and np.isnan(found[1])
+    means = weighted_mean(counts, [1.0, 4.0, 7.0, float("nan")])
+    assert means[0] == 3.0 and np.isnan(means[1])
     assert weighted_mean(counts, [1.0, 4.0, 7.0, 2.0], [True, False, True, True])[0] == 1.9
 
 
@@ -96,10 +96,10 @@ def test_the_interval_of_one_training_covers_its_value():
     rng = np.random.default_rng(3)
     hits = 0
     for values in rng.normal(size=(1500, 40)):
-        found = bootstrap(mean_of(values), np.arange(40), {"mean": 40}, replicates=300)["mean"]
-        hits += found.low <= 0 <= found.high
+        estimate = bootstrap(mean_of(values), np.arange(40), {"mean": 40}, replicates=300)["mean"]
+        hits += estimate.low <= 0 <= estimate.high
     assert 0.93 <= hits / 1500 <= 0.97
-    drawn = np.arange(10_001.0)
-    bare, expanded = percentile_interval(drawn), percentile_interval(drawn, clusters=40)
+    replicates = np.arange(10_001.0)
+    bare, expanded = percentile_interval(replicates), percentile_interval(replicates, clusters=40)
     outside = stats.norm.cdf(math.sqrt(40 / 39) * stats.t.ppf(0.025, 39))
     assert bare == pytest.approx((250, 9750)) and expanded[0] == pytest.approx(10_000 * outside)

@@ -30,9 +30,9 @@ def drawn(count: int = 400, findings: int = 3, seed: int = 0) -> tuple[np.ndarra
     """Labels of both sides, equal for about two thirds."""
     rng = np.random.default_rng(seed)
     values = np.array([1.0, 0.0, -1.0, NAN])
-    given = rng.choice(values, size=(count, findings), p=[0.3, 0.2, 0.1, 0.4])
-    other = rng.choice(values, size=(count, findings))
-    return np.where(rng.random(given.shape) < 0.6, given, other), given
+    reference = rng.choice(values, size=(count, findings), p=[0.3, 0.2, 0.1, 0.4])
+    random = rng.choice(values, size=(count, findings))
+    return np.where(rng.random(reference.shape) < 0.6, reference, random), reference
 
 
 def test_states_and_what_uncertain_counts_as():
@@ -45,32 +45,32 @@ def test_states_and_what_uncertain_counts_as():
 
 
 def test_everything_against_scikit_learn():
-    ours, given = (state_codes(side) for side in drawn())
-    counts = confusions(ours, given)
+    ours, reference = (state_codes(side) for side in drawn())
+    counts = confusions(ours, reference)
     for number in range(3):
-        theirs = confusion_matrix(ours[:, number], given[:, number], labels=range(4))
+        theirs = confusion_matrix(ours[:, number], reference[:, number], labels=range(4))
         assert (counts[number] == theirs).all()
-        kappa = cohen_kappa_score(ours[:, number], given[:, number])
+        kappa = cohen_kappa_score(ours[:, number], reference[:, number])
         assert cohens_kappa(counts[number]) == pytest.approx(kappa)
-        kappa = cohen_kappa_score(ours[:, number] == POSITIVE, given[:, number] == POSITIVE)
+        kappa = cohen_kappa_score(ours[:, number] == POSITIVE, reference[:, number] == POSITIVE)
         assert cohens_kappa(positive_or_not(counts[number])) == pytest.approx(kappa)
         scores = precision_recall_fscore_support(
-            given[:, number], ours[:, number], labels=range(3), zero_division=np.nan
+            reference[:, number], ours[:, number], labels=range(3), zero_division=np.nan
         )
         for state in range(3):
             mine = class_scores(counts[number], state)
-            assert list(mine.values()) == pytest.approx([part[state] for part in scores[:3]])
+            assert list(mine.values()) == pytest.approx([row[state] for row in scores[:3]])
     for state in range(3):
-        truth, said = given == state, ours == state
+        truth, predicted = reference == state, ours == state
         for average, totals in (("micro", micro_scores), ("macro", macro_scores)):
-            theirs = precision_recall_fscore_support(truth, said, average=average)[:3]
+            theirs = precision_recall_fscore_support(truth, predicted, average=average)[:3]
             assert list(totals(counts, state).values()) == pytest.approx(theirs), average
 
 
 def test_a_case_worked_by_hand():
     ours = state_codes(np.array([[1], [1], [0], [-1], [NAN], [1], [NAN], [0]]))
-    given = state_codes(np.array([[1], [0], [0], [1], [1], [1], [NAN], [-1]]))
-    counts = confusions(ours, given)[0]
+    reference = state_codes(np.array([[1], [0], [0], [1], [1], [1], [NAN], [-1]]))
+    counts = confusions(ours, reference)[0]
     #                           given: +  -  ?  blank
     assert counts.tolist() == [[2, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]]
     positive = class_scores(counts, POSITIVE)
@@ -102,57 +102,57 @@ def test_what_is_undefined_is_nan_and_what_is_missed_is_nought():
 
 
 def test_clusters_sum_to_the_whole_and_resamples_have_their_own_scores():
-    ours, given = (state_codes(side) for side in drawn(seed=1))
+    ours, reference = (state_codes(side) for side in drawn(seed=1))
     clusters = np.arange(400) // 3
-    parts = confusions(ours, given, clusters)
-    assert parts.shape == (134, 3, 4, 4)
-    assert (parts.sum(axis=0) == confusions(ours, given)).all()
+    by_cluster = confusions(ours, reference, clusters)
+    assert by_cluster.shape == (134, 3, 4, 4)
+    assert (by_cluster.sum(axis=0) == confusions(ours, reference)).all()
     rng = np.random.default_rng(0)
     weights = rng.integers(0, 3, size=(5, 134)).astype(float)
-    many = np.tensordot(weights, parts, axes=1)
-    named = agreement_metrics(
+    many = np.tensordot(weights, by_cluster, axes=1)
+    metrics = agreement_metrics(
         many, NAMES, dict.fromkeys(CLASSES, NAMES), positives_only=False, no_finding=NAMES[0]
     )
     repeated = np.repeat(np.arange(400), weights[3].astype(int)[clusters])
     alone = agreement_metrics(
-        confusions(ours[repeated], given[repeated]), NAMES, dict.fromkeys(CLASSES, NAMES),
+        confusions(ours[repeated], reference[repeated]), NAMES, dict.fromkeys(CLASSES, NAMES),
         positives_only=False, no_finding=NAMES[0],
     )  # fmt: skip
-    assert named.keys() == alone.keys()
-    for name, values in named.items():
+    assert metrics.keys() == alone.keys()
+    for name, values in metrics.items():
         assert values.shape == (5,)
         assert values[3] == pytest.approx(float(alone[name])), name
 
 
 def test_names_and_totals():
-    ours, given = (state_codes(side) for side in drawn(seed=2))
-    counts = confusions(ours, given)
+    ours, reference = (state_codes(side) for side in drawn(seed=2))
+    counts = confusions(ours, reference)
     classes = {"positive": NAMES, "negative": NAMES[1:]}
-    found = agreement_metrics(counts, NAMES, classes, positives_only=False, no_finding="No Finding")
-    assert "f1/positive/No Finding" in found and "f1/negative/No Finding" not in found
-    assert not any("uncertain" in name for name in found)
-    assert found["micro_f1/negative"] == micro_scores(counts[1:], NEGATIVE)["f1"]
-    assert found["micro_f1/positive"] == micro_scores(counts, POSITIVE)["f1"]
-    without = found["macro_f1_without_no_finding/positive"]
+    table = agreement_metrics(counts, NAMES, classes, positives_only=False, no_finding="No Finding")
+    assert "f1/positive/No Finding" in table and "f1/negative/No Finding" not in table
+    assert not any("uncertain" in name for name in table)
+    assert table["micro_f1/negative"] == micro_scores(counts[1:], NEGATIVE)["f1"]
+    assert table["micro_f1/positive"] == micro_scores(counts, POSITIVE)["f1"]
+    without = table["macro_f1_without_no_finding/positive"]
     assert without == macro_scores(counts[1:], POSITIVE)["f1"]
-    assert found["agreement"] == pytest.approx((ours == given).mean())
-    kappas = [found[f"kappa/{name}"] for name in NAMES]
-    assert found["macro_kappa"] == pytest.approx(np.mean(kappas))
+    assert table["agreement"] == pytest.approx((ours == reference).mean())
+    kappas = [table[f"kappa/{name}"] for name in NAMES]
+    assert table["macro_kappa"] == pytest.approx(np.mean(kappas))
 
 
 def test_a_reference_of_positives_is_positive_against_the_rest():
-    ours, given = (state_codes(side) for side in drawn(seed=3))
-    given[given != POSITIVE] = BLANK
-    found = agreement_metrics(
-        confusions(ours, given), NAMES, {"positive": NAMES}, positives_only=True,
+    ours, reference = (state_codes(side) for side in drawn(seed=3))
+    reference[reference != POSITIVE] = BLANK
+    metrics = agreement_metrics(
+        confusions(ours, reference), NAMES, {"positive": NAMES}, positives_only=True,
         no_finding="No Finding",
     )  # fmt: skip
-    said, truth = ours == POSITIVE, given == POSITIVE
-    assert (differing(ours, given, positives_only=True) == (said != truth)).all()
-    assert (differing(ours, given, positives_only=False) == (ours != given)).all()
-    assert found["agreement"] == pytest.approx((said == truth).mean())
-    assert found["kappa/Edema"] == pytest.approx(cohen_kappa_score(said[:, 1], truth[:, 1]))
-    assert {name.split("/")[1] for name in found if name.startswith("f1/")} == {"positive"}
+    predicted, truth = ours == POSITIVE, reference == POSITIVE
+    assert (differing(ours, reference, positives_only=True) == (predicted != truth)).all()
+    assert (differing(ours, reference, positives_only=False) == (ours != reference)).all()
+    assert metrics["agreement"] == pytest.approx((predicted == truth).mean())
+    assert metrics["kappa/Edema"] == pytest.approx(cohen_kappa_score(predicted[:, 1], truth[:, 1]))
+    assert {name.split("/")[1] for name in metrics if name.startswith("f1/")} == {"positive"}
 
 
 def test_shapes_that_do_not_fit_are_refused():

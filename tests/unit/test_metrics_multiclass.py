@@ -21,28 +21,28 @@ def test_against_scikit_learn(answers) -> None:
     recalls = recall_score(labels, predictions, average=None)
     np.testing.assert_allclose(multiclass.recalls(labels, predictions, range(3))[0], recalls)
     for name in range(3):
-        wanted = f1_score(labels, predictions, labels=[name], average=None)[0]
-        assert class_f1(labels, predictions, name)[0] == pytest.approx(wanted)
+        expected = f1_score(labels, predictions, labels=[name], average=None)[0]
+        assert class_f1(labels, predictions, name)[0] == pytest.approx(expected)
 
 
 def test_a_class_without_a_known_label_is_left_out_of_the_mean() -> None:
     labels = [[1, np.nan], [0, np.nan], [1, np.nan]]
-    found = by_class(labels, [[0.9, 0.1], [0.2, 0.3], [0.4, 0.5]], np.ones((2, 3)))["auroc"]
-    assert found[:, 0].tolist() == [1.0, 1.0] and np.isnan(found[:, 1]).all()
-    assert mean_of_classes(found, np.isfinite(found)).tolist() == [1.0, 1.0]
+    aurocs = by_class(labels, [[0.9, 0.1], [0.2, 0.3], [0.4, 0.5]], np.ones((2, 3)))["auroc"]
+    assert aurocs[:, 0].tolist() == [1.0, 1.0] and np.isnan(aurocs[:, 1]).all()
+    assert mean_of_classes(aurocs, np.isfinite(aurocs)).tolist() == [1.0, 1.0]
 
 
 def test_counts_are_repetitions(answers) -> None:
     labels, predictions = answers
     counts = np.random.default_rng(4).integers(0, 4, (5, 200))
-    for drawn, found, f1 in zip(
+    for sample, score, f1 in zip(
         counts,
         accuracy(labels, predictions, counts),
         class_f1(labels, predictions, 1, counts),
         strict=True,
     ):
-        many = np.repeat(labels, drawn), np.repeat(predictions, drawn)
-        assert found == pytest.approx(accuracy_score(*many))
+        many = np.repeat(labels, sample), np.repeat(predictions, sample)
+        assert score == pytest.approx(accuracy_score(*many))
         assert f1 == pytest.approx(f1_score(*many, labels=[1], average=None)[0])
 
 

@@ -46,9 +46,9 @@ def test_bleu_of_resampled_reports_is_that_of_their_copies() -> None:
     counts = bleu_counts(REFERENCES, HYPOTHESES)
     weights = np.array([[2.0, 1.0, 0.0, 0.0, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0]])
     copies = [0, 0, 1, 4, 4, 4]
-    drawn = bleu_counts([REFERENCES[i] for i in copies], [HYPOTHESES[i] for i in copies])
+    copied = bleu_counts([REFERENCES[i] for i in copies], [HYPOTHESES[i] for i in copies])
     assert bleu(counts, 4, weights) == pytest.approx(
-        [float(bleu(drawn, 4)), float(bleu(counts, 4))]
+        [float(bleu(copied, 4)), float(bleu(counts, 4))]
     )
 
 
@@ -70,16 +70,16 @@ def test_rouge_l_is_that_of_rouge_score_and_pycocoevalcap() -> None:
 def test_the_common_subsequence_is_that_of_the_table() -> None:
     generator = np.random.default_rng(0)
     for _ in range(50):
-        one, other = (
+        first, second = (
             list(map(str, generator.integers(0, 5, generator.integers(1, 90)))) for _ in range(2)
         )
-        table = np.zeros((len(one) + 1, len(other) + 1))
-        for i, a in enumerate(one):
-            for j, b in enumerate(other):
+        table = np.zeros((len(first) + 1, len(second) + 1))
+        for i, a in enumerate(first):
+            for j, b in enumerate(second):
                 longer = max(table[i, j + 1], table[i + 1, j])
                 table[i + 1, j + 1] = table[i, j] + 1 if a == b else longer
-        f1 = 2 * table[-1, -1] / (len(one) + len(other))
-        assert rouge_l([one], [other])[0] == pytest.approx(f1)
+        f1 = 2 * table[-1, -1] / (len(first) + len(second))
+        assert rouge_l([first], [second])[0] == pytest.approx(f1)
 
 
 def test_cider_is_that_of_pycocoevalcap() -> None:

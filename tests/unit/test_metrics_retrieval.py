@@ -8,18 +8,18 @@ import pytest
 from cxrflow.metrics.retrieval import cosines, precision, ranking
 
 
-def literal(queries, candidates, wanted, categories, k):
+def literal(queries, candidates, labels, categories, k):
     """Precision at k of each query as the paper's words have it, one candidate at a time."""
-    found = []
-    for query, category in zip(queries, wanted, strict=True):
+    precisions = []
+    for query, category in zip(queries, labels, strict=True):
         scored = []
         for number, candidate in enumerate(candidates):
             dot = sum(a * b for a, b in zip(query, candidate, strict=True))
             length = math.sqrt(sum(a * a for a in query)) * math.sqrt(sum(a * a for a in candidate))
             scored.append((-round(dot / length, 9), number))
         best = [categories[number] for _, number in sorted(scored)[:k]]
-        found.append(best.count(category) / k)
-    return found
+        precisions.append(best.count(category) / k)
+    return precisions
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -29,13 +29,13 @@ def test_precision_is_that_of_a_literal_loop(seed):
     candidates[20:30] = candidates[:10] * 2.5  # equal directions: ties
     queries = np.concatenate([rng.normal(size=(11, 5)), candidates[:3]])
     categories = rng.choice(list("abc"), size=40)
-    wanted = rng.choice(list("abc"), size=14)
+    labels = rng.choice(list("abc"), size=14)
     order = ranking(cosines(queries, candidates))
-    relevant = categories[order] == wanted[:, None]
-    found = precision(relevant, [1, 5, 10, 40])
+    relevant = categories[order] == labels[:, None]
+    precisions = precision(relevant, [1, 5, 10, 40])
     for column, k in enumerate([1, 5, 10, 40]):
-        expected = literal(queries.tolist(), candidates.tolist(), wanted, categories.tolist(), k)
-        assert found[:, column].tolist() == pytest.approx(expected, abs=1e-12)
+        expected = literal(queries.tolist(), candidates.tolist(), labels, categories.tolist(), k)
+        assert precisions[:, column].tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_equal_candidates_keep_their_order():

@@ -102,19 +102,19 @@ def test_updates_are_algorithm_1() -> None:
         epoch, index = divmod(step, program.batches_per_epoch)
         rows = np.array(program.batch_ids(epoch, index), dtype=np.int64)
         images = program.images["train"].take(rows).current
-        wanted = literal.step(*(view_of(images, 3, epoch, view) for view in (0, 1)))
+        expected = literal.step(*(view_of(images, 3, epoch, view) for view in (0, 1)))
         optimiser.zero_grad()
         losses = program.losses(epoch, index, 0, 1)
         losses.total.backward()
-        torch.testing.assert_close(losses.total.detach(), wanted[0].detach(), rtol=1e-10, atol=0)
-        for parameter, gradient in zip(trained, wanted[1], strict=True):
+        torch.testing.assert_close(losses.total.detach(), expected[0].detach(), rtol=1e-10, atol=0)
+        for parameter, gradient in zip(trained, expected[1], strict=True):
             torch.testing.assert_close(parameter.grad, gradient, rtol=1e-7, atol=1e-9)
         optimiser.step()
         program.after_update()
-        own = [*state.key_trunk.parameters(), *state.key_head.parameters()]
-        for found, parameter in zip(own, literal.f_k.parameters(), strict=True):
-            torch.testing.assert_close(found, parameter, rtol=1e-9, atol=1e-10)
-            assert found.grad is None
+        parameters = [*state.key_trunk.parameters(), *state.key_head.parameters()]
+        for value, parameter in zip(parameters, literal.f_k.parameters(), strict=True):
+            torch.testing.assert_close(value, parameter, rtol=1e-9, atol=1e-10)
+            assert value.grad is None
         place = int(state.place)
         oldest_first = torch.cat([state.queue[place:], state.queue[:place]])
         torch.testing.assert_close(oldest_first, torch.stack(literal.queue), rtol=1e-8, atol=1e-10)
@@ -164,17 +164,17 @@ def test_keys_are_shuffled_between_ghost_batches_and_back() -> None:
 
 def test_shares_of_several_processes_add_up() -> None:
     query, key, queue = (torch.randn(n, 4) for n in (5, 5, 7))
-    whole = momentum_contrast(query, key, queue, 0.1, 5)
-    parts = [momentum_contrast(query[s], key[s], queue, 0.1, 5) for s in (slice(2), slice(2, 5))]
-    torch.testing.assert_close(sum(parts), whole)
+    total = momentum_contrast(query, key, queue, 0.1, 5)
+    shares = [momentum_contrast(query[s], key[s], queue, 0.1, 5) for s in (slice(2), slice(2, 5))]
+    torch.testing.assert_close(sum(shares), total)
 
 
 def test_the_keys_encoder_begins_with_the_weights_that_a_start_gives() -> None:
-    given = program_of().trunk.float()
+    trunk = program_of().trunk.float()
     with torch.no_grad():
-        for weight in given.parameters():
+        for weight in trunk.parameters():
             weight += 1
-    program, given = program_of(start=given), given.double()
+    program, trunk = program_of(start=trunk), trunk.double()
     for name, weight in term_of(program).key_trunk.state_dict().items():
-        torch.testing.assert_close(weight, given.state_dict()[name], rtol=0, atol=0)
+        torch.testing.assert_close(weight, trunk.state_dict()[name], rtol=0, atol=0)
         torch.testing.assert_close(program.trunk.state_dict()[name], weight, rtol=0, atol=0)

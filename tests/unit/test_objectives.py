@@ -18,8 +18,8 @@ def literal_convirt(a: Tensor, b: Tensor, tau: float, share: float) -> Tensor:
     total = torch.zeros((), dtype=torch.float64)
     for i in range(len(a)):
         matched = torch.exp(torch.dot(a[i], b[i]) / tau)
-        forward = sum(torch.exp(torch.dot(a[i], other) / tau) for other in b)
-        backward = sum(torch.exp(torch.dot(b[i], other) / tau) for other in a)
+        forward = sum(torch.exp(torch.dot(a[i], row) / tau) for row in b)
+        backward = sum(torch.exp(torch.dot(b[i], row) / tau) for row in a)
         total = total - share * torch.log(matched / forward)
         total = total - (1 - share) * torch.log(matched / backward)
     return total / len(a)
@@ -70,7 +70,7 @@ def test_masked_language_modelling_of_nothing_is_zero_with_a_gradient() -> None:
 def test_nt_xent_is_simclr_eq_1() -> None:
     first, second = pair(4, 6)
     # SimCLR numbers the views 2k-1, 2k: pairs are neighbours.
-    views = [unit(v) for both in zip(first, second, strict=True) for v in both]
+    views = [unit(v) for view_pair in zip(first, second, strict=True) for v in view_pair]
 
     def term(i: int, j: int) -> Tensor:
         below = sum(

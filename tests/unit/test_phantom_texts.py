@@ -22,9 +22,9 @@ def test_pubmed(written: Path) -> None:
     base = written / "pubmed"
     files = sorted(base.glob("pubmed26n*.xml.gz"))
     for path in files:
-        told = Path(f"{path}.md5").read_text()
+        checksum = Path(f"{path}.md5").read_text()
         digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-        assert told == f"MD5({path.name})= {digest}\n"
+        assert checksum == f"MD5({path.name})= {digest}\n"
     first, update = _records(files[0]), _records(files[-1])
     pmids = [record.findtext("MedlineCitation/PMID") for record in first]
     assert len(set(pmids)) == len(pmids) == SETTINGS.abstracts
@@ -70,12 +70,12 @@ def test_mimic_iii(written: Path) -> None:
 
 def test_sentence_labels() -> None:
     text = "1. No 2.5 cm mass, per Dr. ___."
-    made = label_sentence(text)
-    ends = [i for i, digit in enumerate(made) if digit != "0"]
+    labels = label_sentence(text)
+    ends = [i for i, digit in enumerate(labels) if digit != "0"]
     starts = [0, *(end + 1 for end in ends)]
     tokens = [text[a : b + 1].strip() for a, b in zip(starts, ends, strict=False)]
     assert tokens == ["1.", "No", "2.5", "cm", "mass", ",", "per", "Dr.", "___", "."]
-    assert made[-1] == "2" and made.count("2") == 1
+    assert labels[-1] == "2" and labels.count("2") == 1
 
 
 def test_stanza_text_is_aligned(written: Path) -> None:

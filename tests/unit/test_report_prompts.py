@@ -25,17 +25,17 @@ def sequences(tokenizer: Tokenizer, **settings: object) -> list[tuple[str, str]]
     chosen = ReportDecoderSettings.model_validate({"length": 20, "report_length": 8, **settings})
     prompts = ReportPrompts(PRIORS, tokenizer, chosen, REPORTS)
     batch = prompts.batch(np.arange(3))
-    found = []
+    rows = []
     for row, prompt in enumerate(prompts.prompts):
-        own = batch.positions // batch.ids.shape[1] == row
-        first = int(batch.positions[own][0]) % batch.ids.shape[1]
+        in_row = batch.positions // batch.ids.shape[1] == row
+        first = int(batch.positions[in_row][0]) % batch.ids.shape[1]
         assert batch.ids[row, : first + 1].tolist() == prompt
-        positions, targets = batch.positions[own] + 1, batch.targets[own]
+        positions, targets = batch.positions[in_row] + 1, batch.targets[in_row]
         assert batch.ids.flatten()[positions].tolist() == targets.tolist()
         assert len(prompt) + len(targets) == batch.mask[row].sum()
         words = [" ".join(map(tokenizer.id_to_token, ids)) for ids in (prompt, targets.tolist())]
-        found.append((words[0], words[1]))
-    return found
+        rows.append((words[0], words[1]))
+    return rows
 
 
 def test_a_prior_report_stands_before_the_report(tokenizer: Tokenizer) -> None:
@@ -59,10 +59,10 @@ def test_what_is_cut_is_counted(tokenizer: Tokenizer) -> None:
     settings = ReportDecoderSettings(length=9, report_length=4)
     prompts = ReportPrompts([*PRIORS[:2], "pad " * 3], tokenizer, settings, REPORTS)
     assert (prompts.cut_priors, prompts.cut_reports) == (1, 1)
-    shown = [
-        list(map(tokenizer.id_to_token, one)) for one in (prompts.prompts[2], prompts.reports[0])
+    tokens = [
+        list(map(tokenizer.id_to_token, ids)) for ids in (prompts.prompts[2], prompts.reports[0])
     ]
-    assert shown == [["[CLS]", "##d", "pa", "##d", "[SEP]"], ["heart", "is", "large", "."]]
+    assert tokens == [["[CLS]", "##d", "pa", "##d", "[SEP]"], ["heart", "is", "large", "."]]
     assert max(len(p) + len(r) for p, r in zip(prompts.prompts, prompts.reports, strict=True)) <= 9
 
 
@@ -77,7 +77,7 @@ def test_texts_come_from_the_table_of_pairs() -> None:
             "impression": ["C.", "E.", None],
         }
     )
-    both = ("findings", "impression")
-    assert report_texts(pairs, both) == ["A. B. C.", "E.", "D."]
+    sections = ("findings", "impression")
+    assert report_texts(pairs, sections) == ["A. B. C.", "E.", "D."]
     assert report_texts(pairs, ("impression",)) == ["C.", "E.", ""]
-    assert prior_texts(pairs, pairs, both) == [None, "A. B. C.", None]
+    assert prior_texts(pairs, pairs, sections) == [None, "A. B. C.", None]

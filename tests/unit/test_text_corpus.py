@@ -181,8 +181,8 @@ def test_two_processes_give_the_same_bytes(tmp_path):
     arguments = ["--layout", "pubmed", "--root", str(root)]
     for threads in ("1", "2"):
         corpus.main([*arguments, "--threads", threads, "--output", str(tmp_path / threads)])
-    one, two = (tmp_path / n / "documents.parquet" for n in "12")
-    assert one.read_bytes() == two.read_bytes()
+    first, second = (tmp_path / n / "documents.parquet" for n in "12")
+    assert first.read_bytes() == second.read_bytes()
 
 
 def note(row: int, text: str, category: str = "Nursing", is_error: str = "") -> list[str]:
@@ -231,17 +231,17 @@ def test_notes_without_a_column(tmp_path):
 def test_damaged_notes(tmp_path):
     rows = [HEADER, *(note(n, f"text {n}\nmore, of it " * 9) for n in range(1, 500))]
     path = write_notes(tmp_path / "a", rows)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match=r"NOTEEVENTS\.csv\.gz: not a whole gzip file after line"):
         build("mimic_iii", tmp_path / "a", tmp_path / "out")
-    path.write_bytes(gzip.compress(gzip.decompress(whole)[:-9]))
+    path.write_bytes(gzip.compress(gzip.decompress(content)[:-9]))
     with pytest.raises(InputError, match="not whole CSV after line"):
         build("mimic_iii", tmp_path / "a", tmp_path / "out")
-    path.write_bytes(gzip.compress(gzip.decompress(whole).replace(b"text 7", b"caf\xe9")))
+    path.write_bytes(gzip.compress(gzip.decompress(content).replace(b"text 7", b"caf\xe9")))
     with pytest.raises(InputError, match="not UTF-8 after line"):
         build("mimic_iii", tmp_path / "a", tmp_path / "out")
-    path.write_bytes(gzip.compress(gzip.decompress(whole) + b"\n" * 300_000))
+    path.write_bytes(gzip.compress(gzip.decompress(content) + b"\n" * 300_000))
     with pytest.raises(InputError, match="100000 blank lines up to line"):
         build("mimic_iii", tmp_path / "a", tmp_path / "out")
     with pytest.raises(InputError, match="no notes"):
@@ -306,9 +306,9 @@ def test_bad_document_files(tmp_path):
     with DocumentWriter(tmp_path / "whole.parquet") as writer:
         for number, text in enumerate(texts):
             writer.add(str(number), text)
-    whole = (tmp_path / "whole.parquet").read_bytes()
-    for place in (len(whole) // 2, len(whole) * 2 // 3):  # opened, and then not readable
-        (tmp_path / "hole.parquet").write_bytes(whole[:place] + b"\xff" * 64 + whole[place + 64 :])
+    data = (tmp_path / "whole.parquet").read_bytes()
+    for place in (len(data) // 2, len(data) * 2 // 3):  # opened, and then not readable
+        (tmp_path / "hole.parquet").write_bytes(data[:place] + b"\xff" * 64 + data[place + 64 :])
         with pytest.raises(InputError, match=r"hole\.parquet: row group 0 cannot be read"):
             list(read_group(tmp_path / "hole.parquet", 0, 100, None))
     pq.write_table(pa.table({"document_id": ["1"], "text": [1]}), tmp_path / "number.parquet")

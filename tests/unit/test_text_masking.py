@@ -71,8 +71,8 @@ def reference(ids, maskable, keys, seed, epoch, settings):
         words = words_of(ids[row].tolist(), maskable[row].tolist())
         if settings.unit == "token":
             words = [[place] for word in words for place in word]
-        drawn = {word[0]: draw(seed, epoch, 1, key, word[0]) for word in words}
-        chosen = [w for w in words if drawn[w[0]] < round(settings.rate * 2**32)]
+        draws = {word[0]: draw(seed, epoch, 1, key, word[0]) for word in words}
+        chosen = [w for w in words if draws[w[0]] < round(settings.rate * 2**32)]
         for place in sorted(place for word in chosen for place in word):
             positions.append(row * ids.shape[1] + place)
             action = draw(seed, epoch, 2, key, place)
@@ -102,17 +102,17 @@ def test_equal_to_the_reference(unit, rate):
 def test_uniform_numbers():
     """Equal to integer arithmetic; mean, spread and neighbours look uniform."""
     keys, places = torch.arange(300), torch.arange(300)
-    drawn = uniform(row_state(keys, 5, 6, 7)[:, None], places)
-    assert drawn[17, 23].item() == draw(5, 6, 7, 17, 23)
-    assert drawn.min() >= 0 and drawn.max() < 2**32
-    unit = drawn.double() / 2**32
+    numbers = uniform(row_state(keys, 5, 6, 7)[:, None], places)
+    assert numbers[17, 23].item() == draw(5, 6, 7, 17, 23)
+    assert numbers.min() >= 0 and numbers.max() < 2**32
+    unit = numbers.double() / 2**32
     assert abs(unit.mean() - 0.5) < 0.005 and abs(unit.var() - 1 / 12) < 0.002
-    bits = torch.stack([(drawn >> bit) & 1 for bit in range(32)]).double().mean(dim=(1, 2))
+    bits = torch.stack([(numbers >> bit) & 1 for bit in range(32)]).double().mean(dim=(1, 2))
     assert (bits - 0.5).abs().max() < 0.01
-    for other in (unit.roll(1, 0), unit.roll(1, 1)):
-        assert abs(torch.corrcoef(torch.stack([unit.flatten(), other.flatten()]))[0, 1]) < 0.02
+    for shifted in (unit.roll(1, 0), unit.roll(1, 1)):
+        assert abs(torch.corrcoef(torch.stack([unit.flatten(), shifted.flatten()]))[0, 1]) < 0.02
     for changed in ((6, 6, 7), (5, 7, 7), (5, 6, 8), (-5, 6, 7)):
-        assert not torch.equal(drawn, uniform(row_state(keys, *changed)[:, None], places))
+        assert not torch.equal(numbers, uniform(row_state(keys, *changed)[:, None], places))
     assert threshold(0.0) == 0 and threshold(1.0) == 2**32
 
 
@@ -129,8 +129,8 @@ def test_statistics_of_the_defaults():
     assert masks == pytest.approx(0.8, abs=0.01)
     # A random piece is the true one once in 70.
     assert same == pytest.approx(0.1 + 0.1 / 70, abs=0.008)
-    drawn = new[(new != MASK) & (new != masked.targets)]
-    assert set(drawn.tolist()) == set(range(5, INFO.size)), "all ordinary pieces, nothing special"
+    pieces = new[(new != MASK) & (new != masked.targets)]
+    assert set(pieces.tolist()) == set(range(5, INFO.size)), "all ordinary pieces, nothing special"
 
 
 def test_whole_words_and_nothing_special():
@@ -150,16 +150,16 @@ def test_masks_depend_on_key_epoch_and_seed_only():
     ids, maskable = make_batch(30, 64)
     masker = WordMasker(INFO, MaskingSettings())
     keys = torch.arange(30) + 100
-    whole = masker(ids, maskable, keys, 4, 5)
+    masked = masker(ids, maskable, keys, 4, 5)
     order = torch.randperm(30, generator=torch.Generator().manual_seed(0))[:11]
-    part = masker(ids[order], maskable[order], keys[order], 4, 5)
-    assert torch.equal(part.input_ids, whole.input_ids[order])
+    permuted = masker(ids[order], maskable[order], keys[order], 4, 5)
+    assert torch.equal(permuted.input_ids, masked.input_ids[order])
     wider = torch.nn.functional.pad(ids, (0, 9))
     padded = masker(wider, wider != PAD, keys, 4, 5)
-    assert torch.equal(padded.input_ids[:, :64], whole.input_ids)
+    assert torch.equal(padded.input_ids[:, :64], masked.input_ids)
     for seed, epoch, shift in ((5, 5, 0), (4, 6, 0), (4, 5, 1)):
-        other = masker(ids, maskable, keys + shift, seed, epoch)
-        assert not torch.equal(other.input_ids, whole.input_ids)
+        changed = masker(ids, maskable, keys + shift, seed, epoch)
+        assert not torch.equal(changed.input_ids, masked.input_ids)
 
 
 def test_nothing_to_mask():
@@ -184,7 +184,7 @@ def test_shares_must_fit():
 def test_the_same_on_a_gpu():
     ids, maskable = make_batch(50, 64)
     masker = WordMasker(INFO, MaskingSettings())
-    here = masker(ids, maskable, torch.arange(50), 1, 2)
-    there = masker(ids.cuda(), maskable.cuda(), torch.arange(50).cuda(), 1, 2)
-    assert torch.equal(here.input_ids, there.input_ids.cpu())
-    assert torch.equal(here.positions, there.positions.cpu())
+    on_cpu = masker(ids, maskable, torch.arange(50), 1, 2)
+    on_gpu = masker(ids.cuda(), maskable.cuda(), torch.arange(50).cuda(), 1, 2)
+    assert torch.equal(on_cpu.input_ids, on_gpu.input_ids.cpu())
+    assert torch.equal(on_cpu.positions, on_gpu.positions.cpu())

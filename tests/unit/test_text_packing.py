@@ -53,12 +53,12 @@ def made(tmp_path_factory):
 def ids_in(folder: Path) -> list[list[int]]:
     flat, offsets = np.load(folder / "tokens.npy"), np.load(folder / "offsets.npy")
     assert flat.dtype == np.uint16 and offsets.dtype == np.int64
-    return [part.tolist() for part in np.split(flat, offsets[1:-1])]
+    return [ids.tolist() for ids in np.split(flat, offsets[1:-1])]
 
 
 def ids_of(root: Path, texts: list[str]) -> list[list[int]]:
-    found = read_tokenizer(root / "v").encode_batch(texts, add_special_tokens=False)
-    return [encoding.ids for encoding in found]
+    encodings = read_tokenizer(root / "v").encode_batch(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_vocabulary_too_large_for_uint16(tmp_path):
 
 def blocks_of(batch: dict[str, torch.Tensor]) -> list[list[int]]:
     """The documents of a batch, read off token by token; checks ids, blocks and positions."""
-    found = []
+    blocks = []
     for ids, document, position in zip(
         batch["input_ids"].tolist(), batch["document"].tolist(), batch["position_ids"].tolist(),
         strict=True,
@@ -125,11 +125,11 @@ def blocks_of(batch: dict[str, torch.Tensor]) -> list[list[int]]:
             assert [position[place] for place in places] == list(range(len(places)))
             block = [ids[place] for place in places]
             assert (block[0], block[-1]) == (2, 3) and 2 not in block[1:] and 3 not in block[:-1]
-            found.append(block[1:-1])
+            blocks.append(block[1:-1])
         padding = [place for place, mark in enumerate(document) if mark == -1]
         assert padding == list(range(LENGTH - len(padding), LENGTH))
         assert all(ids[place] == 0 and position[place] == 0 for place in padding)
-    return found
+    return blocks
 
 
 def test_nothing_is_lost_or_doubled(made, corpus):
@@ -185,10 +185,10 @@ def test_any_step_can_be_made_alone(corpus):
 def test_epochs_and_seeds_differ_in_order_but_not_in_content(corpus):
     first = corpus.plan(0, 0)
     for seed, epoch in ((0, 1), (1, 0)):
-        other = corpus.plan(seed, epoch)
-        assert len(other) == len(first) == corpus.rows
-        assert not np.array_equal(other.chunks, first.chunks)
-        assert np.array_equal(np.sort(other.chunks), np.arange(len(first.chunks)))
+        plan = corpus.plan(seed, epoch)
+        assert len(plan) == len(first) == corpus.rows
+        assert not np.array_equal(plan.chunks, first.chunks)
+        assert np.array_equal(np.sort(plan.chunks), np.arange(len(first.chunks)))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -58,14 +58,14 @@ def test_unshuffled_batches_equal_the_tokenizer(pairs, tokenizer, section, lengt
 
 
 def split_sentences(ids: torch.Tensor) -> list[tuple[int, ...]]:
-    found, sentence = [], []
+    sentences, sentence = [], []
     for token in ids.tolist():
         if token >= 5:
             sentence.append(token)
         if token == 5:
-            found.append(tuple(sentence))
+            sentences.append(tuple(sentence))
             sentence = []
-    return found
+    return sentences
 
 
 def test_shuffling_keeps_sentences_whole_and_depends_on_the_report_alone(pairs, tokenizer):
@@ -78,8 +78,8 @@ def test_shuffling_keeps_sentences_whole_and_depends_on_the_report_alone(pairs, 
         assert sorted(split_sentences(before)) == sorted(split_sentences(after))
         moved += split_sentences(before) != split_sentences(after)
     assert moved > 20
-    part = reports.batch(rows[[9, 30, 2]], "findings", 7, 3)["input_ids"]
-    assert torch.equal(part, first[[9, 30, 2], : part.shape[1]])
+    subset = reports.batch(rows[[9, 30, 2]], "findings", 7, 3)["input_ids"]
+    assert torch.equal(subset, first[[9, 30, 2], : subset.shape[1]])
     for seed, epoch in ((8, 3), (7, 4)):
         assert not torch.equal(reports.batch(rows, "findings", seed, epoch)["input_ids"], first)
 
@@ -97,8 +97,8 @@ def test_sections_are_shuffled_apart(tokenizer):
     texts = [["wa.", "wb.", "wc.", "wd."]] * 200
     pairs = pd.DataFrame({"findings_sentences": texts, "impression_sentences": texts})
     reports = ReportTokens(pairs, tokenizer, 16)
-    one, two = (reports.batch(range(200), s, 0, 0)["input_ids"] for s in ("findings", "impression"))
-    assert (one == two).all(dim=1).double().mean() < 0.15
+    a, b = (reports.batch(range(200), s, 0, 0)["input_ids"] for s in ("findings", "impression"))
+    assert (a == b).all(dim=1).double().mean() < 0.15
     keys = [reports.batch(range(200), s, 0, 0)["keys"].tolist() for s in SECTIONS]
     assert len({*keys[0], *keys[1]}) == 400, "the sections of a report must not share a mask"
 

@@ -35,11 +35,11 @@ def test_pairs_are_those_of_transformers(tokenizer, folder: Path) -> None:
     pairs = PairTokens(PREMISES, HYPOTHESES, tokenizer, 32)
     batch = pairs.batch([0, 1, 2])
     library = BertTokenizerFast.from_pretrained(folder)
-    wanted = library(PREMISES, HYPOTHESES, padding=True, return_tensors="pt")
-    assert torch.equal(batch.input_ids, wanted["input_ids"])
-    assert torch.equal(batch.attention_mask, wanted["attention_mask"])
-    assert torch.equal(batch.segment_ids, wanted["token_type_ids"])
-    assert pairs.lengths_N.tolist() == wanted["attention_mask"].sum(1).tolist()
+    expected = library(PREMISES, HYPOTHESES, padding=True, return_tensors="pt")
+    assert torch.equal(batch.input_ids, expected["input_ids"])
+    assert torch.equal(batch.attention_mask, expected["attention_mask"])
+    assert torch.equal(batch.segment_ids, expected["token_type_ids"])
+    assert pairs.lengths_N.tolist() == expected["attention_mask"].sum(1).tolist()
     assert pairs.truncated == 0 and len(pairs) == 3
 
 
@@ -47,7 +47,7 @@ def test_long_pairs_lose_the_end_of_the_longer_sentence(tokenizer) -> None:
     pairs = PairTokens(["heart " * 9, "heart"], ["left " * 4, "left"], tokenizer, 11)
     ids = pairs.batch([0, 1]).input_ids
     heart, left, cls, sep, pad = (
-        PIECES.index(one) for one in ("heart", "left", "[CLS]", "[SEP]", "[PAD]")
+        PIECES.index(piece) for piece in ("heart", "left", "[CLS]", "[SEP]", "[PAD]")
     )
     assert ids[0].tolist() == [cls, *[heart] * 4, sep, *[left] * 4, sep]
     assert ids[1].tolist() == [cls, heart, sep, left, sep, *[pad] * 6]
@@ -83,8 +83,8 @@ def test_segments_reach_the_encoder_as_in_plain_bert(tokenizer) -> None:
     )
     real = batch.attention_mask.bool()
     torch.testing.assert_close(ours[real], plain[real], atol=1e-5, rtol=1e-5)
-    one = encoder.hidden_states(batch.input_ids, batch.attention_mask)
-    assert (one[real] - plain[real]).abs().max() > 1e-3
+    states = encoder.hidden_states(batch.input_ids, batch.attention_mask)
+    assert (states[real] - plain[real]).abs().max() > 1e-3
     zeros = torch.zeros_like(batch.segment_ids)
     again = encoder.hidden_states(batch.input_ids, batch.attention_mask, zeros)
-    assert torch.equal(one, again)
+    assert torch.equal(states, again)

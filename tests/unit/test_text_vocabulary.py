@@ -118,10 +118,10 @@ def build(paths: list[Path], output: Path, **settings: object) -> dict:
 
 
 def test_two_processes_write_the_same_bytes(tmp_path):
-    one = write_documents(tmp_path / "a" / "documents.parquet", texts_of(2, 500, 300))
-    two = write_documents(tmp_path / "b" / "documents.parquet", ODD)
-    facts = build([one, two], tmp_path / "first", size=400)
-    command = [sys.executable, "-m", "cxrflow.text.vocabulary", "--documents", str(one), str(two)]
+    a = write_documents(tmp_path / "a" / "documents.parquet", texts_of(2, 500, 300))
+    b = write_documents(tmp_path / "b" / "documents.parquet", ODD)
+    facts = build([a, b], tmp_path / "first", size=400)
+    command = [sys.executable, "-m", "cxrflow.text.vocabulary", "--documents", str(a), str(b)]
     command += [
         "--settings",
         '{"size": 400}',

@@ -50,8 +50,8 @@ def compare(pairs: Path, *more: str, **settings: object) -> dict:
 
 
 def test_by_hand(cohort):
-    found = compare(cohort, words=["effusion", "small", "opacity"])
-    metrics = {name: entry["value"] for name, entry in found["metrics"].items()}
+    comparison = compare(cohort, words=["effusion", "small", "opacity"])
+    metrics = {name: entry["value"] for name, entry in comparison["metrics"].items()}
     assert metrics["words"] == 5.0
     assert metrics["tokens/whole"] == 5.0 and metrics["increase/whole"] == 0.0
     assert metrics["tokens/cut"] == 7.0 and metrics["increase/cut"] == pytest.approx(0.4)
@@ -60,10 +60,10 @@ def test_by_hand(cohort):
     assert metrics["spelling/cut/effusion"] == "ef-fu-sion"
     assert metrics["spelling/whole/effusion"] == "✓"
     assert metrics["spelling/whole/opacity"] == "[UNK]"
-    assert found["benchmark"] == "vocabulary" and found["data"]["synthetic"] is True
-    entry = found["metrics"]["increase/cut"]
+    assert comparison["benchmark"] == "vocabulary" and comparison["data"]["synthetic"] is True
+    entry = comparison["metrics"]["increase/cut"]
     assert entry["n"] == 2 and entry["low"] is entry["high"] is None  # both of one patient
-    assert found["protocol"]["dropped"] == [
+    assert comparison["protocol"]["dropped"] == [
         {"reason": "no findings text", "count": 1, "examples": ["3"], "failed": False}
     ]
     counts = pd.read_parquet(cohort.parent.parent / "out" / "predictions.parquet")
