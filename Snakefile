@@ -25,8 +25,8 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
 
 A model, task, cohort or vocabulary is named `<paper>/<name>`. What a run consists of (models, seeds,
 cohorts, data sets) follows from the configuration and its papers alone, so the graph is known
-before anything has run. Settings reach a program as `params.settings`, a digest of the code that
-defines its result is `params.code`: a changed setting or line of code reruns what depends on it,
+before anything has run. A record of a program's settings is `params.settings`, a digest of the code
+that defines its result `params.code`: a changed setting or line of code reruns what depends on it,
 nothing else.
 """
 
