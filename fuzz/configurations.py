@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from cxrflow.config import load_config
-from cxrflow.papers import load_paper, paper_file
+from cxrflow.papers import load_paper, paper_entries, paper_file
 from fuzz.mutations import damaged
 from fuzz.trial import Trial
 
@@ -99,19 +99,20 @@ def draw(random: Random, known: dict[str, Any], paper: dict[str, Any], folder: P
         path.write_text(yaml.safe_dump(values))
     else:
         for _ in range(random.choice((1, 1, 1, 4))):
-            _overlay(random, values, paper)
+            _overlay(random, values)
         path.write_text(yaml.safe_dump(values))
     return path
 
 
-def _overlay(random: Random, values: dict[str, Any], paper: dict[str, Any]) -> None:
+def _overlay(random: Random, values: dict[str, Any]) -> None:
     """A changed key, or one laid over a paper's."""
     kind = random.choice(("models", "tasks", "cohorts", "vocabularies", None, None))
     if kind is None:
         _change(random, values)
         return
-    name = random.choice(list(paper[kind]))
-    entry = paper[kind][name]
+    entries = paper_entries(paper_file(PAPER)).values[kind]
+    name = random.choice(list(entries))
+    entry = entries[name]
     own = json.loads(json.dumps(entry.get("settings") or entry))
     _change(random, own)
     if isinstance(values.get(kind), dict):  # else changed before
@@ -150,6 +151,7 @@ def _change(random: Random, values: dict[str, Any]) -> None:
 def resolve(path: Path) -> None:
     """Everything that is known of a run before its first job."""
     load_paper.cache_clear()
+    paper_entries.cache_clear()
     config = load_config([path], check_roots=False)
     config.resolved()
     for paper in config.chosen:

@@ -161,7 +161,7 @@ class Entries:
         if base in chain:
             circle = " -> ".join((*chain[chain.index(base) :], base))
             raise self._error(key, f"scales extend each other: {circle}")
-        if base not in scales:
+        if not isinstance(base, str) or base not in scales:
             names = ", ".join(sorted({*scales} - {chain[-1]})) or "no other"
             raise self._error(key, f"is '{base}'; its scales are {names}", joint=" ")
         sizes_above = {key: value for key, value in sizes.items() if key != EXTENDS}
@@ -182,8 +182,9 @@ class Entries:
         below = key[2:]
         overlay, depth = _deepest(chain, below)
         if below[:1] == (SCALES,) and depth < len(below):
-            scales = _laid([each.values.get(SCALES) or {} for each in chain])
-            base = (scales.get(str(below[1])) or {}).get(EXTENDS)
+            scales: Any = _laid([each.values for each in chain]).get(SCALES)
+            sizes = scales.get(below[1]) if isinstance(scales, Mapping) else None
+            base = sizes.get(EXTENDS) if isinstance(sizes, Mapping) else None
             extended: Key = (SCALES, str(base), *below[2:])
             if base is not None and _deepest(chain, extended)[1] > depth:
                 return self.place((*key[:2], *extended))
@@ -205,7 +206,9 @@ def _deepest(chain: list[Overlay], key: Key) -> tuple[Overlay, int]:
 def _list_place(chain: list[Overlay], name: str, index: int, below: Key) -> tuple[Overlay, Key]:
     """The overlay that holds an entry of an appended list, and the key of the entry there."""
     for overlay in chain:
-        entries = overlay.values.get(name) or []
+        entries = overlay.values.get(name)
+        if not isinstance(entries, list):
+            continue
         if index < len(entries):
             places = overlay.places.get(name) or range(len(entries))
             return overlay, (name, places[index], *below)
