@@ -51,11 +51,11 @@ class Prepared(NamedTuple):
 
 def run_training(
     name: str,
-    given: argparse.Namespace,
+    options: argparse.Namespace,
     prepare: Callable[[argparse.Namespace, Any, "Run"], Prepared],
 ) -> None:
     """Train this process's share of the program called ``name``, which ``prepare`` makes."""
-    settings: Any = read_settings(given.settings, TRAINING_PROGRAMS[name].settings)
+    settings: Any = read_settings(options.settings, TRAINING_PROGRAMS[name].settings)
 
     import torch
 
@@ -65,19 +65,21 @@ def run_training(
     from cxrflow.training.processes import joined
 
     with joined() as processes:
-        torch.manual_seed(given.seed)  # of the initial weights
+        torch.manual_seed(options.seed)  # of the initial weights
         device = choose_device(settings.training.device)
-        program, data, remedies = prepare(given, settings, Run(given.seed, device, processes))
+        program, data, remedies = prepare(options, settings, Run(options.seed, device, processes))
         identity = {
-            "model": given.model,
+            "model": options.model,
             "program": name,
-            "seed": given.seed,
+            "seed": options.seed,
             "settings": settings.record(),
             "data": data,
         }
         code = code_digest(*code_of(program, name))
-        engine = Engine(program, settings.training, given.seed, identity, remedies, processes, code)
-        engine.run(given.state, given.output)
+        engine = Engine(
+            program, settings.training, options.seed, identity, remedies, processes, code
+        )
+        engine.run(options.state, options.output)
 
 
 def code_of(program: "TermsProgram", name: str) -> list[str]:

@@ -23,11 +23,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
     arguments.add_argument("--vocabulary", type=Path, required=True, help="folder of the tokenizer")
     arguments.add_argument("--image", type=Path, help="image model folder to start from")
-    given = arguments.parse_args(argv)
-    run_training("caption", given, prepare)
+    options = arguments.parse_args(argv)
+    run_training("caption", options, prepare)
 
 
-def prepare(given: Namespace, settings: CaptionTrainingSettings, run: "Run") -> Prepared:
+def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
     from cxrflow.files.atomic import file_digest
@@ -40,12 +40,12 @@ def prepare(given: Namespace, settings: CaptionTrainingSettings, run: "Run") -> 
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
+    pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
     reads = settings.decoder.report
     splits = {name: rows_with_text(pairs, name, store, settings) for name in ("train", "validate")}
-    image = start_image(given.image, settings.encoder)
+    image = start_image(options.image, settings.encoder)
     image.projector = None  # captioners read the trunk
-    tokenizer = read_tokenizer(given.vocabulary)
+    tokenizer = read_tokenizer(options.vocabulary)
     pieces = VocabularyInfo.from_tokenizer(tokenizer)
     decoder = build_captioner(
         CaptionerConfig(
@@ -66,16 +66,16 @@ def prepare(given: Namespace, settings: CaptionTrainingSettings, run: "Run") -> 
         run,
         {name: pairs.samples(split) for name, split in splits.items()},
         images,
-        Texts(reports, prompts, given.vocabulary),
+        Texts(reports, prompts, options.vocabulary),
         image,
         decoder,
     )
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
-        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "pixels": file_digest(options.pixels / "store.json")[:16],
         "vocabulary": pieces.fingerprint,
-        "image": model_fingerprint(given.image),
+        "image": model_fingerprint(options.image),
         "train_samples": len(splits["train"]),
         "validation_samples": len(splits["validate"]),
         "cut_reports": prompts["train"].cut_reports,

@@ -73,10 +73,10 @@ def rows_with_text(
     """The rows of a split with a stored image, and text in at least one of the sections."""
     rows = pairs.split(split, (), store, settings.max_dropped_share)
     sections = settings.decoder.sections
-    there = np.array([bool(words_of(text)) for text in report_texts(rows, sections)])
+    has_report = np.array([bool(words_of(text)) for text in report_texts(rows, sections)])
     reason = f"no text in {' or '.join(sections)}"
-    if not there.any():
+    if not has_report.any():
         raise InputError(f"{pairs.path}: split '{split}': {reason} of any row")
-    drop = Drop.of(reason, rows["study_id"][~there], part=split)
+    drop = Drop.of(reason, rows["study_id"][~has_report], part=split)
     pairs.dropped += [drop] if drop.count else []
-    return rows[there].reset_index(drop=True)
+    return rows[has_report].reset_index(drop=True)

@@ -45,19 +45,21 @@ class Validation:
     """The batches of a validation, in all processes."""
 
     def __init__(self, batches: Iterable[Validated], processes: Processes) -> None:
-        own, counts = [], dict[str, Any]()
+        batches_here, counts = [], dict[str, Any]()
         for losses, answers in batches:
             values = {n: float(v) for n, v in {**losses.terms, "loss": losses.total}.items()}
-            numbers = {name: one.number for name, one in answers.items() if one is not None}
-            own.append((losses.samples, values, numbers))
-            for name, one in answers.items():
-                if one is not None:
-                    counts[name] = counts.get(name, 0) + one.counts.double().cpu().numpy()
-        self.batches = [batch for batches in processes.collect(own) for batch in batches]
+            numbers = {
+                name: answer.number for name, answer in answers.items() if answer is not None
+            }
+            batches_here.append((losses.samples, values, numbers))
+            for name, answer in answers.items():
+                if answer is not None:
+                    counts[name] = counts.get(name, 0) + answer.counts.double().cpu().numpy()
+        self.batches = [batch for batches in processes.collect(batches_here) for batch in batches]
         self.counts: dict[str, Any] = {}
         for found in processes.collect(counts):
-            for name, one in found.items():
-                self.counts[name] = self.counts.get(name, 0) + one
+            for name, answer in found.items():
+                self.counts[name] = self.counts.get(name, 0) + answer
 
     def means(self) -> dict[str, float]:
         """Losses by name, each the mean weighted by the batches' samples."""
@@ -79,19 +81,19 @@ class Validation:
     def record(self, terms: Sequence[str]) -> dict[str, Any]:
         """For run.json: of each term its loss, the upper end of that, chance, and whether it has
         learnt (None: chance is not known); ``learnt``: no term has not."""
-        means, shown = self.means(), {}
+        means, record = self.means(), {}
         for name in terms:
             upper = upper_end([values[name] for _, values, _ in self.batches])
             chance = self.chance(name)
             learnt = None if chance is None else bool(upper < (1 - LEAST_GAIN) * chance)
             facts = {"loss": means[name], "upper": upper, "chance": chance}
-            shown[name] = {
+            record[name] = {
                 key: value if value is not None and np.isfinite(value) else None
                 for key, value in facts.items()
             } | {"learnt": learnt}
         return {
-            "learnt": all(one["learnt"] is not False for one in shown.values()),
-            "validation": shown,
+            "learnt": all(answer["learnt"] is not False for answer in record.values()),
+            "validation": record,
         }
 
 

@@ -21,11 +21,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_image``."""
     arguments = training_parser(__doc__)
     arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    given = arguments.parse_args(argv)
-    run_training("image", given, prepare)
+    options = arguments.parse_args(argv)
+    run_training("image", options, prepare)
 
 
-def prepare(given: Namespace, settings: ImagePretrainingSettings, run: "Run") -> Prepared:
+def prepare(options: Namespace, settings: ImagePretrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
@@ -33,7 +33,7 @@ def prepare(given: Namespace, settings: ImagePretrainingSettings, run: "Run") ->
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
-    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
+    pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
     images, samples = {}, {}
     for name in ("train", "validate"):
         frame = pairs.split(name, (), store, settings.max_dropped_share)
@@ -43,7 +43,7 @@ def prepare(given: Namespace, settings: ImagePretrainingSettings, run: "Run") ->
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
-        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "pixels": file_digest(options.pixels / "store.json")[:16],
         "train_samples": len(samples["train"]),
         "validation_samples": len(samples["validate"]),
     }

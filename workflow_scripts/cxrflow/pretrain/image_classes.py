@@ -64,8 +64,8 @@ class LabelledSamples(Pairs):
                 f"{self.path}: terms.findings names '{min(strange)}'; the cohort has "
                 f"{', '.join(self.classes)}"
             )
-        every = pd.DataFrame(np.stack(rows["labels"].to_list()), columns=self.classes)
-        labels = every[settings.classes]
+        all_labels = pd.DataFrame(np.stack(rows["labels"].to_list()), columns=self.classes)
+        labels = all_labels[settings.classes]
         if settings.unknown == "zero":
             labels = labels.fillna(0)
         counts_as = {"zero": 0.0, "one": 1.0}

@@ -34,10 +34,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="seed of the parameters that the weights lack",
     )
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, ImportSettings)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, ImportSettings)
     import_weights(
-        given.kind, given.weights, given.image, settings, given.model, given.seed, given.output
+        options.kind,
+        options.weights,
+        options.image,
+        settings,
+        options.model,
+        options.seed,
+        options.output,
     )
 
 

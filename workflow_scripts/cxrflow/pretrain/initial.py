@@ -27,8 +27,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seed", type=seed_number, required=True, help="of the weights that are random"
     )
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
-    given = arguments.parse_args(argv)
-    settings = read_settings(given.settings, InitialSettings)
+    options = arguments.parse_args(argv)
+    settings = read_settings(options.settings, InitialSettings)
 
     import torch
 
@@ -38,32 +38,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.pretrain.inputs import model_fingerprint
     from cxrflow.pretrain.starts import start_trunk
 
-    known = given.image and read_image_settings(given.image / "image" / "config.json")
-    drawn = known is None or known.kind != settings.encoder.kind  # some weights, by the seed
-    torch.manual_seed(given.seed)
-    image = start_trunk(given.image, settings.encoder)
+    start = options.image and read_image_settings(options.image / "image" / "config.json")
+    is_random = start is None or start.kind != settings.encoder.kind  # some weights, by the seed
+    torch.manual_seed(options.seed)
+    image = start_trunk(options.image, settings.encoder)
     image.projector = None
-    with atomic_folder(given.output, "model", checksums=True) as folder:
+    with atomic_folder(options.output, "model", checksums=True) as folder:
         save_image_half(image, folder)
         facts = {
-            "model": given.model,
+            "model": options.model,
             "program": "initial",
-            "seed": given.seed,
+            "seed": options.seed,
             "learnt": None,  # nothing was trained here
-            "drawn": drawn,
+            "drawn": is_random,
             "settings": settings.record(),
             "data": {
                 "name": "none",
                 "synthetic": False,
-                "geometry": given.geometry,
-                "image": model_fingerprint(given.image),
+                "geometry": options.geometry,
+                "image": model_fingerprint(options.image),
             },
             "parameters": sum(one.numel() for one in image.parameters()),
             "code_version": __version__,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_json(folder / "run.json", facts)
-    log.info("wrote %s", given.output)
+    log.info("wrote %s", options.output)
 
 
 if __name__ == "__main__":

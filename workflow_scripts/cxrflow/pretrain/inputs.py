@@ -86,8 +86,10 @@ class Pairs:
             reason = f"beyond the training share of {self.training_share:g}"
             frame = self._keep(frame, self._share_of(frame) < self.training_share, name, reason)
         for section in sections:
-            there = [has_text(found) for found in sentences_of(frame, section)]
-            frame = self._keep(frame, np.array(there, dtype=bool), name, f"no text in {section}")
+            has_section = [has_text(found) for found in sentences_of(frame, section)]
+            frame = self._keep(
+                frame, np.array(has_section, dtype=bool), name, f"no text in {section}"
+            )
         if store is not None:
             frame = self._keep(frame, frame["image_id"].notna().to_numpy(), name, "no image")
             stored = store.holds(frame["image_id"])
@@ -161,12 +163,12 @@ def copy_tokenizer(source: Path, target: Path) -> None:
 
 def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Path) -> None:
     """A run continues with the word pieces its model knows: the same ids must mean the same."""
-    own = VocabularyInfo.from_folder(model)
-    if own.fingerprint != vocabulary.fingerprint:
+    model_vocabulary = VocabularyInfo.from_folder(model)
+    if model_vocabulary.fingerprint != vocabulary.fingerprint:
         raise InputError(
-            f"{model}: was trained with another vocabulary ({own.size} pieces, fingerprint "
-            f"{own.fingerprint}) than {source} ({vocabulary.size} pieces, fingerprint "
-            f"{vocabulary.fingerprint}); expected the same"
+            f"{model}: was trained with another vocabulary ({model_vocabulary.size} pieces, "
+            f"fingerprint {model_vocabulary.fingerprint}) than {source} ({vocabulary.size} pieces, "
+            f"fingerprint {vocabulary.fingerprint}); expected the same"
         )
 
 

@@ -23,12 +23,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_training("joint", image_text_parser(__doc__).parse_args(argv), prepare)
 
 
-def prepare(given: Namespace, settings: Any, run: "Run") -> "Prepared":
+def prepare(options: Namespace, settings: Any, run: "Run") -> "Prepared":
     """Read the inputs and make the program."""
     from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
 
     method = PairMethod()
-    return prepare_pairs(given, settings, run, method)
+    return prepare_pairs(options, settings, run, method)
 
 
 if __name__ == "__main__":

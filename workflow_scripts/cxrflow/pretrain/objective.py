@@ -92,11 +92,13 @@ class TermsProgram(Program):
             training.sampler, samples["train"], training.batch_size, run.seed, world
         )
         self.batches_per_epoch = self.sampler.batches_per_epoch
-        parts: dict[str, Any] = {"vocabulary": vocabulary, **encoders}
-        image: Any = parts.get("image")
-        trunk: Any = parts.get("trunk") if image is None else image.encoder
-        text: Any = parts.get("text")
-        readable = Encoders(samples["train"], trunk, image, text, parts["vocabulary"], ghost_batch)
+        by_name: dict[str, Any] = {"vocabulary": vocabulary, **encoders}
+        image: Any = by_name.get("image")
+        trunk: Any = by_name.get("trunk") if image is None else image.encoder
+        text: Any = by_name.get("text")
+        readable = Encoders(
+            samples["train"], trunk, image, text, by_name["vocabulary"], ghost_batch
+        )
         self.terms = import_terms(settings.terms, readable)
         self.needs = Needs.of_all(term.needs for term in self.terms.values())
         require_texts(self.terms, self.text_names)
@@ -130,7 +132,7 @@ class TermsProgram(Program):
         """Ids of a batch."""
         return [self.samples["train"].ids[row] for row in self.sampler.rows(epoch, index)]
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
         """The objective of a batch."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
         batch = Batch(rows, seed, epoch, processes, self.samples["train"])
@@ -144,21 +146,21 @@ class TermsProgram(Program):
         samples = self.samples["validate"]
         batches = cut(len(samples), training.batch_size)
         batches = drawn_batches(batches, training.validation_batches)
-        own = [
+        batches_here = [
             Batch(rows, 0, 0, ALONE, samples) for rows in batches[processes.rank :: processes.world]
         ]
-        return self.validated(self.views("validate", batch) for batch in own)
+        return self.validated(self.views("validate", batch) for batch in batches_here)
 
     def validated(self, batches: Iterable[Views]) -> dict[str, float]:
         """The mean objective of this process's validation batches and those of all others."""
-        found = (
+        validated = (
             Validated(
                 self.objective(views),
                 {name: term.answers(views) for name, term in self.terms.items()},
             )
             for views in batches
         )
-        validation = Validation(found, self.run.processes)
+        validation = Validation(validated, self.run.processes)
         self._record = validation.record(list(self.terms))
         return validation.means()
 

@@ -68,14 +68,14 @@ class PackedCorpusProgram(TermsProgram):
         """Packed rows have no ids of their own: epoch and number."""
         return [f"epoch {epoch}, packed row {key}" for key in self._packed_rows(epoch, index).keys]
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
         """Part of this process's share of a batch; the parts of all processes add up to its loss:
         each divides by the masked tokens (or sequences) of the whole batch."""
-        if part == 0 or self._batch is None:
+        if micro_batch == 0 or self._batch is None:
             self._batch = self._masked_batch(epoch, index)
         (packed, masked, counts), device = self._batch, self.run.device
         count, length = packed["input_ids"].shape
-        low, high = count * part // parts, count * (part + 1) // parts
+        low, high = count * micro_batch // micro_batches, count * (micro_batch + 1) // micro_batches
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
         document = packed["document"][low:high]
         hidden = self.text.packed_states(
@@ -116,8 +116,8 @@ class PackedCorpusProgram(TermsProgram):
             for begin in range(0, len(rows), size)
         ]
         batches = drawn_batches(batches, training.validation_batches)
-        own = batches[self.run.processes.rank :: self.run.processes.world]
-        return self.validated(own)
+        batches_here = batches[self.run.processes.rank :: self.run.processes.world]
+        return self.validated(batches_here)
 
     def export(self, folder: Path) -> None:
         """The text half and its tokenizer."""

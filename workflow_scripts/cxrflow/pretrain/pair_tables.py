@@ -94,12 +94,14 @@ def pair_texts(
     settings: JointPretrainingSettings, pairs: pd.DataFrame, tokenizer: Tokenizer, training: bool
 ) -> Texts:
     """The texts that the images of ``pairs`` are compared with."""
-    drawn = settings.text == "sentence"
-    if drawn:
+    of_sentences = settings.text == "sentence"
+    if of_sentences:
         pairs = sentence_pool(pairs, settings.sentence_sections)
     reports = ReportTokens(pairs, tokenizer, settings.length)
     shuffle = settings.sentence_shuffling and training
-    return Texts(reports, ("impression",) if drawn else sections_read(settings), shuffle, drawn)
+    return Texts(
+        reports, ("impression",) if of_sentences else sections_read(settings), shuffle, of_sentences
+    )
 
 
 def require_earlier_priors(pairs: Pairs) -> None:
@@ -115,18 +117,18 @@ def require_earlier_priors(pairs: Pairs) -> None:
     itself = frame["study_id"] == frame.get(PRIOR_STUDY)
     rows = frame[frame[PRIOR].notna() | itself]
     images = frame.drop_duplicates("image_id").set_index("image_id")
-    known = rows[PRIOR].isin(images.index).to_numpy()
+    is_listed = rows[PRIOR].isin(images.index).to_numpy()
     priors = images.reindex(rows[PRIOR])
-    own, before = (
+    study_times, prior_times = (
         pd.to_datetime(times, errors="coerce", format="mixed").to_numpy()
         for times in (rows["study_time"], priors["study_time"])
     )
     tests = {
         (PRIOR, "is the image itself"): rows[PRIOR].to_numpy() == rows["image_id"].to_numpy(),
         (PRIOR_STUDY, "is the study itself"): itself[rows.index].to_numpy(),
-        (PRIOR, "is another patient's"): known
+        (PRIOR, "is another patient's"): is_listed
         & (priors["subject_id"].to_numpy() != rows["subject_id"].to_numpy()),
-        (PRIOR, "is not earlier"): known & (before >= own),
+        (PRIOR, "is not earlier"): is_listed & (prior_times >= study_times),
     }
     for (column, what), wrong in tests.items():
         if np.any(wrong):

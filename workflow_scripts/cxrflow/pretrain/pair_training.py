@@ -47,20 +47,20 @@ class PairMethod:
 
 
 def prepare_pairs(
-    given: Namespace, settings: JointPretrainingSettings, run: Run, method: PairMethod
+    options: Namespace, settings: JointPretrainingSettings, run: Run, method: PairMethod
 ) -> Prepared:
     """Read the pairs and the encoders that training starts from, and make the program of them."""
-    pairs = method.table(given.pairs, settings.training_share)
-    store = PixelStore(given.pixels)
+    pairs = method.table(options.pairs, settings.training_share)
+    store = PixelStore(options.pixels)
     # The image encoder first: new weights are drawn in this order.
-    image = method.start(given.image, settings.encoder)
+    image = method.start(options.image, settings.encoder)
     text = start_text(
-        given.text, settings.dropout, settings.attention_dropout, settings.text_pooling
+        options.text, settings.dropout, settings.attention_dropout, settings.text_pooling
     )
     if method.new_projection:
         renew_projection(text, settings.encoder)
-    tokenizer = read_tokenizer(given.text)
-    require_embeddings(text, tokenizer.get_vocab_size(), given.text)
+    tokenizer = read_tokenizer(options.text)
+    require_embeddings(text, tokenizer.get_vocab_size(), options.text)
     require_positions(text, settings.length)
     images, texts, samples = {}, dict[str, Texts](), dict[str, SampleTable]()
     for split in ("train", "validate"):
@@ -73,13 +73,13 @@ def prepare_pairs(
         with_prior = images[split].priors >= 0 if image.takes_prior else None
         samples[split] = pairs.samples(reports, with_prior=with_prior)
         texts[split] = method.texts(settings, reports, tokenizer, split == "train")
-    program = method.program(settings, run, samples, images, texts, image, text, given.text)
+    program = method.program(settings, run, samples, images, texts, image, text, options.text)
     data: dict[str, Any] = {
         **pairs.describe(),
         "geometry": str(store.geometry),
-        "pixels": file_digest(given.pixels / "store.json")[:16],
-        "text": model_fingerprint(given.text),
-        "image": model_fingerprint(given.image),
+        "pixels": file_digest(options.pixels / "store.json")[:16],
+        "text": model_fingerprint(options.text),
+        "image": model_fingerprint(options.image),
         "train_samples": len(samples["train"]),
         "validation_samples": len(samples["validate"]),
     }

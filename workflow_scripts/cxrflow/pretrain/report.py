@@ -24,11 +24,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--start", type=Path, required=True, help="model folder to start from, with both halves"
     )
-    given = arguments.parse_args(argv)
-    run_training("report", given, prepare)
+    options = arguments.parse_args(argv)
+    run_training("report", options, prepare)
 
 
-def prepare(given: Namespace, settings: ReportTrainingSettings, run: "Run") -> Prepared:
+def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.encoders.cxr_bert import load_text_half, require_embeddings
     from cxrflow.encoders.image_encoder import load_image_half
@@ -43,8 +43,8 @@ def prepare(given: Namespace, settings: ReportTrainingSettings, run: "Run") -> P
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs, store = Pairs(given.pairs, settings.training_share), PixelStore(given.pixels)
-    folder: Path = given.start
+    pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
+    folder: Path = options.start
     image = load_image_half(folder)
     reads = settings.decoder
     priors = reads.prior_image and image.takes_prior
@@ -82,7 +82,7 @@ def prepare(given: Namespace, settings: ReportTrainingSettings, run: "Run") -> P
     data = {
         **pairs.describe(),
         "geometry": str(store.geometry),
-        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "pixels": file_digest(options.pixels / "store.json")[:16],
         "start": model_fingerprint(folder),
         "train_samples": len(splits["train"]),
         "validation_samples": len(splits["validate"]),

@@ -41,7 +41,7 @@ class Texts:
 
     def intact(self, batch: Batch) -> dict[str, Tensor]:
         """This process's texts of a batch as they are: ``ReportTokens.batch``."""
-        parts = [
+        section_tokens = [
             self.reports.batch(
                 batch.own,
                 section,
@@ -52,25 +52,25 @@ class Texts:
             )
             for section in self.sections
         ]
-        return parts[0] if len(parts) == 1 else self._joined(parts)
+        return section_tokens[0] if len(section_tokens) == 1 else self._joined(section_tokens)
 
     def other(self, batch: Batch) -> dict[str, Tensor]:
         """For each sample the text of another one of the split, drawn anew in every epoch."""
         rows, samples = batch.rows, len(self.reports)
         state = row_state(torch.from_numpy(rows), batch.seed, batch.epoch, OTHER_TEXT)
         numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()
-        others = (rows + 1 + (numbers * (samples - 1) >> BITS)) % samples
-        return self.intact(batch._replace(rows=others))
+        other_rows = (rows + 1 + (numbers * (samples - 1) >> BITS)) % samples
+        return self.intact(batch._replace(rows=other_rows))
 
-    def _joined(self, parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    def _joined(self, section_tokens: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         """[CLS], one section after another, [SEP]; what is too long loses its end."""
         ids, inside = [], []
-        for number, part in enumerate(parts):
-            length_B1 = part["attention_mask"].sum(1, keepdim=True)
-            place_L = torch.arange(part["input_ids"].shape[1])
+        for number, tokens in enumerate(section_tokens):
+            length_B1 = tokens["attention_mask"].sum(1, keepdim=True)
+            place_L = torch.arange(tokens["input_ids"].shape[1])
             begin = int(number > 0)  # [CLS] of the first section alone
-            end_B1 = length_B1 - int(number < len(parts) - 1)  # [SEP] of the last alone
-            ids.append(part["input_ids"])
+            end_B1 = length_B1 - int(number < len(section_tokens) - 1)  # [SEP] of the last alone
+            ids.append(tokens["input_ids"])
             inside.append((place_L >= begin) & (place_L < end_B1))
         ids_BL, inside_BL = torch.cat(ids, dim=1), torch.cat(inside, dim=1)
         lengths_B = inside_BL.sum(1).clamp(max=self.reports.max_length)
@@ -82,7 +82,7 @@ class Texts:
         return {
             "input_ids": ids_BL,
             "attention_mask": mask_BL.long(),
-            "keys": parts[0]["keys"],
+            "keys": section_tokens[0]["keys"],
         }
 
 
@@ -120,8 +120,8 @@ class TextPasses:
         masked = self.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
         corrupted = sent(masked.input_ids, self.device)
         if self.stacked:
-            both = torch.cat([sent(ids, self.device), corrupted])
-            stacks = self.encoder.last_states(both, torch.cat([mask, mask]), self.layers)
+            stacked = torch.cat([sent(ids, self.device), corrupted])
+            stacks = self.encoder.last_states(stacked, torch.cat([mask, mask]), self.layers)
             states, hidden = [stack.chunk(2)[0] for stack in stacks], stacks[-1].chunk(2)[1]
         else:
             states = self.encoder.last_states(corrupted, mask, max(1, self.layers))

@@ -24,7 +24,9 @@ class ReportProgram(WritingProgram):
 
     def read(self, prompts: ReportBatch, patches_BMF: Tensor) -> tuple[Tensor, Tensor | None]:
         """The decoder's."""
-        ids, positions = (sent(part, self.run.device) for part in (prompts.ids, prompts.positions))
+        ids, positions = (
+            sent(tensor, self.run.device) for tensor in (prompts.ids, prompts.positions)
+        )
         return self.decoder(ids, prompts.mask, patches_BMF, positions), None
 
     def patches_seen(self, frames: Frames) -> Tensor:

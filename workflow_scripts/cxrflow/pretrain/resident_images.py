@@ -50,14 +50,14 @@ class SplitImages:
         self.store, self.device = store, device
         self.rows = store.rows(samples["image_id"])
         self.priors = store.find(samples[PRIOR]) if priors else np.full(len(samples), -1)
-        every = np.union1d(self.rows, self.priors[self.priors >= 0])
+        stored_rows = np.union1d(self.rows, self.priors[self.priors >= 0])
         self.pixels: Tensor | None = None
-        need, free = len(every) * store.size**2, free_memory(device)
+        need, free = len(stored_rows) * store.size**2, free_memory(device)
         resident = need <= RESIDENT_SHARE * free
         log.info(
             "%s: %d images, %.1f GiB, %s; %s has %.1f GiB free",
             store.path,
-            len(every),
+            len(stored_rows),
             need / 2**30,
             f"stay on {device}" if resident else "are read batch by batch",
             device,
@@ -65,10 +65,10 @@ class SplitImages:
         )
         if resident:
             remedies = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
-            with explained(f"{store.path}, {len(every)} images", device, remedies):
-                self.pixels = store.resident(device, every)
+            with explained(f"{store.path}, {len(stored_rows)} images", device, remedies):
+                self.pixels = store.resident(device, stored_rows)
                 self._places = np.zeros(len(store), np.int64)
-                self._places[every] = np.arange(len(every))
+                self._places[stored_rows] = np.arange(len(stored_rows))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -84,19 +84,19 @@ class SplitImages:
 
     def take(self, batch: NDArray[np.int64]) -> Frames[Stored]:
         """The images of a batch of positions; a prior is augmented by the key of its current."""
-        having = np.flatnonzero(self.priors[batch] >= 0)
+        with_prior = np.flatnonzero(self.priors[batch] >= 0)
         frames = Frames(self._stored(self.rows[batch], self.rows[batch]))
-        if not len(having):
+        if not len(with_prior):
             return frames
-        earlier = self._stored(self.priors[batch[having]], self.rows[batch[having]])
-        return frames._replace(prior=earlier, rows=self._there(having))
+        earlier = self._stored(self.priors[batch[with_prior]], self.rows[batch[with_prior]])
+        return frames._replace(prior=earlier, rows=self._there(with_prior))
 
     def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> Stored:
         inside = self.store.inside(rows)
-        there = None if inside is None else torch.as_tensor(inside, device=self.device)
+        boxes = None if inside is None else torch.as_tensor(inside, device=self.device)
         if self.pixels is None:
-            return Stored(self._read(rows), self._there(keys), there)
-        return Stored(self.pixels[self._there(self._places[rows])], self._there(keys), there)
+            return Stored(self._read(rows), self._there(keys), boxes)
+        return Stored(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)
 
     def _there(self, numbers: NDArray[np.int64]) -> Tensor:
         return sent(torch.from_numpy(numbers), self.device)

@@ -269,10 +269,10 @@ def require_uneven_batches(settings: StoredImagesSettings, remedy: str = "") -> 
     require_with_priors("ghost_batch", settings.ghost_batch, None, remedy)
 
 
-def require_with_priors(key: str, value: Any, wanted: Any, remedy: str = "") -> None:
+def require_with_priors(key: str, value: Any, expected: Any, remedy: str = "") -> None:
     """A setting has the value that prior images need."""
-    if value != wanted:
+    if value != expected:
         raise ValueError(
             f"{key} is {value}; with prior images, of which a batch has one number or another, "
-            f"expected {wanted}{remedy}"
+            f"expected {expected}{remedy}"
         )

@@ -19,10 +19,10 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
         return ImageEncoder(settings)
     source = Path(folder) / "image"
     free = {name: getattr(settings, name) for name in settings.weightless}
-    known = read_image_settings(source / "config.json").model_copy(update=free)
-    if known != settings:
+    stored = read_image_settings(source / "config.json").model_copy(update=free)
+    if stored != settings:
         raise InputError(
-            f"{source / 'config.json'}: the trunk has sizes {known.model_dump(exclude=set(free))}"
+            f"{source / 'config.json'}: the trunk has sizes {stored.model_dump(exclude=set(free))}"
             f", but settings.encoder says {settings.model_dump(exclude=set(free))}"
         )
     image, path = ImageEncoder(settings), source / "model.safetensors"

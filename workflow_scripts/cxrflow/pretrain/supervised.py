@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_training("supervised", arguments.parse_args(argv), prepare)
 
 
-def prepare(given: Namespace, settings: SupervisedSettings, run: "Run") -> Prepared:
+def prepare(options: Namespace, settings: SupervisedSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program; ``--pairs`` is the samples.parquet of the cohort."""
     import torch
 
@@ -39,23 +39,23 @@ def prepare(given: Namespace, settings: SupervisedSettings, run: "Run") -> Prepa
     from cxrflow.pretrain.starts import start_image
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
-    table = LabelledSamples(given.pairs, settings.training_share)
-    store = PixelStore(given.pixels)
+    table = LabelledSamples(options.pairs, settings.training_share)
+    store = PixelStore(options.pixels)
     images, samples = {}, {}
     for name in ("train", "validate"):
         frame = table.split(name, (), store, settings.max_dropped_share)
         images[name] = SplitImages(store, frame, run.device)
         samples[name] = table.labelled(frame, settings.terms.findings)
     trunk = None
-    if given.image is not None:
+    if options.image is not None:
         with torch.random.fork_rng(devices=[]):  # the heads' weights do not depend on the start
-            trunk = start_image(given.image, settings.encoder).encoder
+            trunk = start_image(options.image, settings.encoder).encoder
     program = TwoViewsProgram(settings, run, samples, images, trunk)
     data = {
         **table.describe(),
-        "image": model_fingerprint(None if given.image is None else given.image / "image"),
+        "image": model_fingerprint(None if options.image is None else options.image / "image"),
         "geometry": str(store.geometry),
-        "pixels": file_digest(given.pixels / "store.json")[:16],
+        "pixels": file_digest(options.pixels / "store.json")[:16],
         "train_samples": len(samples["train"]),
         "validation_samples": len(samples["validate"]),
     }

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_training("temporal", image_text_parser(__doc__).parse_args(argv), prepare)
 
 
-def prepare(given: Namespace, settings: Any, run: "Run") -> "Prepared":
+def prepare(options: Namespace, settings: Any, run: "Run") -> "Prepared":
     """Read the inputs and make the program."""
     from cxrflow.pretrain.frame_text_pairs import FrameTextProgram, frame_texts
     from cxrflow.pretrain.pair_tables import PriorTable
@@ -30,7 +30,7 @@ def prepare(given: Namespace, settings: Any, run: "Run") -> "Prepared":
     from cxrflow.pretrain.starts import start_trunk
 
     method = PairMethod(PriorTable, FrameTextProgram, frame_texts, start_trunk)
-    return prepare_pairs(given, settings, run, method)
+    return prepare_pairs(options, settings, run, method)
 
 
 if __name__ == "__main__":

@@ -27,20 +27,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)"
     )
     arguments.add_argument("--start", type=Path, help="model folder to start from")
-    given = arguments.parse_args(argv)
-    run_training("text", given, prepare)
+    options = arguments.parse_args(argv)
+    run_training("text", options, prepare)
 
 
-def prepare(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> Prepared:
+def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    if settings.terms.section_matching and given.tokens:
+    if settings.terms.section_matching and options.tokens:
         raise InputError(
-            f"settings: key 'terms.section_matching' is there with {len(given.tokens)} token "
+            f"settings: key 'terms.section_matching' is there with {len(options.tokens)} token "
             "folders; section matching (phase III) reads --pairs alone, packed corpora (phase II) "
             "have no sections; expected null, or no --tokens"
         )
 
-    if not given.tokens and settings.training.accumulate != 1:
+    if not options.tokens and settings.training.accumulate != 1:
         raise InputError(
             f"settings: key 'training.accumulate' is {settings.training.accumulate}; only batches "
             "of --tokens are computed in parts; expected 1"
@@ -55,12 +55,12 @@ def prepare(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> 
     from cxrflow.text.report_batch import ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    vocabulary: Path = given.vocabulary
+    vocabulary: Path = options.vocabulary
     tokenizer, pieces = read_tokenizer(vocabulary), VocabularyInfo.from_folder(vocabulary)
-    pairs = Pairs(given.pairs)
-    if given.start:
-        require_same_vocabulary(given.start, pieces, vocabulary)
-        text = start_text(given.start, settings.dropout, settings.attention_dropout)
+    pairs = Pairs(options.pairs)
+    if options.start:
+        require_same_vocabulary(options.start, pieces, vocabulary)
+        text = start_text(options.start, settings.dropout, settings.attention_dropout)
     else:
         text = CXRBert.build(settings.encoder, pieces.size, pieces.pad)
         text.set_dropout(settings.dropout, settings.attention_dropout)
@@ -68,8 +68,8 @@ def prepare(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> 
     remedies = ["a smaller training.batch_size", "a smaller length"]
     data: dict[str, Any] = {}
     program: TermsProgram
-    if given.tokens:
-        corpus = PackedCorpus(given.tokens, settings.length, pieces)
+    if options.tokens:
+        corpus = PackedCorpus(options.tokens, settings.length, pieces)
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
         data |= {"train_samples": corpus.rows, "tokens": corpus.fingerprint}
         program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)
@@ -85,7 +85,7 @@ def prepare(given: Namespace, settings: TextPretrainingSettings, run: "Run") -> 
     data |= {
         **pairs.describe(),
         "vocabulary": pieces.fingerprint,
-        "start": model_fingerprint(given.start),
+        "start": model_fingerprint(options.start),
         "validation_samples": len(validation),
     }
     return Prepared(program, data, remedies)

@@ -42,7 +42,7 @@ class TwoViews(Views):
 
     def _patches(self, number: int) -> Patches:
         count = self.program.needs.images
-        return Patches(*(part[number::count] for part in self._encoded))
+        return Patches(*(features[number::count] for features in self._encoded))
 
     @cached_property
     def _encoded(self) -> Patches:

@@ -115,7 +115,9 @@ class WritingProgram(TermsProgram):
         frames = self.images[split].take(batch.own)
         if split == "train":
             return self.patches_seen(
-                frames.each(lambda one: self.augmentation(one, batch.seed, batch.epoch))
+                frames.each(
+                    lambda image_pixels: self.augmentation(image_pixels, batch.seed, batch.epoch)
+                )
             )
         return self.patches_seen(frames.each(self.augmentation.centre))
 
@@ -125,8 +127,12 @@ class WritingProgram(TermsProgram):
         if not len(self.compared):
             return values
         processes = self.run.processes
-        own = self.compared[processes.rank :: processes.world]
-        written = dict(pair for part in processes.collect(self._write(own)) for pair in part)
+        rows = self.compared[processes.rank :: processes.world]
+        written = dict(
+            pair
+            for reports_of_process in processes.collect(self._write(rows))
+            for pair in reports_of_process
+        )
         hypotheses = [words_of(written[int(row)]) for row in self.compared]
         return values | self.likeness(self._references, hypotheses)
 
@@ -135,14 +141,14 @@ class WritingProgram(TermsProgram):
         prompts = self.texts.prompts["validate"]
         tokenizer = read_tokenizer(self.texts.tokenizer)
         search = Search(self.settings.decoder.report_length, prompts.end)
-        found: list[tuple[int, str]] = []
+        reports_written: list[tuple[int, str]] = []
         size = self.settings.training.batch_size
         for begin in range(0, len(rows), size):
             some = rows[begin : begin + size]
             patches_BMF = self.patches("validate", Batch(some, 0, 0, ALONE))
             ids = self.write([prompts.prompts[row] for row in some], patches_BMF, search)
-            found += zip(some.tolist(), tokenizer.decode_batch(ids), strict=True)
-        return found
+            reports_written += zip(some.tolist(), tokenizer.decode_batch(ids), strict=True)
+        return reports_written
 
     def export(self, folder: Path) -> None:
         """The image half and the tokenizer."""

@@ -32,8 +32,8 @@ def refuse_again() -> None:
     """Raise an InputError where this run has refused this command before."""
     path = _reason()
     if path is not None and path.is_file():
-        said = path.read_text(encoding="utf-8", errors="replace").strip()
-        raise PassingError(f"not tried again, since it would fail as it did before: {said}")
+        reason = path.read_text(encoding="utf-8", errors="replace").strip()
+        raise PassingError(f"not tried again, since it would fail as it did before: {reason}")
 
 
 def keep(error: InputError) -> None:

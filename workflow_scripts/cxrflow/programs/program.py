@@ -85,16 +85,16 @@ thread_count, seed_number = whole(1, MOST_CORES), whole(0, 2**32 - 1)
 def parser(description: str | None, settings: bool = True) -> Parser:
     """An argument parser, with ``--settings``; the description is the module's docstring."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
-    made = Parser(
+    arguments = Parser(
         prog=usage(module.name) if module else None,
         description=description and description.replace("``", "`"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if settings:
-        made.add_argument(
+        arguments.add_argument(
             "--settings", default="{}", help="YAML file, or inline JSON; see docs/configuration.md"
         )
-    return made
+    return arguments
 
 
 def run(main: Callable[[Sequence[str] | None], None]) -> None:

@@ -81,12 +81,12 @@ class _GlobalBatchNorm(_BatchNorm):
     def _by_group(self, x: Tensor, group: int, processes: int) -> Tensor:
         groups = x.split(group)
         if self.running_mean is None or self.running_var is None:
-            return _joined([self._normalised(part, None, None) for part in groups])
+            return _joined([self._normalised(samples, None, None) for samples in groups])
         # With momentum 1, "running statistics" are those of the group: to be averaged over groups.
         mean_GC = self.running_mean.new_zeros(len(groups), len(self.running_mean))
         variance_GC = torch.zeros_like(mean_GC)
         rows = zip(groups, mean_GC, variance_GC, strict=True)
-        y = _joined([self._normalised(part, mean_C, var_C) for part, mean_C, var_C in rows])
+        y = _joined([self._normalised(samples, mean_C, var_C) for samples, mean_C, var_C in rows])
         # An empty share is split into one empty group, which is none.
         number = mean_GC.new_full((1,), len(groups) if len(x) else 0)
         sums = torch.cat([number, mean_GC.sum(0), variance_GC.sum(0)])
@@ -132,8 +132,8 @@ REPLACEMENTS: dict[type, type[_GlobalBatchNorm]] = {
 }
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    return torch.cat(parts) if len(parts) > 1 else parts[0]
+def _joined(groups: list[Tensor]) -> Tensor:
+    return torch.cat(groups) if len(groups) > 1 else groups[0]
 
 
 def _dims(x: Tensor) -> list[int]:
@@ -149,13 +149,13 @@ def _moments(x: Tensor, processes: int) -> tuple[Tensor, Tensor, Tensor]:
     """
     channels = x.shape[1]
     wide = torch.promote_types(x.dtype, torch.float32)
-    own = torch.zeros(1 + 2 * channels, dtype=wide, device=x.device)
+    moments = torch.zeros(1 + 2 * channels, dtype=wide, device=x.device)
     if x.numel():
-        own[0] = x.numel() // channels
-        own[1:] = torch.cat(torch.var_mean(x.to(wide), _dims(x), correction=0))
-    parts = own.new_empty(processes, len(own))
-    distributed.all_gather(list(parts.unbind()), own)
-    counts_P1, variance_PC, mean_PC = parts.split([1, channels, channels], dim=1)
+        moments[0] = x.numel() // channels
+        moments[1:] = torch.cat(torch.var_mean(x.to(wide), _dims(x), correction=0))
+    moments_by_process = moments.new_empty(processes, len(moments))
+    distributed.all_gather(list(moments_by_process.unbind()), moments)
+    counts_P1, variance_PC, mean_PC = moments_by_process.split([1, channels, channels], dim=1)
     count = counts_P1.sum(0)
     mean_C = (counts_P1 * mean_PC).sum(0) / count
     variance_C = (counts_P1 * (variance_PC + (mean_PC - mean_C).square())).sum(0) / count

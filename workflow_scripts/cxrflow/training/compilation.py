@@ -40,13 +40,15 @@ def compile_modules(modules: Mapping[str, nn.Module], device: torch.device) -> N
     torch._dynamo.config.optimize_ddp = False
     exchanging = distributed.is_initialized() and distributed.get_world_size() > 1
     for module in modules.values():
-        for part in module.modules():
-            if isinstance(part, Compilable) and not (exchanging and _has_statistics(part)):
-                part.compile_parts(OPTIONS)
+        for submodule in module.modules():
+            if isinstance(submodule, Compilable) and not (
+                exchanging and _has_statistics(submodule)
+            ):
+                submodule.compile_parts(OPTIONS)
 
 
-def _has_statistics(part: nn.Module) -> bool:
-    return any(isinstance(layer, _BatchNorm) for layer in part.modules())
+def _has_statistics(submodule: nn.Module) -> bool:
+    return any(isinstance(layer, _BatchNorm) for layer in submodule.modules())
 
 
 def _require_compiler(device: torch.device) -> None:

@@ -26,20 +26,20 @@ class DataClock:
         compiled = {
             id(inner)
             for module in modules
-            for part in module.modules()
-            if part._compiled_call_impl is not None
-            for inner in part.modules()
+            for submodule in module.modules()
+            if submodule._compiled_call_impl is not None
+            for inner in submodule.modules()
         }
         self._since: float | None = None  # None outside of an objective
         self._depth = 0  # modules that are running, one within the other
         self._hooks = [
             hook
             for module in modules
-            for name, part in module.named_modules()
-            if name.count(".") <= 1 and id(part) not in compiled
+            for name, submodule in module.named_modules()
+            if name.count(".") <= 1 and id(submodule) not in compiled
             for hook in (
-                part.register_forward_pre_hook(self._enter, with_kwargs=True),
-                part.register_forward_hook(self._leave),
+                submodule.register_forward_pre_hook(self._enter, with_kwargs=True),
+                submodule.register_forward_hook(self._leave),
             )
         ]
 
@@ -56,8 +56,8 @@ class DataClock:
         if self._since is None:
             return
         self._depth += 1
-        given = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
-        if self._depth == 1 and not any(value.requires_grad for value in given):
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        if self._depth == 1 and not any(value.requires_grad for value in tensors):
             self.seconds += time.perf_counter() - self._since
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: object) -> None:

@@ -131,8 +131,8 @@ class Engine:
         if not path.is_file():
             return False
         run = read_json(path)
-        own = {key: run.get(key) for key in self.identity}
-        return not differences(without_operations(own), without_operations(self.identity))
+        identity = {key: run.get(key) for key in self.identity}
+        return not differences(without_operations(identity), without_operations(self.identity))
 
     def _ask_to_stop(self, number: int, frame: object) -> None:
         self._stop = True
@@ -151,10 +151,10 @@ class Engine:
             self._load_modules(state["modules"])
             self.train_step.optimiser.load_state_dict(state["optimiser"])
         except (KeyError, RuntimeError, ValueError) as error:
-            said = str(error).strip().splitlines()[-1].strip()
+            message = str(error).strip().splitlines()[-1].strip()
             raise InputError(
                 f"{folder.path}: its state of step {state['step']} does not fit the model that "
-                f"this code makes ({said}). Delete the folder to start afresh"
+                f"this code makes ({message}). Delete the folder to start afresh"
             ) from error
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
@@ -270,14 +270,14 @@ class Engine:
 
     def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
         """Counts over all processes; whether one is asked to stop; whether the first would save."""
-        own = [samples, tokens, int(stop), int(save and self.processes.is_first)]
-        numbers: list[int] = self.processes.sum(torch.tensor(own)).tolist()
+        counts = [samples, tokens, int(stop), int(save and self.processes.is_first)]
+        numbers: list[int] = self.processes.sum(torch.tensor(counts)).tolist()
         return numbers
 
     def _read(self, all_of_them: bool) -> None:
         """Take in the values of steps; those of a GPU's last step only when they are wanted."""
-        left = 0 if all_of_them or self.device.type == "cpu" else 1
-        while len(self._unread) > left:
+        pending = 0 if all_of_them or self.device.type == "cpu" else 1
+        while len(self._unread) > pending:
             step = self._unread.pop(0)
             values = step.read()
             name = not_finite(values)
@@ -305,8 +305,8 @@ class Engine:
         with autocast(self.device, self.precision):
             values = self.program.validate()
         self._record(metrics, "validate", values)
-        said = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
-        log.info("validation after step %d: %s", self.step, said)
+        message = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+        log.info("validation after step %d: %s", self.step, message)
         try:
             better = self.monitor.take(values, self.step, self.settings)
         except InputError as error:
@@ -341,8 +341,8 @@ class Engine:
     def _line(self, values: dict[str, float]) -> str:
         terms = " ".join(f"{name} {value:.4f}" for name, value in values.items())
         rate = self.totals["samples"] / max(self.totals["seconds"], 1e-9)
-        left = self.totals["seconds"] / self.step * (self.steps - self.step)
-        return f"step {self.step}/{self.steps} {terms} {rate:.0f} samples/s, {left:.0f} s left"
+        remaining = self.totals["seconds"] / self.step * (self.steps - self.step)
+        return f"step {self.step}/{self.steps} {terms} {rate:.0f} samples/s, {remaining:.0f} s left"
 
     def _finish(self, folder: StateFolder, metrics: MetricsLog | None, output: Path) -> None:
         """Write the model, then drop the state; killed in between, the next start does it again."""

@@ -50,22 +50,24 @@ def launching(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow launch``."""
-    made = parser(__doc__, settings=False)
-    made.add_argument(
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument(
         "--processes",
         type=whole(1, MOST_CORES),
         default=1,
         help="processes a node, one for each GPU",
     )
-    made.add_argument("--nodes", type=whole(1, 10_000), default=1, help="nodes of this Slurm job")
-    made.add_argument("program", help="module to run, such as cxrflow.pretrain.joint")
-    made.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
-    given = made.parse_args(argv)
-    program = [given.program, *given.arguments]
-    command = launching(given.processes, given.nodes, program, os.environ)
+    arguments.add_argument(
+        "--nodes", type=whole(1, 10_000), default=1, help="nodes of this Slurm job"
+    )
+    arguments.add_argument("program", help="module to run, such as cxrflow.pretrain.joint")
+    arguments.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
+    options = arguments.parse_args(argv)
+    program = [options.program, *options.arguments]
+    command = launching(options.processes, options.nodes, program, os.environ)
     # The cores of a node are shared by its processes.
-    threads = max(1, int(os.environ.get("OMP_NUM_THREADS", "1")) // given.processes)
-    if given.processes > 1:
+    threads = max(1, int(os.environ.get("OMP_NUM_THREADS", "1")) // options.processes)
+    if options.processes > 1:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     sys.stdout.flush()
     os.execvp(command[0], command)

@@ -19,14 +19,14 @@ class MetricsLog:
     def __init__(self, folder: Path, last_step: int) -> None:
         self.path = folder / "metrics.jsonl"
         self._tensorboard = folder / "tensorboard"
-        kept = []
+        lines = []
         if self.path.is_file():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 # The last line may be half written when the process was killed.
                 if line.endswith("}") and json.loads(line)["step"] <= last_step:
-                    kept.append(line)
+                    lines.append(line)
         with atomic_path(self.path) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         self._handle = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 closed in close()
         self._events = EventFile(self._tensorboard, last_step + 1)
 

@@ -28,12 +28,12 @@ def parameter_groups(
     """
     groups: dict[tuple[float, bool], list[nn.Parameter]] = {(1.0, True): [], (1.0, False): []}
     unused = set(rules)
-    seen = set()
+    parameter_ids = set()
     for key, module in modules.items():
         for name, parameter in module.named_parameters(prefix=key):
-            if not parameter.requires_grad or parameter in seen:
+            if not parameter.requires_grad or parameter in parameter_ids:
                 continue
-            seen.add(parameter)
+            parameter_ids.add(parameter)
             fitting = [rule for rule in rules if fnmatchcase(name, rule.pattern)]
             unused.difference_update(fitting)
             rule = fitting[0] if fitting else ParameterRule("*")

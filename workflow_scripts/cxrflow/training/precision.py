@@ -11,30 +11,30 @@ from cxrflow.errors import InputError
 Precision = Literal["bf16", "fp32"]
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """``auto`` is the first GPU when there is one; asking for an absent one is an error."""
     # Its attention plans anew for every shape, and batches of texts have ever new ones.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    if wanted == "auto":
+    if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"settings: key 'device' is {wanted!r}, but torch sees no GPU")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"settings: key 'device' is {name!r}, but torch sees no GPU")
     try:
-        return torch.device(wanted)
+        return torch.device(name)
     except RuntimeError:
         raise InputError(
-            f"settings: key 'device' is {wanted!r}; expected auto, cpu, cuda or cuda:<n>"
+            f"settings: key 'device' is {name!r}; expected auto, cpu, cuda or cuda:<n>"
         ) from None
 
 
-def choose_precision(wanted: Literal["auto", "bf16", "fp32"], device: torch.device) -> Precision:
+def choose_precision(name: Literal["auto", "bf16", "fp32"], device: torch.device) -> Precision:
     """``auto`` is bf16 on a GPU that multiplies it, fp32 on any CPU.
 
     Some CPUs gain from bf16, others with the same flags lose (docs/performance.md), and what a
     model becomes should not hang on which of them trained it.
     """
-    if wanted != "auto":
-        return wanted
+    if name != "auto":
+        return name
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
 
 

@@ -72,10 +72,10 @@ class Processes:
 
     def collect(self, value: Result) -> list[Result]:
         """What every process has, in the order of ranks; any object."""
-        found: list[Any] = [value] * self.world
+        values: list[Any] = [value] * self.world
         if self.world > 1:
-            dist.all_gather_object(found, value)
-        return found
+            dist.all_gather_object(values, value)
+        return values
 
     def first(self, work: Callable[[], Result]) -> Result | None:
         """Do ``work`` in the first process while the others wait; they get None.
@@ -137,9 +137,9 @@ class _Gather(torch.autograd.Function):
         longest = max(sizes)
         padded = rows.new_zeros(longest, *rows.shape[1:])
         padded[: len(rows)] = rows
-        found = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(found, padded)
-        return torch.cat([part[:size] for part, size in zip(found, sizes, strict=True)])
+        padded_by_rank = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(padded_by_rank, padded)
+        return torch.cat([rows[:size] for rows, size in zip(padded_by_rank, sizes, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:

@@ -35,7 +35,7 @@ class Program(Protocol):
     parameter_rules: Sequence[ParameterRule] = ()
     steady: bool = True  # as many images in every batch
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
         """Objective of part ``part`` of ``parts`` of batch ``index`` of ``epoch``.
 
         A pure function of its arguments, the weights and torch's random state, which the engine

@@ -35,11 +35,11 @@ def without_operations(identity: dict[str, Any]) -> dict[str, Any]:
 def differences(before: Any, now: Any, key: str = "") -> list[str]:
     """Keys whose values differ between two nested settings, as ``key: before -> now``."""
     if isinstance(before, dict) and isinstance(now, dict):
-        found = []
+        changes = []
         for name in sorted(before.keys() | now.keys()):
             inner = f"{key}.{name}" if key else str(name)
-            found += differences(before.get(name), now.get(name), inner)
-        return found
+            changes += differences(before.get(name), now.get(name), inner)
+        return changes
     return [] if before == now else [f"{key}: {before!r} -> {now!r}"]
 
 
@@ -182,7 +182,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     content = memoryview(path.read_bytes())
     if sha256(content[CHECKSUM_BYTES:]).digest() != content[:CHECKSUM_BYTES]:
         return None
-    found: dict[str, Any] = torch.load(
+    state: dict[str, Any] = torch.load(
         io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True
     )
-    return found
+    return state

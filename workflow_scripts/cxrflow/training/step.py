@@ -55,10 +55,10 @@ class Step:
 
         terms: dict[str, Tensor] = {}
         samples = tokens = 0
-        for part in range(settings.accumulate):
-            with self._talking(part == settings.accumulate - 1):
+        for micro_batch in range(settings.accumulate):
+            with self._talking(micro_batch == settings.accumulate - 1):
                 with autocast(self.device, self.precision), clock.running():
-                    total, losses = self._objective(epoch, index, part, settings.accumulate)
+                    total, losses = self._objective(epoch, index, micro_batch, settings.accumulate)
                 total.backward()
             for name, value in {**losses.terms, "loss": losses.total}.items():
                 terms[name] = terms[name] + value if name in terms else value
@@ -120,8 +120,10 @@ class _Objective(nn.Module):
         self.parts = nn.ModuleDict(program.modules)
         self._program, self._world = program, world
 
-    def forward(self, epoch: int, index: int, part: int, parts: int) -> tuple[Tensor, Losses]:
-        losses = self._program.losses(epoch, index, part, parts)
+    def forward(
+        self, epoch: int, index: int, micro_batch: int, micro_batches: int
+    ) -> tuple[Tensor, Losses]:
+        losses = self._program.losses(epoch, index, micro_batch, micro_batches)
         return losses.total * self._world, losses._replace(total=losses.total.detach())
 
 
