@@ -1,1 +1,1 @@
-"""How good generated reports are."""
+"""The benchmark of generated reports."""

@@ -78,7 +78,7 @@ class ReportsFigureSettings(ColumnsFigureSettings):
 
 
 class OneReportSettings(Settings):
-    """How ``cxrflow draft`` writes."""
+    """Settings of ``cxrflow draft``."""
 
     beams: int = Field(default=1, ge=1, description="1: greedy")
     length_penalty: float = Field(default=1.0, description="of beams")

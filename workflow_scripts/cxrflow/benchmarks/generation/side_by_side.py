@@ -23,6 +23,7 @@ def at_quantiles(scores: pd.Series, count: int) -> list[Any]:
     """Return the index of ``count`` scores at equal distances in ascending order."""
     order = scores.sort_values(kind="stable").index
     places = (np.arange(1, count + 1) / (count + 1) * len(order)).astype(int)
+    # Of few scores several quantiles may fall on one place.
     return order[np.unique(places)].tolist() if len(order) else []
 
 

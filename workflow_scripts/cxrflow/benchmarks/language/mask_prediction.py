@@ -35,6 +35,7 @@ def sequence_keys(study_ids: Sequence[str], section: str) -> torch.Tensor:
         hashlib.blake2b(f"{section}/{study}".encode(), digest_size=8).digest()
         for study in study_ids
     ]
+    # Signed, as the keys are an int64 tensor.
     numbers = [int.from_bytes(digest, "little", signed=True) for digest in digests]
     return torch.tensor(numbers, dtype=torch.int64)
 
@@ -125,6 +126,7 @@ def count_targets(
     """Return how often each piece [V] is a target."""
     counts = np.zeros(size, dtype=np.int64)
     for section in settings.sections:
+        # No model runs here, so larger batches fit.
         for _, masked, _ in masked_reports.batches(section, 4 * settings.batch_size):
             counts += np.bincount(masked.targets.numpy(), minlength=size)
     if not counts.any():

@@ -55,11 +55,12 @@ class PairClassifier(nn.Module):
         self.encoder = encoder
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(encoder.config.hidden_size, classes)
+        # As BERT initialises a new layer (Devlin et al. 2019).
         nn.init.normal_(self.head.weight, std=encoder.config.initializer_range)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Logits [B, C] of a batch."""
+        """Return logits [B, C] of a batch."""
         device = self.head.weight.device
         hidden_BLD = self.encoder.hidden_states(
             batch.input_ids.to(device), batch.attention_mask, batch.segment_ids.to(device)
@@ -88,7 +89,7 @@ def fine_tune(
     """
     torch.manual_seed(seed)
     order = np.random.default_rng(seed)
-    encoder.load_state_dict(weights)
+    encoder.load_state_dict(weights)  # the run before has trained it
     encoder.set_dropout(settings.dropout, settings.dropout)
     device = next(encoder.parameters()).device
     precision = choose_precision("auto", device)

@@ -58,6 +58,7 @@ def embed(model: Any, kind: str, texts: list[str]) -> Tensor:
 
 def best_threshold(cosines: Floats, similar: NDArray[np.bool_], step: float) -> float:
     """Return the threshold in [-1, 1] with the highest accuracy of "similar above it"."""
+    # Whole multiples of the step, so that 0 and the ends are among them.
     thresholds = np.arange(-round(1 / step), round(1 / step) + 1) * step
     correct = ((cosines > thresholds[:, None]) == similar).sum(axis=1)
     best = np.flatnonzero(correct == correct.max())

@@ -1,4 +1,4 @@
-"""Which words need the prior image when they are masked (BioViL-T section 4.6, F.5, Figure 4).
+"""Gain of masked words by the prior image (BioViL-T section 4.6, Appendix F.5, Figure 4).
 
 The text encoder reads each sentence with one token masked and attends to the patches of its study.
 A token's gain by the prior is the cross-entropy without it less that with it (Eq. 2), a mean over

@@ -17,7 +17,7 @@ Direction = Literal["improving", "stable", "worsening"]
 
 
 def _training(**values: Any) -> TrainingSettings:
-    """AdamW with linear warm-up and decay (F.3); kept are the weights of the last step."""
+    """Return AdamW with linear warm-up and decay (F.3); the last step's weights count."""
     return TrainingSettings.model_validate({"validations": 10, **values})
 
 
@@ -72,7 +72,7 @@ class FewShot(HeadTraining):
 
 
 class TemporalSettings(EncodingSettings):
-    """Improving, stable or worsening, of a finding."""
+    """Classification of a finding as improving, stable or worsening."""
 
     split: Split = Field(default="test", description="rows that are scored")
     findings: list[str] = Field(
@@ -83,7 +83,7 @@ class TemporalSettings(EncodingSettings):
 
 
 class TemporalClassificationSettings(TemporalSettings):
-    """Temporal image classification by a head that is learnt."""
+    """Temporal image classification by a trained head."""
 
     train_split: Split = Field(default="train", description="rows that are learnt from")
     validation_split: Split = Field(
@@ -146,7 +146,7 @@ class RegistrationErrorSettings(Settings):
 
 
 class AttentionRolloutSettings(EncodingSettings):
-    """Where difference features come from (BioViL-T Appendix A.3, Figures 3 and A.5)."""
+    """Attention rollout from boxes to the prior (BioViL-T Appendix A.3, Figures 3 and A.5)."""
 
     split: Split | None = Field(default=None, description="boxes to start from; null: all")
     kept: float = Field(
@@ -177,7 +177,7 @@ def _categories() -> dict[str, Any]:
 
 
 class PriorInfluenceSettings(EncodingSettings):
-    """Which masked words need the prior image (BioViL-T section 4.6, Appendix F.5, Figure 4)."""
+    """Gain of masked words by the prior image (BioViL-T section 4.6, Appendix F.5, Figure 4)."""
 
     split: Split | None = Field(default="test", description="studies whose reports are masked")
     sections: list[Literal["findings", "impression"]] = Field(

@@ -228,7 +228,7 @@ def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Pr
                 log.warning("%s is left out: %s", finding, splits)
                 left_out[finding] = splits
                 break
-            image.load_state_dict(weights)
+            image.load_state_dict(weights)  # fine-tuning of the run before has changed them
             image.eval()
             test, trained[finding] = splits.test[OWN_PRIOR].table, len(splits.train)
             if isinstance(learning, Probe):
@@ -258,6 +258,7 @@ def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Pr
                 answers = [cohort.classes[place] for place in values.argmax(1)]
                 columns[answer_column(name, seed)] = answers
             true = scores[OWN_PRIOR][np.arange(len(test)), splits.test[OWN_PRIOR].labels]
+            # A probability can underflow to 0, which has no logarithm.
             columns[loss_column(seed)] = -np.log(np.maximum(true, np.finfo(np.float32).tiny))
         if test is not None:
             tables.append(test.assign(**columns))
