@@ -86,5 +86,5 @@ def test_labels_are_those_of_the_reasons(corpus: list[str]) -> None:
         assert repr(labels) == repr(labeller.label([report[::-1]])[0])
         reasons = labeller.explain(report)
         for name, value in zip(OBSERVATIONS[1:], labels[1:], strict=True):
-            said = [reason.value for reason in reasons if reason.observation == name]
-            assert value == max(said, key=rank.__getitem__) if said else value != value
+            values = [reason.value for reason in reasons if reason.observation == name]
+            assert value == max(values, key=rank.__getitem__) if values else value != value

@@ -41,29 +41,29 @@ def read(root: Path, name: str) -> Tables:
 
 
 def counts(root: Path, name: str) -> dict[str, int]:
-    said: dict[str, int] = json.loads((root / name / "MANIFEST.json").read_text())["counts"]
-    return said
+    manifest: dict[str, int] = json.loads((root / name / "MANIFEST.json").read_text())["counts"]
+    return manifest
 
 
 def test_the_copies_are_what_their_readers_expect(written: Path) -> None:
     bones = read(written, "musculoskeletal")
-    said = counts(written, "musculoskeletal")
-    assert (len(bones.studies), len(bones.images)) == (14, said["images"])
+    facts = counts(written, "musculoskeletal")
+    assert (len(bones.studies), len(bones.images)) == (14, facts["images"])
     reports = list(read_texts("musculoskeletal", written / "musculoskeletal"))
-    assert [one.failure for one in reports] == [None] * 14
-    assert {one.study_id for one in reports} == set(bones.studies["study_id"])
+    assert [report.failure for report in reports] == [None] * 14
+    assert {report.study_id for report in reports} == set(bones.studies["study_id"])
     mura = read(written, "mura")
-    said = counts(written, "mura")
-    assert len(mura.images) == said["images"] and len(mura.studies) == said["studies"] == 28
-    assert mura.labels["Abnormal"].sum() == said["abnormal_studies"]
+    facts = counts(written, "mura")
+    assert len(mura.images) == facts["images"] and len(mura.studies) == facts["studies"] == 28
+    assert mura.labels["Abnormal"].sum() == facts["abnormal_studies"]
     assert mura.splits is not None and set(mura.splits["split"]) == {"train", "test"}
     paths = [written / "mura" / path for path in mura.images["image_path"]]
     assert {Image.open(path).mode for path in paths} == {"L", "RGB"}
     assert len({Image.open(path).size for path in paths}) > 20
     covidx = read(written, "covidx")
-    said = counts(written, "covidx")
-    assert len(covidx.images) == said["train_images"] + said["test_images"] == 48
-    assert [int(covidx.labels[name].sum()) for name in CLASSES] == [said[name] for name in CLASSES]
+    facts = counts(written, "covidx")
+    assert len(covidx.images) == facts["train_images"] + facts["test_images"] == 48
+    assert [int(covidx.labels[name].sum()) for name in CLASSES] == [facts[name] for name in CLASSES]
     lines = [
         len(line.split())
         for line in (written / "covidx/labels/test_COVIDx4.txt").read_text().splitlines()
@@ -74,8 +74,8 @@ def test_the_copies_are_what_their_readers_expect(written: Path) -> None:
 
 def film(view: str = "frontal", seed: int = 3) -> BoneView:
     settings = DEFAULT.model_copy(update={"spoilt_share": 0.0})
-    taken = sample_acquisition(np.random.default_rng(seed), settings, "", "PA")
-    return BoneView(view, False, replace(taken, noise=0.0, grid=0.0, collimation=0.0, rotation=0.0))
+    image = sample_acquisition(np.random.default_rng(seed), settings, "", "PA")
+    return BoneView(view, False, replace(image, noise=0.0, grid=0.0, collimation=0.0, rotation=0.0))
 
 
 @pytest.mark.parametrize("part", REGIONS)
@@ -88,26 +88,26 @@ def test_what_is_wrong_shows(part: str) -> None:
     assert np.abs(normal["frontal"] - normal["lateral"]).mean() > 0.003
     for kind in KINDS:
         for _ in range(3):
-            found = sample_abnormality(rng, part, kind)
-            drawn = {
-                view: draw_bones(part, "left", build, (found,), 1, film(view), 128)
+            defect = sample_abnormality(rng, part, kind)
+            images = {
+                view: draw_bones(part, "left", build, (defect,), 1, film(view), 128)
                 for view in views
             }
-            changed = max(int((np.abs(drawn[view] - normal[view]) > 0.12).sum()) for view in views)
-            assert changed > 25, (kind, found.site.words, found.severity)
+            changed = max(int((np.abs(images[view] - normal[view]) > 0.12).sum()) for view in views)
+            assert changed > 25, (kind, defect.site.words, defect.severity)
 
 
 def test_left_is_right_turned_over() -> None:
     build = sample_build(np.random.default_rng(1))
     straight = film()
     centred = replace(straight.acquisition, shift_x=0.0)
-    for part in REGIONS:
-        left, right = (
-            draw_bones(part, side, build, (), 1, replace(straight, acquisition=centred), 96)
+    for region in REGIONS:
+        a, b = (
+            draw_bones(region, side, build, (), 1, replace(straight, acquisition=centred), 96)
             for side in ("left", "right")
         )
-        assert np.abs(left - right[:, ::-1]).mean() < 0.02  # the grain is not turned over
-        assert part == "finger" or np.abs(left - right).mean() > 0.02
+        assert np.abs(a - b[:, ::-1]).mean() < 0.02  # the grain is not turned over
+        assert region == "finger" or np.abs(a - b).mean() > 0.02
 
 
 def test_a_patient_does_not_depend_on_how_many_there_are() -> None:
@@ -121,12 +121,12 @@ def test_a_patient_does_not_depend_on_how_many_there_are() -> None:
 def test_size_of_the_set_and_of_its_reports() -> None:
     """ConVIRT, section 4.1: 2.5 images and 8.0 sentences a study."""
     assert abs(np.mean([len(study.films) for study in STUDIES]) - 2.5) < 0.1
-    said = [
+    texts = [
         sum(map(len, bone_sentences(study, np.random.default_rng(number))))
         for number, study in enumerate(STUDIES)
     ]
-    assert abs(np.mean(said) - 8.0) < 0.5
-    assert {one.kind for study in STUDIES for one in study.defects} == set(KINDS)
+    assert abs(np.mean(texts) - 8.0) < 0.5
+    assert {defect.kind for study in STUDIES for defect in study.defects} == set(KINDS)
     assert {study.region for study in STUDIES} == set(REGIONS)
 
 
@@ -149,8 +149,10 @@ def test_reports_say_what_is_there_and_nothing_else() -> None:
         for section in (findings, impression):
             sentences = re.split(r"(?<=\.)\s+", " ".join(section.split()))
             positive = " ".join(one for one in sentences if not one.startswith("No "))
-            said = {kind for kind, words in AFFIRMED.items() if re.search(words, positive, re.I)}
-            assert said == kinds, text
+            affirmed = {
+                kind for kind, words in AFFIRMED.items() if re.search(words, positive, re.I)
+            }
+            assert affirmed == kinds, text
         for one in study.defects:
             assert one.site.words in " ".join(findings.split())
         assert study.side in text.lower() and study.region in text.lower()
@@ -164,9 +166,9 @@ def test_films_do_not_tell_what_is_wrong() -> None:
     first = [study.films[0] for study in studies]
     values = {
         "films": [len(study.films) for study in studies],
-        "marked": [one.marked for one in first],
+        "marked": [view.marked for view in first],
         **{
-            name: [getattr(one.acquisition, name) for one in first]
+            name: [getattr(view.acquisition, name) for view in first]
             for name in ("gamma", "contrast", "noise", "aspect", "rotation", "scale", "shift_x")
         },
     }
@@ -181,17 +183,17 @@ def test_films_do_not_tell_what_is_wrong() -> None:
 def test_ground_glass_is_on_both_sides_at_the_wall() -> None:
     rng = np.random.default_rng(2)
     for _ in range(20):
-        found = ground_glass(rng)
-        assert {one.side for one in found} == set(SIDES) and len(found) >= 8
-        assert min(one.across for one in found) > 0.6  # outwards, of half a zone's width
+        hazes = ground_glass(rng)
+        assert {opacity.side for opacity in hazes} == set(SIDES) and len(hazes) >= 8
+        assert min(opacity.across for opacity in hazes) > 0.6  # outwards, of half a zone's width
     case = next(
         case
         for case in (covidx_case(DEFAULT, index) for index in range(99))
         if case.label == "COVID-19"
     )
     bare = replace(case.study, findings=())
-    taken = replace(case.study.images[0], noise=0.0, shift_x=0.0, rotation=0.0, spoilt=None)
-    with_it, without = (draw(case.patient, study, taken, 128).image for study in (case.study, bare))
+    image = replace(case.study.images[0], noise=0.0, shift_x=0.0, rotation=0.0, spoilt=None)
+    with_it, without = (draw(case.patient, study, image, 128).image for study in (case.study, bare))
     haze = (with_it - without).clip(0).sum(axis=0)
     width = len(haze)
     across = np.abs(np.arange(width) + 0.5 - width / 2) / (width / 2)
@@ -212,8 +214,8 @@ def test_covidx_looks_are_apart_from_the_class_unless_asked() -> None:
             }
         ).astype(float)
 
-    apart = table(DEFAULT).corr()["covid"].drop("covid")
-    assert (apart.abs() < 0.12).all(), apart
+    correlations = table(DEFAULT).corr()["covid"].drop("covid")
+    assert (correlations.abs() < 0.12).all(), correlations
     confused = table(DEFAULT.model_copy(update={"covidx_shortcut": True})).corr()["covid"]
     assert confused["gamma"] > 0.7 and confused["png"] < -0.9 and confused["frontal"] > 0.9
     tested = [case for case in (covidx_case(DEFAULT, n) for n in range(240)) if case.tested]

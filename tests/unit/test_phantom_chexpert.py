@@ -50,12 +50,12 @@ def test_chexpert_has_the_published_layout(written: Path) -> None:
         assert tables[name].loc[~lateral, "AP/PA"].isin(["AP", "PA"]).all()
     assert tuple(tables["test_labels.csv"]) == ("Path", *OBSERVATIONS)
     assert tables["test_labels.csv"]["Path"].str.startswith("test/").all()
-    listed = pd.concat(tables.values())["Path"].str.removeprefix("CheXpert-v1.0-small/")
-    there = {
+    paths = pd.concat(tables.values())["Path"].str.removeprefix("CheXpert-v1.0-small/")
+    files = {
         str(p.relative_to(written / "chexpert")) for p in (written / "chexpert").rglob("*.jpg")
     }
-    assert sorted(listed) == sorted(there)
-    assert Image.open(written / "chexpert" / listed.iloc[0]).mode == "L"
+    assert sorted(paths) == sorted(files)
+    assert Image.open(written / "chexpert" / paths.iloc[0]).mode == "L"
     for name in ("valid.csv", "test_labels.csv"):
         assert tables[name][NAMES].isin([0, 1]).all(axis=None)
     assert set(tables["train.csv"]["No Finding"].dropna()) <= {0, 1}
@@ -66,11 +66,11 @@ def test_labels_of_train_are_what_reports_say_and_reports_say_no_untruth() -> No
     for member in records(SETTINGS)[: sizes(SETTINGS).train]:
         patient = make_chexpert_patient(SETTINGS, member)
         for number, study in enumerate(patient.studies):
-            said, true = labels_of(SETTINGS, member, patient, number), truth(study)
-            states += [said[name] for name in NAMES]
+            labels, true = labels_of(SETTINGS, member, patient, number), truth(study)
+            states += [labels[name] for name in NAMES]
             for name in set(NAMES) - {"Lung Opacity", "Cardiomegaly", "No Finding"}:
-                if said[name] in (0, 1):
-                    assert said[name] == true[name], (member, number, name)
+                if labels[name] in (0, 1):
+                    assert labels[name] == true[name], (member, number, name)
     counts = pd.Series(states, dtype="float64").value_counts(dropna=False)
     assert set(counts.dropna().index[~counts.index.isna()]) == {-1, 0, 1}
     assert counts[np.nan] > counts[1.0] > counts[-1.0] > 0
@@ -90,10 +90,10 @@ def test_cases_drawn_to_order_show_one_thing(written: Path) -> None:
     # CheXpert's own list has them too, with the same labels.
     train = lists(written)["train.csv"].set_index("Path")
     pd.testing.assert_frame_equal(train.loc[candidates["Path"]].reset_index(), candidates)
-    asked = pd.read_csv(root / "image-retrieval/query.csv")
-    assert not set(asked["Path"]) & set(candidates["Path"])
-    labels = train.loc[asked["Path"], NAMES]
-    assert (labels.idxmax(axis=1).to_numpy() == asked["Variable"].to_numpy()).all()
+    image_queries = pd.read_csv(root / "image-retrieval/query.csv")
+    assert not set(image_queries["Path"]) & set(candidates["Path"])
+    labels = train.loc[image_queries["Path"], NAMES]
+    assert (labels.idxmax(axis=1).to_numpy() == image_queries["Variable"].to_numpy()).all()
 
 
 def test_what_is_drawn_to_order_is_there_in_truth() -> None:
@@ -122,10 +122,10 @@ def test_sizes_follow_the_hospital_up_to_the_published_ones() -> None:
 
 
 def test_a_patient_depends_on_seed_and_number_alone() -> None:
-    one = make_chexpert_patient(SETTINGS, Record(3, "train"))
+    patient = make_chexpert_patient(SETTINGS, Record(3, "train"))
     same = make_chexpert_patient(HospitalSettings(patients=2000), Record(3, "train"))
-    other = make_chexpert_patient(SETTINGS, Record(4, "train"))
-    assert one == same and one.seed != other.seed
+    another = make_chexpert_patient(SETTINGS, Record(4, "train"))
+    assert patient == same and patient.seed != another.seed
 
 
 def test_another_look_than_that_of_the_rsna_copy() -> None:
@@ -146,17 +146,17 @@ def test_another_look_than_that_of_the_rsna_copy() -> None:
 
 
 def test_texts_are_in_sentences_that_no_report_has() -> None:
-    told = [text for texts in QUERIES.values() for text in texts]
+    queries = [text for texts in QUERIES.values() for text in texts]
     assert set(QUERIES) == set(CATEGORIES) and {len(texts) for texts in QUERIES.values()} == {5}
-    assert len(set(told)) == 40
-    said = {
+    assert len(set(queries)) == 40
+    sentences = {
         sentence
         for patient in hospital(HospitalSettings(patients=150))
         for study in patient.studies
         for report in [report_of(SETTINGS, patient, study)]
         for sentence in (*report.findings, *report.impression)
     }
-    assert not said & set(told)
+    assert not sentences & set(queries)
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -164,8 +164,8 @@ def test_texts_name_no_other_category(category: str) -> None:
     read = ScopeLabeller().label([[text] for text in QUERIES[category]])
     for text, labels in zip(QUERIES[category], read, strict=True):
         values = dict(zip(LABELLED, labels, strict=True))
-        named = {name for name in CATEGORIES if values[name] in (POSITIVE, UNCERTAIN)}
-        assert named <= {category, "No Finding"}, text
+        categories = {name for name in CATEGORIES if values[name] in (POSITIVE, UNCERTAIN)}
+        assert categories <= {category, "No Finding"}, text
 
 
 # --- from copy to cohort --------------------------------------------------------------------------
@@ -189,8 +189,8 @@ def test_the_copies_are_read_whole(written: Path, tmp_path: Path) -> None:
         "parts": {"train": "train", "valid": "test"},
         "validation": {"count": 2},
     }
-    held = ["--held-out", f"retrieval_8x200={written / 'retrieval_8x200'}"]
-    make("chexpert", *held, kind="classification", splits=splits, max_failed_share=0)
+    option = ["--held-out", f"retrieval_8x200={written / 'retrieval_8x200'}"]
+    make("chexpert", *option, kind="classification", splits=splits, max_failed_share=0)
     rows = pd.read_parquet(tmp_path / "chexpert/samples.parquet")
     assert not set(rows["subject_id"]) & set(searched["subject_id"])
     assert set(rows["split"]) == {"train", "validate", "test"}

@@ -76,8 +76,8 @@ def test_a_finding_is_on_its_own_side(name: str, side: str) -> None:
     """The patient's right is on the image's left."""
     for index in range(4):
         change, boxes = _difference(_finding(name, index, side=side), index)
-        left, right = change[:, : SIZE // 2].mean(), change[:, SIZE // 2 :].mean()
-        assert (left > 5 * right) if side == "right" else (right > 5 * left)
+        a, b = change[:, : SIZE // 2].mean(), change[:, SIZE // 2 :].mean()
+        assert (a > 5 * b) if side == "right" else (b > 5 * a)
         assert len(boxes) == 1
         middle = boxes[0][0] + boxes[0][2] / 2
         assert (middle < SIZE / 2) == (side == "right")
@@ -142,8 +142,8 @@ def test_boxes_without_drawing_are_those_of_the_drawing() -> None:
         patient = make_patient(HospitalSettings(), index)
         for study in patient.studies:
             for image in study.images:
-                drawn = draw(patient, study, image, SIZE).boxes
-                assert finding_boxes(patient, study, image, SIZE) == drawn
+                boxes = draw(patient, study, image, SIZE).boxes
+                assert finding_boxes(patient, study, image, SIZE) == boxes
 
 
 def test_a_lateral_view_is_not_symmetric() -> None:
@@ -180,9 +180,9 @@ def test_spoilt_images_are_spoilt() -> None:
     good = draw(patient, study, plain, SIZE).image
 
     def spoilt(how: str) -> np.ndarray:
-        made = sample_acquisition(np.random.default_rng(4), SETTINGS, "x", "AP", spoilt=how)
-        kept = ("shift_x", "shift_y", "scale", "rotation", "exposure", "blur")
-        changed = {field: getattr(made, field) for field in kept}
+        image = sample_acquisition(np.random.default_rng(4), SETTINGS, "x", "AP", spoilt=how)
+        names = ("shift_x", "shift_y", "scale", "rotation", "exposure", "blur")
+        changed = {field: getattr(image, field) for field in names}
         return draw(patient, study, replace(plain, **changed, marker=""), SIZE).image
 
     assert spoilt("overexposed").mean() < good.mean() - 0.15

@@ -56,13 +56,13 @@ def patients() -> list[Patient]:
 
 
 def test_a_hospital_without_them_is_what_it_was(tmp_path: Path) -> None:
-    seen = {"state": state(BEFORE)}
+    state_digests = {"state": state(BEFORE)}
     for name in GOLDEN:
         if name != "state":
             writer(name)(BEFORE, tmp_path / name, 1)
-            seen[name] = folder_digest(tmp_path / name)
-    assert seen == GOLDEN
-    assert not LATER.keys() & BEFORE.model_dump(mode="json").keys()
+            state_digests[name] = folder_digest(tmp_path / name)
+    assert state_digests == GOLDEN
+    assert not LATER.keys() & BEFORE.record().keys()
     for name in ("ms_cxr_t", "chest_imagenome"):
         with pytest.raises(InputError, match=f"{name}: key 'followed' .* is null; expected"):
             writer(name)(BEFORE, tmp_path / name, 1)
@@ -70,11 +70,11 @@ def test_a_hospital_without_them_is_what_it_was(tmp_path: Path) -> None:
 
 def state(settings: HospitalSettings) -> str:
     """A digest of all patients of the hospital and of their reports."""
-    said = [
+    texts = [
         (repr(patient), [report_of(settings, patient, study).text for study in patient.studies])
         for patient in hospital(settings)
     ]
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
 
 def folder_digest(root: Path) -> str:
@@ -90,9 +90,9 @@ def test_older_patients_are_in_the_copies_as_they_were(written: Path, tmp_path: 
         writer(name)(BEFORE, tmp_path / name, 1)
         old, new = digests(tmp_path / name), digests(written / name)
         # Lists and the zip of reports are longer, the manifest names other settings.
-        kept = [file for file in old if "/" in file or name in ("ms_cxr", "rsna")]
-        differing = {file for file in kept if old[file] != new[file]}
-        assert differing <= {"MANIFEST.json"} and len(kept) > 1
+        common = [file for file in old if "/" in file or name in ("ms_cxr", "rsna")]
+        differing = {file for file in common if old[file] != new[file]}
+        assert differing <= {"MANIFEST.json"} and len(common) > 1
     more = pd.read_csv(written / "mimic_cxr" / "cxr-study-list.csv.gz")
     assert more["subject_id"].nunique() == SETTINGS.patients + len(followed(SETTINGS))
 
@@ -116,28 +116,32 @@ def test_shares_of_table_c1(patients: list[Patient]) -> None:
 
 def test_what_a_report_says_of_change_is_true(patients: list[Patient]) -> None:
     """What silver labels miss is what reports pass over; errors are added where they are read."""
-    said, true = 0, 0
+    reported, true = 0, 0
     for patient in patients[:120]:
         for _, study in study_pairs(patient):
             report = report_of(DEMO, patient, study)
-            told = mentions(study, [*report.findings, *report.impression])
+            statements = mentions(study, [*report.findings, *report.impression])
             directions = true_directions(study)
             for finding in directions:
-                found = {one.direction for one in told if one.finding == finding and one.of}
-                assert found <= directions[finding]
-                said, true = said + bool(found), true + 1
-    assert 0.5 < said / true < 0.85
+                mentioned = {
+                    mention.direction
+                    for mention in statements
+                    if mention.finding == finding and mention.of
+                }
+                assert mentioned <= directions[finding]
+                reported, true = reported + bool(mentioned), true + 1
+    assert 0.5 < reported / true < 0.85
 
 
 def test_ms_cxr_t(written: Path) -> None:
     root = written / "ms_cxr_t"
     rows = pd.read_csv(root / "MS_CXR_T_temporal_image_classification_v1.0.0.csv")
     records = pd.read_csv(written / "mimic_cxr" / "cxr-record-list.csv.gz")
-    listed = set(records["path"].str.removeprefix("files/").str.removesuffix(".dcm"))
-    assert set(rows["dicom_id"]) | set(rows["previous_dicom_id"]) <= listed
+    paths = set(records["path"].str.removeprefix("files/").str.removesuffix(".dcm"))
+    assert set(rows["dicom_id"]) | set(rows["previous_dicom_id"]) <= paths
     truth = pd.read_parquet(written / "mimic_cxr" / "TRUTH.parquet").set_index("image_id")
-    used = pd.concat([rows["dicom_id"], rows["previous_dicom_id"]]).str.split("/").str[-1]
-    assert truth.loc[used, "usable"].all() and not truth["usable"].all()
+    images = pd.concat([rows["dicom_id"], rows["previous_dicom_id"]]).str.split("/").str[-1]
+    assert truth.loc[images, "usable"].all() and not truth["usable"].all()
     assert set(truth.index) == set(records["dicom_id"])
     for finding in ("consolidation", "pleural_effusion"):
         labelled = rows[f"{finding}_progression"].notna()
@@ -213,11 +217,11 @@ def test_gold_is_the_truth_and_silver_nearly(tmp_path: Path) -> None:
     from cxrflow.data.readers import chest_imagenome
     from cxrflow.data.readers.common_tables import Request
 
-    found = chest_imagenome.read(tmp_path, Request()).progressions
+    progressions = chest_imagenome.read(tmp_path, Request()).progressions
     truth = pd.read_parquet(tmp_path / "TRUTH.parquet")
     keys = ["image_id", "prior_image_id", "finding"]
-    one = found[~found.duplicated([*keys, "quality"], keep=False)]
-    joined = one.merge(truth, on=keys, suffixes=("", "_true"))
+    unique = progressions[~progressions.duplicated([*keys, "quality"], keep=False)]
+    joined = unique.merge(truth, on=keys, suffixes=("", "_true"))
     joined = joined[joined["label_true"] != "several"]
     right = joined["label"] == joined["label_true"]
     by_quality = right.groupby(joined["quality"]).agg(["mean", "size"])
@@ -245,8 +249,8 @@ def test_a_spoilt_image_is_not_the_good_one(kind: str) -> None:
 def test_what_spoils_images_is_more_varied_in_followed_patients(patients: list[Patient]) -> None:
     kinds = {image.spoilt for p in patients for s in p.studies for image in s.images}
     assert kinds == {None, *REJECTED}
-    others = {i.spoilt for n in range(400) for s in make_patient(DEMO, n).studies for i in s.images}
-    assert others == {None, *SPOILT}
+    usual = {i.spoilt for n in range(400) for s in make_patient(DEMO, n).studies for i in s.images}
+    assert usual == {None, *SPOILT}
     for patient in patients[:40]:
         for pair in good_pairs(patient):
             assert not pair.prior.spoilt and not pair.current.spoilt

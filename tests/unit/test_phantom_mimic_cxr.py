@@ -63,9 +63,9 @@ def test_every_dicom_reads_back(written: Path) -> None:
 @pytest.mark.parametrize("bits", [10, 12, 14, 16])
 def test_lossless_syntaxes_keep_every_value(syntax: str, bits: int, tmp_path: Path) -> None:
     pixels = np.random.default_rng(bits).integers(0, 2**bits, (33, 47)).astype(np.uint16)
-    made = dicom_file.new_file("1.2.840.10008.5.1.4.1.1.1", dicom_file.uid("x"), syntax)
-    dicom_file.set_pixels(made, pixels, bits, inverse=True)
-    dicom_file.save(made, tmp_path / "x.dcm")
+    file = dicom_file.new_file("1.2.840.10008.5.1.4.1.1.1", dicom_file.uid("x"), syntax)
+    dicom_file.set_pixels(file, pixels, bits, inverse=True)
+    dicom_file.save(file, tmp_path / "x.dcm")
     read = pydicom.dcmread(tmp_path / "x.dcm")
     assert read.file_meta.TransferSyntaxUID == dicom_file.SYNTAXES[syntax]
     assert read.PhotometricInterpretation == "MONOCHROME1"

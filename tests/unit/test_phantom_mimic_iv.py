@@ -19,21 +19,21 @@ def test_patients(written: Path) -> None:
     ]  # fmt: skip
     patients, dropped = mimic_iv.read_patients(written / "mimic_iv")
     assert dropped == [] and len(patients) == len(table)
-    known = {int(patient.subject_id): patient for patient in hospital(SETTINGS)}
-    both = patients[patients["subject_id"].astype(int).isin(known)]
-    assert 0 < len(both) < len(patients)  # also patients without a radiograph
-    years = both["subject_id"].map(lambda name: float(known[int(name)].studies[0].time.year))
-    found = mimic_iv.ages(patients, both["subject_id"], years)
-    for name, gender, age in zip(both["subject_id"], both["gender"], found, strict=True):
-        assert (gender, age) == (known[int(name)].sex, known[int(name)].age)
+    by_id = {int(patient.subject_id): patient for patient in hospital(SETTINGS)}
+    matched = patients[patients["subject_id"].astype(int).isin(by_id)]
+    assert 0 < len(matched) < len(patients)  # also patients without a radiograph
+    years = matched["subject_id"].map(lambda name: float(by_id[int(name)].studies[0].time.year))
+    ages = mimic_iv.ages(patients, matched["subject_id"], years)
+    for name, gender, age in zip(matched["subject_id"], matched["gender"], ages, strict=True):
+        assert (gender, age) == (by_id[int(name)].sex, by_id[int(name)].age)
 
 
 def test_a_few_are_missing_and_the_oldest_are_91(tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"patients": 400})
     write_mimic_iv(settings, tmp_path / "iv", 1)
     patients, _ = mimic_iv.read_patients(tmp_path / "iv")
-    listed = set(patients["subject_id"].astype(int))
-    missing = [p for p in hospital(settings) if p.subject_id not in listed]
+    ids = set(patients["subject_id"].astype(int))
+    missing = [p for p in hospital(settings) if p.subject_id not in ids]
     assert 1 <= len(missing) <= 8
     ages = set(patients["anchor_age"])
     assert min(ages) >= 18 and 90 not in ages
@@ -42,7 +42,7 @@ def test_a_few_are_missing_and_the_oldest_are_91(tmp_path: Path) -> None:
 def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
     written: Path, tmp_path: Path
 ) -> None:
-    found = []
+    results = []
     for layout in ("mimic_cxr", "mimic_cxr_jpg"):
         main(
             ["ms_cxr_statistics", "--dataset", "ms_cxr", "--root", str(written / "ms_cxr")]
@@ -50,9 +50,9 @@ def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
             + ["--studies-root", str(written / layout), "--output", str(tmp_path / layout)]
             + ["--demographics", str(written / "mimic_iv")]
         )
-        found.append(read_object(tmp_path / layout / "metrics.json"))
-    first, second = found
+        results.append(read_object(tmp_path / layout / "metrics.json"))
+    first, second = results
     assert first["metrics"] == second["metrics"] and first["data"]["synthetic"] is True
-    pairs, known = first["metrics"]["pairs/total"]["value"], first["metrics"]["age/total"]["value"]
-    assert pairs == first["data"]["pairs"] > 5 and 18 < known < 95
+    pairs, aged = first["metrics"]["pairs/total"]["value"], first["metrics"]["age/total"]["value"]
+    assert pairs == first["data"]["pairs"] > 5 and 18 < aged < 95
     assert first["metrics"]["subjects/background"]["value"] == len(of_mimic_cxr(SETTINGS))

@@ -61,8 +61,8 @@ def test_shares_are_those_that_were_asked_for(
     counts = np.array([len(study.findings) for study in studies])
     assert 0.2 < np.mean(counts == 0) < 0.32
     assert counts.max() <= 4 and 0.33 < np.mean(counts >= 2) < 0.5
-    seen = Counter(finding.name for study in studies for finding in study.findings)
-    shares = [seen[name] / len(studies) for name in GROUNDED]
+    occurrences = Counter(finding.name for study in studies for finding in study.findings)
+    shares = [occurrences[name] / len(studies) for name in GROUNDED]
     assert min(shares) > 0.05 and max(shares) < 0.25
     assert all(1 <= len(study.images) <= 3 for study in studies)
     views = Counter(image.view for study in studies for image in study.images)
@@ -82,15 +82,15 @@ def test_twins_stand_on_the_other_side_at_another_degree(patients: list[Patient]
 
 @pytest.mark.parametrize("name", [name for name in GROUNDED if name != "Cardiomegaly"])
 def test_a_finding_does_not_give_its_place_away(studies: list[Study], name: str) -> None:
-    found = [f for study in studies for f in study.findings if f.name == name]
-    sides, zones = Counter(f.side for f in found), Counter(f.zone for f in found)
-    assert min(sides["left"], sides["right"]) > 0.2 * len(found)
-    assert max(zones.values()) < 0.85 * len(found)
-    assert np.std([f.across for f in found]) > 0.3 and np.std([f.along for f in found]) > 0.3
+    findings = [f for study in studies for f in study.findings if f.name == name]
+    sides, zones = Counter(f.side for f in findings), Counter(f.zone for f in findings)
+    assert min(sides["left"], sides["right"]) > 0.2 * len(findings)
+    assert max(zones.values()) < 0.85 * len(findings)
+    assert np.std([f.across for f in findings]) > 0.3 and np.std([f.along for f in findings]) > 0.3
 
 
 def test_changes_agree_with_severities(patients: list[Patient]) -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for patient in patients:
         assert patient.studies[0].changes == {} and patient.studies[0].resolved == ()
         for before, after in itertools.pairwise(patient.studies):
@@ -101,7 +101,7 @@ def test_changes_agree_with_severities(patients: list[Patient]) -> None:
                 key: old[key] for key in old.keys() - new.keys()
             }
             for key, change in after.changes.items():
-                seen[change] += 1
+                counts[change] += 1
                 assert (change == "new") == (key not in old)
                 if change == "new":
                     continue
@@ -116,7 +116,7 @@ def test_changes_agree_with_severities(patients: list[Patient]) -> None:
                 else:
                     assert (grown > 0) == (change == "worsened")
                     assert abs(grown) >= LEAST_CHANGE - 1e-3
-    assert min(seen[change] for change in ("new", "improved", "stable", "worsened")) > 100
+    assert min(counts[change] for change in ("new", "improved", "stable", "worsened")) > 100
 
 
 def _table(presence: np.ndarray, values: list[object]) -> np.ndarray:

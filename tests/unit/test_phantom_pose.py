@@ -25,12 +25,12 @@ def acquisition(seed: int) -> Acquisition:
 def test_it_is_where_the_canvas_puts_the_chest(seed: int, side: int) -> None:
     prior, current = acquisition(seed), acquisition(seed + 100)
     chest = np.random.default_rng(seed).uniform(-1, 1, (30, 2))
-    seen = []
+    errors = []
     for image in (prior, current):
         canvas = Canvas(image, side)
-        seen.append(canvas.pixels(chest) - [canvas.width / 2, canvas.height / 2])
-    found = true_alignment(prior, current, side / 2)
-    np.testing.assert_allclose(found.apply(seen[1]), seen[0], atol=1e-9)
+        errors.append(canvas.pixels(chest) - [canvas.width / 2, canvas.height / 2])
+    alignment = true_alignment(prior, current, side / 2)
+    np.testing.assert_allclose(alignment.apply(errors[1]), errors[0], atol=1e-9)
 
 
 def test_the_warped_prior_is_the_current_image() -> None:

@@ -45,9 +45,9 @@ def test_expansion_chooses_by_weight_and_fills_slots() -> None:
 
 
 def test_marks_leave_no_text_and_articles_follow_the_sound() -> None:
-    made = finish("there is  a opacity<LO+> , not an pneumothorax<Px-> or an uniform haze<Pn?>.")
-    assert made.text == "There is an opacity, not a pneumothorax or a uniform haze."
-    assert made.mentions == (("Lung Opacity", 1), ("Pneumothorax", 0), ("Pneumonia", -1))
+    haze = finish("there is  a opacity<LO+> , not an pneumothorax<Px-> or an uniform haze<Pn?>.")
+    assert haze.text == "There is an opacity, not a pneumothorax or a uniform haze."
+    assert haze.mentions == (("Lung Opacity", 1), ("Pneumothorax", 0), ("Pneumonia", -1))
 
 
 @pytest.mark.parametrize("template", ["{a|b", "a}", "{a|{b}"])
@@ -70,12 +70,12 @@ def test_every_template_of_every_finding_expands_cleanly() -> None:
         for side in sides:
             for severity in (0.3, 0.5, 0.9):
                 slots = statements.slots_of(Finding(name, side, zone, severity, "", 1))
-                for template in (one for group in groups for one in group):
+                for template in (text for group in groups for text in group):
                     for _ in range(5):
-                        made = write(template, rng, slots)
-                        assert not re.search(r"[{}$<>*|]|  | [.,]|\b(\w+) \1\b", made.text)
-                        assert made.text.endswith(".")
-                        assert name in dict(made.mentions), made
+                        sentence = write(template, rng, slots)
+                        assert not re.search(r"[{}$<>*|]|  | [.,]|\b(\w+) \1\b", sentence.text)
+                        assert sentence.text.endswith(".")
+                        assert name in dict(sentence.mentions), sentence
 
 
 def test_every_device_is_told_in_grammar() -> None:
@@ -84,13 +84,13 @@ def test_every_device_is_told_in_grammar() -> None:
         side = "none" if kind in NO_SIDE else "left"
         finding = Finding("Support Devices", side, "", 0.5, kind, 1)
         # Wires of the sternum are no support device to the CheXpert labeller.
-        told = {} if kind == "sternal wires" else {"Support Devices": 1}
+        expected = {} if kind == "sternal wires" else {"Support Devices": 1}
         for change in (None, "new", "stable"):
             for _ in range(60):
-                made = statements.present(finding, change, rng, impression=True)
-                assert not re.search(r"[{}$<>*|]|  | [.,]|wires is|a [^ ]* ?wires", made.text)
-                assert dict(made.mentions) == told
-        assert dict(statements.resolved(finding, rng).mentions) == dict.fromkeys(told, 0)
+                sentence = statements.present(finding, change, rng, impression=True)
+                assert not re.search(r"[{}$<>*|]|  | [.,]|wires is|a [^ ]* ?wires", sentence.text)
+                assert dict(sentence.mentions) == expected
+        assert dict(statements.resolved(finding, rng).mentions) == dict.fromkeys(expected, 0)
 
 
 def test_reports_are_the_same_again_and_differ_between_studies(reports: Pairs) -> None:
@@ -108,7 +108,7 @@ def test_variety(reports: Pairs) -> None:
 
 
 def test_present_findings_are_told_with_their_side(reports: Pairs) -> None:
-    told: Counter[str] = Counter()
+    mentioned: Counter[str] = Counter()
     sided: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for study, report in reports:
@@ -119,12 +119,12 @@ def test_present_findings_are_told_with_their_side(reports: Pairs) -> None:
             if finding.kind == "sternal wires":
                 continue
             total[finding.name] += 1
-            told[finding.name] += report.labels.get(finding.name) in (1, -1)
+            mentioned[finding.name] += report.labels.get(finding.name) in (1, -1)
             correct = finding.side in text or finding.side not in ("left", "right")
             sided[finding.name] += correct
     for name, count in total.items():
         least = 0.75 if name == "Support Devices" else 0.85
-        assert told[name] >= least * count, (name, told[name], count)
+        assert mentioned[name] >= least * count, (name, mentioned[name], count)
         # The IMPRESSION leaves the place out of up to 40 % of pneumonias (statements.py).
         assert sided[name] >= 0.6 * count, (name, sided[name], count)
 
@@ -207,8 +207,8 @@ def test_words_of_change_agree_with_the_course() -> None:
     }
     for change, wrong in opposite.items():
         for _ in range(200):
-            made = statements.present(finding, change, rng, impression=True)
-            assert not re.search(wrong, made.text, re.IGNORECASE), made.text
+            sentence = statements.present(finding, change, rng, impression=True)
+            assert not re.search(wrong, sentence.text, re.IGNORECASE), sentence.text
 
 
 def test_layout(reports: Pairs) -> None:
@@ -251,8 +251,8 @@ def test_typos_follow_their_share() -> None:
 
     assert typos(0.0) == 0
     assert typos(0.5) > 50
-    made = misspell("Pneumothorax.", np.random.default_rng(0))
-    assert made.lower() != "pneumothorax." and made[0] == "P"
+    typo = misspell("Pneumothorax.", np.random.default_rng(0))
+    assert typo.lower() != "pneumothorax." and typo[0] == "P"
 
 
 def test_phrases_are_short_and_of_one_finding(reports: Pairs) -> None:
@@ -269,13 +269,13 @@ def test_half_of_the_phrases_are_in_words_of_no_report(reports: Pairs) -> None:
     def plain(text: str) -> str:
         return text.rstrip(".").lower()
 
-    told = {
+    sentences = {
         plain(sentence)
         for _, report in reports
         for sentence in (*report.findings, *report.impression, *report.last_paragraph)
     }
-    every = [plain(phrase) for _, report in reports for _, phrase in report.phrases]
-    assert 0.15 < np.mean([phrase in told for phrase in every]) < 0.5
+    phrases = [plain(phrase) for _, report in reports for _, phrase in report.phrases]
+    assert 0.15 < np.mean([phrase in sentences for phrase in phrases]) < 0.5
 
 
 def test_phrases_of_twins_name_their_side(reports: Pairs) -> None:
@@ -312,6 +312,6 @@ def test_the_form_of_a_report_does_not_tell_its_content(reports: Pairs) -> None:
 
 def test_write_report_takes_any_generator() -> None:
     patient = make_patient(SETTINGS, 3)
-    one = write_report(patient, patient.studies[0], np.random.default_rng(1))
+    report = write_report(patient, patient.studies[0], np.random.default_rng(1))
     two = write_report(patient, patient.studies[0], np.random.default_rng(2))
-    assert one.text != two.text
+    assert report.text != two.text

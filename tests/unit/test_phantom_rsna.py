@@ -21,9 +21,9 @@ def test_rsna(written: Path) -> None:
     assert labels.loc[labels.Target == 0, boxes].isna().all(axis=None)
     assert labels.loc[labels.Target == 1, boxes].notna().all(axis=None)
     target = labels.drop_duplicates("patientId").set_index("patientId").Target
-    named = classes.drop_duplicates().set_index("patientId")["class"]
-    assert set(named) == {"Normal", "No Lung Opacity / Not Normal", "Lung Opacity"}
-    assert (named.eq("Lung Opacity").astype(int) == target).all()
+    class_of = classes.drop_duplicates().set_index("patientId")["class"]
+    assert set(class_of) == {"Normal", "No Lung Opacity / Not Normal", "Lung Opacity"}
+    assert (class_of.eq("Lung Opacity").astype(int) == target).all()
     train = {path.stem for path in (base / "stage_2_train_images").glob("*.dcm")}
     test = {path.stem for path in (base / "stage_2_test_images").glob("*.dcm")}
     assert train == set(labels.patientId) and test == set(submission.patientId)

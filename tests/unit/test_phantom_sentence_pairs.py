@@ -41,28 +41,28 @@ def worlds() -> list[dict[str, object]]:
     nothing else to be told about it. What is absent may have been there before.
     """
     spots = [None, *itertools.product(GRADES, CHANGES)]
-    found = []
-    for left, right in itertools.product(spots, spots):
+    combinations = []
+    for a, b in itertools.product(spots, spots):
         for other_left, other_right in itertools.product([False, True], repeat=2):
-            gone = [False, True] if left is None and right is None else [False]
+            gone = [False, True] if a is None and b is None else [False]
             for was in gone:
-                spot = {"left": left, "right": right}
-                mark = {"left": left or other_left, "right": right or other_right}
-                found.append({"spot": spot, "mark": mark, "was": was})
-    return found
+                spot = {"left": a, "right": b}
+                mark = {"left": a or other_left, "right": b or other_right}
+                combinations.append({"spot": spot, "mark": mark, "was": was})
+    return combinations
 
 
 def true_in(claim: Claim, world: dict) -> bool:
     """Literally: is the claim true there?"""
-    there = world[claim.topic]
+    spots = world[claim.topic]
     if not claim.present:
         sides = [claim.side] if claim.side else ["left", "right"]
-        return not any(there[side] for side in sides) and (not claim.change or world["was"])
+        return not any(spots[side] for side in sides) and (not claim.change or world["was"])
 
     def fits(side: str) -> bool:
-        if not there[side]:
+        if not spots[side]:
             return False
-        grade, change = there[side] if isinstance(there[side], tuple) else ("", "")
+        grade, change = spots[side] if isinstance(spots[side], tuple) else ("", "")
         return (not claim.grade or claim.grade == grade) and (
             not claim.change or claim.change == change
         )
@@ -74,7 +74,7 @@ def true_in(claim: Claim, world: dict) -> bool:
 
 def test_relations_are_those_of_all_possible_worlds() -> None:
     """Entailment: true wherever the premise is; contradiction: nowhere beside it."""
-    every = worlds()
+    possible = worlds()
     present = [
         Claim("spot", side=side, grade=grade, change=change)
         for side in ("", "left", "right", "both")
@@ -87,19 +87,19 @@ def test_relations_are_those_of_all_possible_worlds() -> None:
     claims = [*present, *absent, *general, Claim("spot", False, change="resolved")]
     met = Counter()
     for a, b in itertools.product(claims, claims):
-        inside = [true_in(b, world) for world in every if true_in(a, world)]
-        wanted = ENTAILMENT if all(inside) else NEUTRAL if any(inside) else CONTRADICTION
+        inside = [true_in(b, world) for world in possible if true_in(a, world)]
+        expected = ENTAILMENT if all(inside) else NEUTRAL if any(inside) else CONTRADICTION
         got = TOY.relation((a,), (b,))
-        assert got == wanted, (a, b)
+        assert got == expected, (a, b)
         met[got] += 1
     assert min(met.values()) > 100
 
 
 def test_several_claims() -> None:
-    here, gone, other = Claim("spot"), Claim("spot", False), Claim("x", False)
-    assert TOY.relation((here, other), (here,)) == ENTAILMENT
-    assert TOY.relation((here,), (here, other)) == NEUTRAL
-    assert TOY.relation((here, other), (gone,)) == CONTRADICTION
+    present, gone, unrelated = Claim("spot"), Claim("spot", False), Claim("x", False)
+    assert TOY.relation((present, unrelated), (present,)) == ENTAILMENT
+    assert TOY.relation((present,), (present, unrelated)) == NEUTRAL
+    assert TOY.relation((present, unrelated), (gone,)) == CONTRADICTION
     assert TOY.relation((Claim("mark", False),), (gone,)) == ENTAILMENT
     assert TOY.relation((gone,), (Claim("mark", False),)) == NEUTRAL
 
@@ -113,8 +113,8 @@ def test_radnli_layout_and_balance(written: Path) -> None:
         label = {(row["sentence1"], row["sentence2"]): row["gold_label"] for row in rows}
         assert len(label) == len(rows)
         kinds: Counter = Counter()
-        for (one, other), forward in label.items():
-            kinds[forward, label[other, one]] += 1  # both directions are there
+        for (premise, hypothesis), forward in label.items():
+            kinds[forward, label[hypothesis, premise]] += 1  # both directions are there
         count = len(rows) / 2
         for (forward, backward), share in DIRECTIONS.items():
             lines_of_kind = kinds[forward, backward] + (
@@ -125,11 +125,11 @@ def test_radnli_layout_and_balance(written: Path) -> None:
 
 
 def test_radnli_files_share_no_pair(written: Path) -> None:
-    both = [
+    files = [
         {frozenset((row["sentence1"], row["sentence2"])) for row in lines(written / "radnli" / n)}
         for n in ("radnli_dev_v1.jsonl", "radnli_test_v1.jsonl")
     ]
-    assert not both[0] & both[1]
+    assert not files[0] & files[1]
 
 
 def test_mednli_layout_and_balance(written: Path) -> None:
@@ -177,9 +177,9 @@ def test_the_domains_share_no_topic_words(written: Path) -> None:
 def test_pairs_repeat_with_the_seed() -> None:
     again = [list(radiology_pairs(SETTINGS, 40, 0, set())) for _ in range(2)]
     assert again[0] == again[1]
-    other = SETTINGS.model_copy(update={"seed": 7})
-    assert list(radiology_pairs(other, 40, 0, set())) != again[0]
-    assert list(clinical_pairs(other, 30, 0, set())) != list(clinical_pairs(SETTINGS, 30, 0, set()))
+    seven = SETTINGS.model_copy(update={"seed": 7})
+    assert list(radiology_pairs(seven, 40, 0, set())) != again[0]
+    assert list(clinical_pairs(seven, 30, 0, set())) != list(clinical_pairs(SETTINGS, 30, 0, set()))
 
 
 def test_every_claim_of_a_study_can_be_said_weakened_and_opposed() -> None:
@@ -187,7 +187,7 @@ def test_every_claim_of_a_study_can_be_said_weakened_and_opposed() -> None:
     weakened = 0
     for index in range(60):
         study = make_patient(SETTINGS, 500 + index).studies[-1]
-        for claims in [*[(one,) for one in claims_of(study)], *absences_of(study)]:
+        for claims in [*[(claim,) for claim in claims_of(study)], *absences_of(study)]:
             assert say(claims, rng).endswith(".")
             less = weaker(claims, rng)
             assert radiology_claims.TOPICS.relation(claims, less) == ENTAILMENT
@@ -215,11 +215,11 @@ def test_sentences_name_what_they_claim() -> None:
 
 def test_topics_are_complete() -> None:
     for words in (radiology_claims, clinical_claims):
-        known = set(words.NOUNS)
-        assert set(words.TOPICS.parents) | set(words.TOPICS.parents.values()) <= known
-        assert set(words.TOPICS.places) <= known
+        topics = set(words.NOUNS)
+        assert set(words.TOPICS.parents) | set(words.TOPICS.parents.values()) <= topics
+        assert set(words.TOPICS.places) <= topics
     rng = np.random.default_rng(0)
-    drawn = {claim.topic for _ in range(2000) for claim in draw_premise(rng)}
-    assert drawn == set(clinical_claims.SYMPTOMS) | set(clinical_claims.SIDED) | set(
+    premises = {claim.topic for _ in range(2000) for claim in draw_premise(rng)}
+    assert premises == set(clinical_claims.SYMPTOMS) | set(clinical_claims.SIDED) | set(
         clinical_claims.CONDITIONS
     )

@@ -30,13 +30,13 @@ LARGER = {
 def test_bytes_do_not_depend_on_processes_nor_on_what_other_data_sets_are_told(
     name: str, written: Path, tmp_path: Path
 ) -> None:
-    own = SETTINGS.model_dump(include=HospitalSettings.fields_of(name))
-    others = {setting: LARGER[setting] for setting in OF if name not in OF[setting]}
-    writer(name)(HospitalSettings.model_validate({**own, **others}), tmp_path / name, 2)
-    found, expected = digests(tmp_path / name), digests(written / name)
-    if others:  # the manifest says what the whole hospital was
-        assert found.pop("MANIFEST.json") != expected.pop("MANIFEST.json")
-    assert found == expected
+    fields = SETTINGS.model_dump(include=HospitalSettings.fields_of(name))
+    changes = {setting: LARGER[setting] for setting in OF if name not in OF[setting]}
+    writer(name)(HospitalSettings.model_validate({**fields, **changes}), tmp_path / name, 2)
+    ours, expected = digests(tmp_path / name), digests(written / name)
+    if changes:  # the manifest says what the whole hospital was
+        assert ours.pop("MANIFEST.json") != expected.pop("MANIFEST.json")
+    assert ours == expected
 
 
 def test_every_setting_that_is_of_some_data_sets_is_known_and_of_them() -> None:
@@ -90,13 +90,13 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_command_line(tmp_path: Path, written: Path) -> None:
-    given = ["--dataset", "mimic_iii", "--output", str(tmp_path / "out"), "--threads", "1"]
-    main([*given, "--settings", SETTINGS.model_dump_json()])
+    arguments = ["--dataset", "mimic_iii", "--output", str(tmp_path / "out"), "--threads", "1"]
+    main([*arguments, "--settings", SETTINGS.model_dump_json()])
     assert digests(tmp_path / "out") == digests(written / "mimic_iii")
     with pytest.raises(SystemExit):
         main(["--dataset", "rsna", "--output", str(tmp_path / "x"), "--jpg"])
     with pytest.raises(InputError, match="unknown key 'patiens'"):
-        main([*given, "--settings", '{"patiens": 3}'])
+        main([*arguments, "--settings", '{"patiens": 3}'])
 
 
 def test_equal_data_are_equal_bytes(tmp_path: Path) -> None:

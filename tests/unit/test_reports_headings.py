@@ -43,9 +43,9 @@ TWO = {"findings": "Big heart.", "impression": "No edema."}
     ],
 )
 def test_headings_of_any_form(text: str) -> None:
-    found = parse_report(text, ANY)
-    assert {name: found.sections[name] for name in TWO} == TWO
-    assert found.outcome == "findings and impression"
+    report = parse_report(text, ANY)
+    assert {name: report.sections[name] for name in TWO} == TWO
+    assert report.outcome == "findings and impression"
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_headings_of_any_form(text: str) -> None:
     ],
 )
 def test_what_headings_bound(text: str, sections: dict[str, str | None]) -> None:
-    found = parse_report(text, ANY).sections
-    assert {name: found.get(name) for name in sections} == sections
+    bodies = parse_report(text, ANY).sections
+    assert {name: bodies.get(name) for name in sections} == sections
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_what_headings_bound(text: str, sections: dict[str, str | None]) -> None
     ],
 )
 def test_a_report_without_headings_is_all_impression(text: str) -> None:
-    found = parse_report(text, ANY)
-    assert found.sections == {"impression": text}
-    assert found.outcome == "no heading, read whole"
+    report = parse_report(text, ANY)
+    assert report.sections == {"impression": text}
+    assert report.outcome == "no heading, read whole"
     assert parse_report(
         "INDICATION: CHF. IMPRESSION: Clear.", SectionSettings(headings="none")
     ).unheaded
@@ -122,12 +122,12 @@ def test_nothing_is_concluded_from_the_rest(text: str) -> None:
 def test_a_hospital_has_headings_of_its_own() -> None:
     text = "Anlass: CHF\nBefund :  Herz normal.\nBeurteilung\nKein Erguss."
     names = {"findings": ["befund"], "impression": ["Beurteilung"], "indication": ["Anlass"]}
-    own = SectionSettings.model_validate({"names": names})
-    settings = ReportSettings(sections=own).of_layout("mimic_cxr").sections
+    custom = SectionSettings.model_validate({"names": names})
+    settings = ReportSettings(sections=custom).of_layout("mimic_cxr").sections
     assert settings.headings == "any"
-    found = parse_report(text, settings).sections
-    assert (found["findings"], found["impression"]) == ("Herz normal.", "Kein Erguss.")
-    assert found["indication"] == "CHF"
+    sections = parse_report(text, settings).sections
+    assert (sections["findings"], sections["impression"]) == ("Herz normal.", "Kein Erguss.")
+    assert sections["indication"] == "CHF"
     assert parse_report(text, ANY).unheaded
     for wrong in ({"names": {"findigs": ["a"]}}, {"headings": "mimic_cxr", "names": names}):
         with pytest.raises(ValidationError, match="findigs|names need headings"):
@@ -152,9 +152,9 @@ def test_both_forms_cut_reports_of_mimic_cxr_alike() -> None:
         text = "FINAL REPORT" + "".join(
             f"\n {name}: \n \n {body}\n" for name, body in zip(chosen, bodies, strict=True)
         )
-        one, other = parse_report(text, ANY).sections, parse_report(text, MIMIC).sections
+        any_form, mimic_form = parse_report(text, ANY).sections, parse_report(text, MIMIC).sections
         for name in ("findings", "impression", "indication", "wet_read"):
-            assert one.get(name) == other.get(name) or not chosen
+            assert any_form.get(name) == mimic_form.get(name) or not chosen
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
 
 def test_a_hint_names_frequent_line_starts_only() -> None:
     assert line_starts("Befund: x\n  Wer: y\nno\n 10:30") == ["Befund:", "  Wer:"]
-    said = hint("mimic_cxr", {"Befund:": 30, "Jane Doe:": 1}, 30)
-    assert "'Befund:' (30)" in said and "'\\n FINDINGS:'" in said and "Jane" not in said
+    text = hint("mimic_cxr", {"Befund:": 30, "Jane Doe:": 1}, 30)
+    assert "'Befund:' (30)" in text and "'\\n FINDINGS:'" in text and "Jane" not in text
     assert "none that is frequent" in hint("any", {"Jane Doe:": 1}, 1)
 
 

@@ -82,12 +82,12 @@ def test_every_label_can_say_why() -> None:
 
 
 def test_labels_do_not_depend_on_what_was_read_before() -> None:
-    used = ScopeLabeller()
+    labeller = ScopeLabeller()
     for row in CASES:
-        used.label([[row["sentence"]]])
+        labeller.label([[row["sentence"]]])
     for row in CASES:
         report = [[row["sentence"]]]
-        again, fresh = used.label(report), ScopeLabeller().label(report)
+        again, fresh = labeller.label(report), ScopeLabeller().label(report)
         assert repr(again) == repr(fresh)
 
 

@@ -45,7 +45,7 @@ MEANINGS = {
 def slow_sections(text: str) -> list[tuple[str, str, int]]:
     """Name, text and start of every section: the rules, read letter by letter."""
     letters = set("ABCDEFGHIJKLMNOPQRSTUVWXYZ ()/,-")
-    parts, name, start, at = [], "full report", 0, 0
+    sections, name, start, at = [], "full report", 0, 0
     while at < len(text):
         end = at + 2
         while end < len(text) and text[end] in letters:
@@ -53,24 +53,24 @@ def slow_sections(text: str) -> list[tuple[str, str, int]]:
         stop = text[end : end + 2]
         if text.startswith("\n ", at) and end > at + 2 and stop[:1] == ":" and stop[1:].isspace():
             if name == "full report":
-                parts.append(("preamble", text[: at + 2], 0))
+                sections.append(("preamble", text[: at + 2], 0))
             else:
-                parts.append((name, text[start:at], start))
+                sections.append((name, text[start:at], start))
             name, start = MEANINGS[text[at + 2 : end].strip()], end + 2
             at = start
             while at < len(text) and text[at] != "\n":
                 at += 1
         else:
             at += 1
-    parts.append((name, text[start:], start))
-    parts = [p for p in parts if p[0] not in ("impression", "findings") or p[1].strip()]
-    if not any(p[0] in ("impression", "findings") for p in parts):
-        name, body, start = parts[-1]
+    sections.append((name, text[start:], start))
+    sections = [p for p in sections if p[0] not in ("impression", "findings") or p[1].strip()]
+    if not any(p[0] in ("impression", "findings") for p in sections):
+        name, body, start = sections[-1]
         gap = body.find("\n \n")
         if gap >= 0:
-            parts[-1] = (name, body[:gap], start)
-            parts.append(("last_paragraph", body[gap + 3 :], start + gap + 3))
-    return parts
+            sections[-1] = (name, body[:gap], start)
+            sections.append(("last_paragraph", body[gap + 3 :], start + gap + 3))
+    return sections
 
 
 def slow_conclusion(parts: list[tuple[str, str, int]]) -> str:
@@ -120,10 +120,10 @@ def test_default_settings_differ_by_what_they_say() -> None:
         published, default = parse_report(text, PUBLISHED), parse_report(text, SETTINGS)
         if published == default:
             continue
-        known = [name for name in ("COINCLUSION", "NDICATION") if f" {name}" in text]
+        misspelt = [name for name in ("COINCLUSION", "NDICATION") if f" {name}" in text]
         empty = published.conclusion_from == "last_paragraph" and not published.conclusion
-        assert known or empty, text
-        changed["heading" if known else "paragraph"] += 1
+        assert misspelt or empty, text
+        changed["heading" if misspelt else "paragraph"] += 1
     assert min(changed["heading"], changed["paragraph"]) >= 5
 
 
@@ -140,9 +140,9 @@ def test_twice_the_text_takes_twice_the_time(unit: str) -> None:
         gc.disable()  # its passes over everything else that the tests hold are not ours
         started = time.process_time()
         parse_report(text, SETTINGS)
-        taken = time.process_time() - started
+        duration = time.process_time() - started
         gc.enable()
-        return taken
+        return duration
 
     assert seconds(2_000_000) < 3 * seconds(1_000_000) + 0.3
 

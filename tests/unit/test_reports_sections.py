@@ -128,9 +128,9 @@ def test_line_ends_of_other_systems_are_read_alike() -> None:
     expected = parse_report(text, SETTINGS)
     assert expected.conclusion == "The lungs\n are clear."
     for end in ("\r\n", "\r"):
-        other = text.replace("\n", end)
-        assert parse_report(other, SETTINGS) == expected
-        cut = parse_report(other, SETTINGS, SpecialCase(start=14, end=19))
+        converted = text.replace("\n", end)
+        assert parse_report(converted, SETTINGS) == expected
+        cut = parse_report(converted, SETTINGS, SpecialCase(start=14, end=19))
         assert cut.conclusion == "Cough"
 
 
@@ -160,9 +160,9 @@ def test_labelled_sections_drop_empty_ones() -> None:
 
 def test_special_cases_by_name_and_by_offset() -> None:
     text = "\n INDICATION: Lungs are clear.\n"
-    named = parse_report(text, SETTINGS, SpecialCase(section="indication"))
-    assert named.conclusion == "Lungs are clear."
-    assert named.outcome == "special case: indication"
+    report = parse_report(text, SETTINGS, SpecialCase(section="indication"))
+    assert report.conclusion == "Lungs are clear."
+    assert report.outcome == "special case: indication"
     cut = parse_report(text, SETTINGS, SpecialCase(start=14, end=19))
     assert (cut.conclusion, cut.conclusion_from) == ("Lungs", "special case: offsets")
     nothing = parse_report(text, SETTINGS, SpecialCase(start=0, end=0))
@@ -174,8 +174,8 @@ def test_special_cases_by_name_and_by_offset() -> None:
 def test_published_special_cases_are_built_in() -> None:
     cases = special_cases()
     assert all(len(study) == 8 and study.startswith("5") for study in cases)
-    named = Counter(case.section for case in cases.values())
-    assert named == {
+    sections = Counter(case.section for case in cases.values())
+    assert sections == {
         "recommendations": 7,
         "indication": 6,
         "examination": 5,
