@@ -17,6 +17,7 @@ OWN = ("config.yaml", "my_method.yaml", "my_tables.yaml")  # what is not of the 
 BUDGETS = {
     "A paper's tables": 1,
     "A term": 4,
+    "A program": 4,
     "A data set": 5,
     "A benchmark": 4,
     "An image encoder": 3,
@@ -209,6 +210,19 @@ write_features(Path("features"), rows[["image_id"]], {"pooled": features}, said)
            "--cohort", "cohort", "--features", "features", "--output", "scores")  # fmt: skip
     scores = (extended.folder / "scores/metrics.json").read_text()
     assert f'"value": {5 / 11:.8f}'[:16] in scores and '"n": 12' in scores
+
+
+def test_the_program_is_a_command_and_trains_a_model(extended: Checkout) -> None:
+    said = python(extended.folder, "-m", "cxrflow", "pretrain_adaptation", "--help")
+    assert said.startswith("usage: cxrflow pretrain_adaptation") and "--image" in said
+    python(extended.folder, "-c", """
+from cxrflow.config import load_config
+run = load_config(["config.yaml", "three.yaml"])
+name = "my_method/adapted"
+assert run.recipes[name].offers == {"image"} and run.recipes[name].kind.rule == "pretrain_image"
+assert run.parents_of(name) == {"image": "biovil/simclr"} and run.trainable(name)
+assert run.code_of(name)[:2] == ["pretrain.adaptation", "pretrain.terms.simclr"]
+""")  # fmt: skip
 
 
 def test_the_term_is_one_of_its_model(extended: Checkout) -> None:
