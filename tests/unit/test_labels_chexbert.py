@@ -114,11 +114,11 @@ def expected(network: Published, sentences: tuple[str, ...]) -> dict[str, float]
     ids = torch.tensor([published_ids(" ".join(sentences))])
     with torch.no_grad():
         logits = network(ids, torch.ones(ids.shape))
-    found = {}
+    states = {}
     for name, values in zip(CONDITIONS, logits, strict=True):
         chosen = int(values.argmax(dim=1))
-        found[name] = {0: math.nan, 1: 1.0, 2: 0.0, 3: -1.0}[chosen]
-    return found
+        states[name] = {0: math.nan, 1: 1.0, 2: 0.0, 3: -1.0}[chosen]
+    return states
 
 
 def same(a: float, b: float) -> bool:
@@ -126,15 +126,15 @@ def same(a: float, b: float) -> bool:
 
 
 def test_labels_are_the_published_networks(network: Published, folder: Path) -> None:
-    found = CheXbertLabeller(folder).label(REPORTS)
+    ours = CheXbertLabeller(folder).label(REPORTS)
     seen = set()
-    for report, labels in zip(REPORTS, found, strict=True):
-        wanted = expected(network, report)
+    for report, labels in zip(REPORTS, ours, strict=True):
+        reference = expected(network, report)
         for name, value in zip(OBSERVATIONS, labels, strict=True):
-            assert same(value, wanted[name]), (report, name)
+            assert same(value, reference[name]), (report, name)
             seen.add("blank" if math.isnan(value) else value)
     assert seen == {"blank", 1.0, 0.0, -1.0}
-    assert len({str(labels) for labels in found}) > 3, "the texts make no difference"
+    assert len({str(labels) for labels in ours}) > 3, "the texts make no difference"
 
 
 def test_the_literal_reading_cuts_and_knows_pieces() -> None:
@@ -146,11 +146,11 @@ def test_the_literal_reading_cuts_and_knows_pieces() -> None:
 def test_batches_of_mixed_lengths_are_as_one_by_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    labeller, found = CheXbertLabeller(folder), set()
+    labeller, differences = CheXbertLabeller(folder), set()
     for size in (1, 2, 3, 64):
         monkeypatch.setattr(chexbert, "BATCH", size)
-        found.add(str(labeller.label(REPORTS)))
-    assert len(found) == 1 and labeller.label([]) == []
+        differences.add(str(labeller.label(REPORTS)))
+    assert len(differences) == 1 and labeller.label([]) == []
 
 
 def test_logits_do_not_depend_on_padding(folder: Path) -> None:
@@ -165,15 +165,15 @@ def test_logits_do_not_depend_on_padding(folder: Path) -> None:
 def test_weights_and_vocabulary_are_found_where_they_lie(
     network: Published, folder: Path, tmp_path: Path
 ) -> None:
-    wanted = str(CheXbertLabeller(folder).label(REPORTS))
-    assert str(CheXbertLabeller(folder / "chexbert.pth").label(REPORTS)) == wanted
+    labels = str(CheXbertLabeller(folder).label(REPORTS))
+    assert str(CheXbertLabeller(folder / "chexbert.pth").label(REPORTS)) == labels
     save(tmp_path / "other.pth", network)
     with pytest.raises(InputError, match=r"vocab\.txt: not found; .*bert-base-uncased"):
         CheXbertLabeller(tmp_path / "other.pth")
     beside = tmp_path / "bert-base-uncased"
     beside.mkdir()
     (beside / "vocab.txt").write_text((folder / "vocab.txt").read_text())
-    assert str(CheXbertLabeller(tmp_path / "other.pth").label(REPORTS)) == wanted
+    assert str(CheXbertLabeller(tmp_path / "other.pth").label(REPORTS)) == labels
 
 
 def test_files_of_old_torch_and_old_transformers_are_read(
@@ -185,8 +185,8 @@ def test_files_of_old_torch_and_old_transformers_are_read(
     path = tmp_path / "chexbert.pth"
     torch.save({"model_state_dict": tensors}, path, _use_new_zipfile_serialization=False)
     shutil.copy(folder / "vocab.txt", tmp_path)
-    found = CheXbertLabeller(path).label(REPORTS)
-    assert str(found) == str(CheXbertLabeller(folder).label(REPORTS))
+    labels = CheXbertLabeller(path).label(REPORTS)
+    assert str(labels) == str(CheXbertLabeller(folder).label(REPORTS))
 
 
 HEAD = "module.linear_heads.13.weight"
