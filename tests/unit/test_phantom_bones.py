@@ -15,7 +15,7 @@ from PIL import Image
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.data.readers.covidx import CLASSES
-from cxrflow.phantom import class_sheet
+from cxrflow.phantom.sheets import classes
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.anatomy import SIDES
 from cxrflow.phantom.covidx import covidx_case, ground_glass
@@ -230,7 +230,7 @@ def test_covidx_looks_are_apart_from_the_class_unless_asked() -> None:
 @pytest.mark.parametrize("extra", [[], ["--views"], ["--covidx"]])
 def test_class_sheet(tmp_path: Path, extra: list[str]) -> None:
     output = tmp_path / "sheet.png"
-    class_sheet.main(["--output", str(output), "--tile", "32", "--pixels", "48", *extra])
+    classes.main(["--output", str(output), "--tile", "32", "--pixels", "48", *extra])
     rows, columns = (2 * len(CLASSES), 7) if extra == ["--covidx"] else (len(REGIONS), 6)
     assert len(VIEWS) * 2 == 1 + len(KINDS) == 6
     assert Image.open(output).size == (columns * 32, rows * (32 + 14))

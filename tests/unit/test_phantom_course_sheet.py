@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from cxrflow.errors import InputError
-from cxrflow.phantom.course_sheet import main
+from cxrflow.phantom.sheets.course import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 

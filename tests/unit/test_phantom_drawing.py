@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrflow.phantom import contact_sheet
+from cxrflow.phantom.sheets import findings as findings_sheet
 from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
 from cxrflow.phantom.course import DEVICES, FINDINGS, Finding, sample_finding
 from cxrflow.phantom.drawing import draw, finding_boxes
@@ -195,6 +195,6 @@ def test_spoilt_images_are_spoilt() -> None:
 @pytest.mark.parametrize("extra", [[], ["--lateral"], ["--variety"]])
 def test_contact_sheet(tmp_path: Path, extra: list[str]) -> None:
     output = tmp_path / "sheet.png"
-    contact_sheet.main(["--output", str(output), "--tile", "64", "--pixels", "64", *extra])
+    findings_sheet.main(["--output", str(output), "--tile", "64", "--pixels", "64", *extra])
     with Image.open(output) as sheet:
         assert sheet.width >= 8 * 64 and len(np.unique(np.asarray(sheet))) > 20

@@ -32,11 +32,11 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
     from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
     from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.caption_writing import CaptionProgram, rows_with_text
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.starts import start_image
-    from cxrflow.pretrain.writing import Texts
+    from cxrflow.pretrain.writing.captions import CaptionProgram, rows_with_text
+    from cxrflow.pretrain.writing.program import Texts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 

@@ -37,9 +37,9 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.pair_tables import require_earlier_priors
-    from cxrflow.pretrain.report_writing import ReportProgram
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
-    from cxrflow.pretrain.writing import Texts
+    from cxrflow.pretrain.writing.program import Texts
+    from cxrflow.pretrain.writing.reports import ReportProgram
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 

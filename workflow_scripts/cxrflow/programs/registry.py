@@ -49,9 +49,9 @@ STAGES: Final = {
     "make_page": "page.make_page",
 }
 SHEETS: Final = {
-    "draw_findings": "phantom.contact_sheet",
-    "draw_classes": "phantom.class_sheet",
-    "draw_course": "phantom.course_sheet",
+    "draw_findings": "phantom.sheets.findings",
+    "draw_classes": "phantom.sheets.classes",
+    "draw_course": "phantom.sheets.course",
 }
 PROGRAMS: Final = COMMANDS | STAGES | SHEETS
 _NAMES = {f"cxrflow.{module}": name for name, module in PROGRAMS.items()}

@@ -15,7 +15,6 @@ from PIL import Image, ImageDraw
 from cxrflow.files.atomic import atomic_path
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.canvas import Array, grey
-from cxrflow.phantom.contact_sheet import sheet_of
 from cxrflow.phantom.covidx import CLASSES, covidx_case
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.musculoskeletal.abnormalities import KINDS, sample_abnormality
@@ -23,6 +22,7 @@ from cxrflow.phantom.musculoskeletal.drawing import VIEWS, BoneView, draw_bones
 from cxrflow.phantom.musculoskeletal.regions import REGIONS
 from cxrflow.phantom.musculoskeletal.skeleton import sample_build
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.sheets.findings import sheet_of
 from cxrflow.programs.program import parser, run
 from cxrflow.settings import read_settings
 

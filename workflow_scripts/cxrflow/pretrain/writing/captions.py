@@ -19,7 +19,7 @@ from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.settings import CaptionTrainingSettings
-from cxrflow.pretrain.writing import WritingProgram
+from cxrflow.pretrain.writing.program import WritingProgram
 from cxrflow.text.report_prompts import ReportBatch, report_texts, words_of
 
 

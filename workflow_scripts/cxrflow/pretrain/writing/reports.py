@@ -13,7 +13,7 @@ from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.report_decoder import ReportDecoder, save_decoder
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
-from cxrflow.pretrain.writing import WritingProgram
+from cxrflow.pretrain.writing.program import WritingProgram
 from cxrflow.text.report_prompts import ReportBatch
 
 

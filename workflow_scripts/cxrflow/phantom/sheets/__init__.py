@@ -1,0 +1,1 @@
+"""Pictures of the hospital for the documentation: findings, classes of images, courses."""
