@@ -5,7 +5,7 @@ Evaluations, tables and pages have no priority, nor have data that nothing learn
 
 from functools import cache
 
-from cxrflow.config.needs import Needs
+from cxrflow.config.needs import RunNeeds
 
 
 @cache
@@ -31,11 +31,11 @@ def training_priority(model):
 
 
 # What each model learns from: vocabularies, texts, cohorts.
-LEARNT_FROM = {name: Needs(run, [name], []) for name in MODELS}
+LEARNT_FROM = {name: RunNeeds(run, [name], []) for name in MODELS}
 
 
 def urgency(learns):
-    """Above that of every training that ``learns``, which is asked of its :class:`Needs`."""
+    """Above that of every training that ``learns``, which is asked of its :class:`RunNeeds`."""
     reading = [training_priority(name) for name, needs in LEARNT_FROM.items() if learns(needs)]
     return 1 + max(reading, default=-1)
 

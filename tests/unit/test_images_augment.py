@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, map_coordinates
 
 from cxrflow.compute.keyed_random import KeyedRandom
-from cxrflow.images.augment import BAND, Augmentation, Draws, Stored, centre, smoothing
+from cxrflow.images.augment import BAND, Augmentation, Draws, StoredPixels, centre, smoothing
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.papers import load_paper
 
@@ -217,7 +217,7 @@ def test_crops_of_unpadded_images_stay_inside_them() -> None:
     pixels = torch.zeros(120, 32, 32, dtype=torch.uint8)
     for image, (x, y, w, h) in zip(pixels, inside.int().tolist(), strict=True):
         image[y : y + h, x : x + w] = 255
-    stored = Stored(pixels, torch.arange(120), inside)
+    stored = StoredPixels(pixels, torch.arange(120), inside)
     for settings in (only(crop_scale=(0.3, 0.9), size=16), only(size=18)):
         augmentation = Augmentation(settings)
         views = augmentation(stored, seed=0, epoch=0)
@@ -230,10 +230,12 @@ def test_crops_of_unpadded_images_stay_inside_them() -> None:
 
 def test_validation_sees_the_central_window_or_the_whole_image() -> None:
     images, keys = smooth_pictures(32, 32), torch.arange(B)
-    window = Augmentation(only(size=20)).centre(Stored(images, keys))
+    window = Augmentation(only(size=20)).centre(StoredPixels(images, keys))
     torch.testing.assert_close(window[:, 0], images[:, 6:26, 6:26] / 255, atol=1e-5, rtol=0)
     inside = torch.tensor([[4.0, 0.0, 24.0, 32.0]]).expand(B, 4)
-    whole = Augmentation(only(size=16, crop_scale=(0.6, 1))).centre(Stored(images, keys, inside))
+    whole = Augmentation(only(size=16, crop_scale=(0.6, 1))).centre(
+        StoredPixels(images, keys, inside)
+    )
     image = images[3].numpy() / 255
     for row, column in ((0, 0), (7, 3), (15, 15)):
         expected = sample(image, 4 + (column + 0.5) * 24 / 16, (row + 0.5) * 2)
@@ -287,19 +289,19 @@ def test_joint_training_keeps_left_left() -> None:
     """A bright mark in the left half stays there under the joint column, for every sample."""
     images = torch.zeros(500, 64, 64, dtype=torch.uint8)
     images[:, 28:36, 8:16] = 255
-    views = Augmentation(COLUMNS["joint"])(Stored(images, torch.arange(500)), seed=1, epoch=0)
+    views = Augmentation(COLUMNS["joint"])(StoredPixels(images, torch.arange(500)), seed=1, epoch=0)
     columns = torch.arange(64) + 0.5
     weight = (views[:, 0] - views[:, 0].amin(dim=(1, 2), keepdim=True)).sum(1)
     middle = (weight * columns).sum(1) / weight.sum(1)
     assert bool((middle < 32).all())
-    flipped = Augmentation(COLUMNS["fine_tuning"])(Stored(images, torch.arange(500)), 1, 0)
+    flipped = Augmentation(COLUMNS["fine_tuning"])(StoredPixels(images, torch.arange(500)), 1, 0)
     assert bool((flipped[:, 0, :, 32:].amax(dim=(1, 2)) > 0.5).any())
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_views_are_float_in_unit_range(column: str) -> None:
     augmentation = Augmentation(COLUMNS[column])
-    views = augmentation(Stored(pictures(), torch.arange(B)), seed=0, epoch=0)
+    views = augmentation(StoredPixels(pictures(), torch.arange(B)), seed=0, epoch=0)
     assert views.shape == (B, 1, H, W) and views.dtype == torch.float32
     assert float(views.min()) >= 0 and float(views.max()) <= 1
     assert bool(views.isfinite().all())
@@ -307,7 +309,7 @@ def test_views_are_float_in_unit_range(column: str) -> None:
 
 def test_no_augmentation_is_the_centre_view() -> None:
     images = pictures()
-    views = Augmentation(COLUMNS["none"])(Stored(images, torch.arange(B)), seed=0, epoch=0)
+    views = Augmentation(COLUMNS["none"])(StoredPixels(images, torch.arange(B)), seed=0, epoch=0)
     assert torch.equal(views, centre(images))
     torch.testing.assert_close(views[:, 0], images / 255)
 
@@ -317,17 +319,17 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
     """The same sample alone, in another order, in a larger batch: the same draws and pixels."""
     augmentation = Augmentation(COLUMNS[column])
     images, keys = pictures(), torch.arange(B) * 1_000_003
-    whole = augmentation(Stored(images, keys), seed=3, epoch=2)
-    assert torch.equal(whole, augmentation(Stored(images, keys), seed=3, epoch=2))
+    whole = augmentation(StoredPixels(images, keys), seed=3, epoch=2)
+    assert torch.equal(whole, augmentation(StoredPixels(images, keys), seed=3, epoch=2))
     order = torch.randperm(B, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(
-        augmentation(Stored(images[order], keys[order]), seed=3, epoch=2),
+        augmentation(StoredPixels(images[order], keys[order]), seed=3, epoch=2),
         whole[order],
         atol=1e-6,
         rtol=0,
     )
     halves = [
-        augmentation(Stored(images[i : i + 5], keys[i : i + 5]), 3, 2) for i in range(0, B, 5)
+        augmentation(StoredPixels(images[i : i + 5], keys[i : i + 5]), 3, 2) for i in range(0, B, 5)
     ]
     torch.testing.assert_close(torch.cat(halves), whole, atol=1e-6, rtol=0)
     large, small = (augmentation.draw(KeyedRandom(k, 3, 2, 0), H, W) for k in (keys, keys[4:5]))
@@ -338,9 +340,11 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
 def paired_views(settings: AugmentationSettings, current: torch.Tensor, prior: torch.Tensor):
     """Views of both with the same keys, from two calls; one call gives the same."""
     augmentation, keys = Augmentation(settings), torch.arange(len(current)) * 31 + 5
-    views = [augmentation(Stored(images, keys), seed=4, epoch=1) for images in (current, prior)]
+    views = [
+        augmentation(StoredPixels(images, keys), seed=4, epoch=1) for images in (current, prior)
+    ]
     both = augmentation(
-        Stored(torch.cat([current, prior]), torch.cat([keys, keys])), seed=4, epoch=1
+        StoredPixels(torch.cat([current, prior]), torch.cat([keys, keys])), seed=4, epoch=1
     )
     torch.testing.assert_close(both, torch.cat(views), atol=1e-6, rtol=0)
     return views
@@ -355,7 +359,9 @@ def test_a_prior_image_is_moved_and_occluded_like_the_current_one() -> None:
     torch.testing.assert_close(
         first + second, paired_views(settings, current, white)[1], atol=1e-5, rtol=0
     )
-    other = Augmentation(settings)(Stored(255 - current, torch.arange(B) + 999), seed=4, epoch=1)
+    other = Augmentation(settings)(
+        StoredPixels(255 - current, torch.arange(B) + 999), seed=4, epoch=1
+    )
     assert ((first + other) > 1.01).flatten(1).any(1).all()
 
 
@@ -389,7 +395,7 @@ def test_each_part_of_the_key_matters(change: str) -> None:
     images = pictures()[:1].expand(B, H, W)
     arguments = {"key": 0, "seed": 0, "epoch": 0, "view": 0}
     first, second = (
-        augmentation(Stored(images, torch.arange(B) + 100 * key), **others)
+        augmentation(StoredPixels(images, torch.arange(B) + 100 * key), **others)
         for key, others in (
             (values.pop("key"), values) for values in (dict(arguments), arguments | {change: 1})
         )
@@ -400,9 +406,9 @@ def test_each_part_of_the_key_matters(change: str) -> None:
 def test_autocast_changes_nothing() -> None:
     augmentation = Augmentation(COLUMNS["image_only"])
     images, keys = pictures(), torch.arange(B)
-    plain = augmentation(Stored(images, keys), seed=0, epoch=0)
+    plain = augmentation(StoredPixels(images, keys), seed=0, epoch=0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(augmentation(Stored(images, keys), seed=0, epoch=0), plain)
+        assert torch.equal(augmentation(StoredPixels(images, keys), seed=0, epoch=0), plain)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -410,8 +416,8 @@ def test_autocast_changes_nothing() -> None:
 def test_a_gpu_gives_the_same_views(column: str) -> None:
     augmentation = Augmentation(COLUMNS[column])
     images, keys = smooth_pictures(), torch.arange(B)
-    expected = augmentation(Stored(images, keys), seed=0, epoch=0)
-    found = augmentation(Stored(images.cuda(), keys.cuda()), seed=0, epoch=0).cpu()
+    expected = augmentation(StoredPixels(images, keys), seed=0, epoch=0)
+    found = augmentation(StoredPixels(images.cuda(), keys.cuda()), seed=0, epoch=0).cpu()
     torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
 
 

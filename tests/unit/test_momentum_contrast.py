@@ -9,7 +9,7 @@ from literal import unit
 from torch import Tensor, nn
 
 from cxrflow.encoders.frames import Frames
-from cxrflow.images.augment import Stored
+from cxrflow.images.augment import StoredPixels
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Run
 from cxrflow.pretrain.settings import ImagePretrainingSettings
@@ -24,7 +24,7 @@ ENCODER = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
 
 
 class Noise:
-    """Stored images, and views of them in float64."""
+    """StoredPixels images, and views of them in float64."""
 
     def __init__(self, count: int) -> None:
         self.pixels = torch.rand(count, 16, 16, dtype=torch.float64)
@@ -32,12 +32,12 @@ class Noise:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def take(self, batch: np.ndarray) -> Frames[Stored]:
+    def take(self, batch: np.ndarray) -> Frames[StoredPixels]:
         rows = torch.from_numpy(batch)
-        return Frames(Stored(self.pixels[rows], rows))
+        return Frames(StoredPixels(self.pixels[rows], rows))
 
 
-def view_of(images: Stored, seed: int, epoch: int, view: int) -> Tensor:
+def view_of(images: StoredPixels, seed: int, epoch: int, view: int) -> Tensor:
     return (images.pixels.flip(-1) if view else images.pixels)[:, None] + 0.1 * epoch
 
 

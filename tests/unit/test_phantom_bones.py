@@ -15,7 +15,6 @@ from PIL import Image
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.data.readers.covidx import CLASSES
-from cxrflow.phantom.sheets import classes
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.anatomy import SIDES
 from cxrflow.phantom.covidx import covidx_case, ground_glass
@@ -27,6 +26,7 @@ from cxrflow.phantom.musculoskeletal.report import bone_report, bone_sentences
 from cxrflow.phantom.musculoskeletal.skeleton import sample_build
 from cxrflow.phantom.musculoskeletal.study import bone_patient, bone_studies
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.sheets import classes
 from cxrflow.reports.texts import read_texts
 
 DEFAULT = HospitalSettings()

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrflow.phantom.sheets import findings as findings_sheet
 from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
 from cxrflow.phantom.course import DEVICES, FINDINGS, Finding, sample_finding
 from cxrflow.phantom.drawing import draw, finding_boxes
 from cxrflow.phantom.patient import Patient, Study, make_patient
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.sheets import findings as findings_sheet
 
 SETTINGS = HospitalSettings(spoilt_share=0.0)
 SIZE = 192

@@ -30,7 +30,7 @@ from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
 from cxrflow.files.parquet import read_table
-from cxrflow.images.augment import Stored
+from cxrflow.images.augment import StoredPixels
 from cxrflow.similarity.folder import load_similarity
 from cxrflow.similarity.similarity import EncodedImages, Similarity
 from cxrflow.training.precision import choose_device
@@ -95,7 +95,7 @@ def encode(
     images: pd.DataFrame,
     batch_size: int,
     device: torch.device,
-    view: Callable[[Stored], Tensor] | None = None,
+    view: Callable[[StoredPixels], Tensor] | None = None,
     patches: bool = False,
 ) -> dict[str, Tensor]:
     """``pooled`` [N, F] and, with a projection, ``projected`` [N, P]: float32 on the CPU.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from cxrflow.encoders.frames import Frames
-    from cxrflow.images.augment import Stored
+    from cxrflow.images.augment import StoredPixels
 
 log = logging.getLogger("cxrflow")
 
@@ -137,7 +137,7 @@ def read_frames(
     pixels: Pixels,
     current: NDArray[np.int64],
     prior: NDArray[np.int64],
-    view: "Callable[[Stored], torch.Tensor] | None" = None,
+    view: "Callable[[StoredPixels], torch.Tensor] | None" = None,
 ) -> "Frames[torch.Tensor]":
     """Images of rows of the store, float [B, 1, H, W] in [0, 1]; ``prior`` is -1 for none.
 
@@ -147,12 +147,12 @@ def read_frames(
     import torch
 
     from cxrflow.encoders.frames import Frames
-    from cxrflow.images.augment import Stored
+    from cxrflow.images.augment import StoredPixels
 
     def read(rows: NDArray[np.int64], keys: NDArray[np.int64]) -> torch.Tensor:
         block = torch.from_numpy(np.ascontiguousarray(pixels.read(rows)))
         if view is not None:
-            return view(Stored(block, torch.from_numpy(keys)))
+            return view(StoredPixels(block, torch.from_numpy(keys)))
         return block[:, None].float() / 255
 
     frames = Frames(read(current, current))
@@ -168,7 +168,7 @@ def image_batches(
     samples: pd.DataFrame,
     size: int,
     takes_prior: bool = False,
-    view: "Callable[[Stored], torch.Tensor] | None" = None,
+    view: "Callable[[StoredPixels], torch.Tensor] | None" = None,
 ) -> "Iterator[tuple[NDArray[np.int64], Frames[torch.Tensor]]]":
     """Yield positions among the samples and their images, as :func:`read_frames` gives them.
 

@@ -42,7 +42,7 @@ ENDS = ("difference", "difference_low", "difference_high")
 
 
 @dataclass(frozen=True)
-class Predictions:
+class SeedPredictions:
     """The predictions of one model of one training seed, and how they were measured."""
 
     benchmark: str
@@ -76,7 +76,7 @@ class Predictions:
             raise InputError(f"{self.file}: column {error} is missing; run it again") from None
 
 
-Runs = dict[tuple[str, str], list[Predictions]]  # by task and model, a run a seed
+Runs = dict[tuple[str, str], list[SeedPredictions]]  # by task and model, a run a seed
 
 
 def _keys(samples: pd.DataFrame, columns: Sequence[str]) -> pd.MultiIndex:
@@ -97,7 +97,7 @@ def read_predictions(files: Sequence[Path]) -> Runs:
             )
         benchmark = pairable[name]
         samples = read_table(file, benchmark.key)
-        run = Predictions(
+        run = SeedPredictions(
             benchmark=name,
             file=file,
             model=model,
@@ -113,7 +113,7 @@ def read_predictions(files: Sequence[Path]) -> Runs:
     return runs
 
 
-def why_not(runs: Sequence[Predictions]) -> str | None:
+def why_not(runs: Sequence[SeedPredictions]) -> str | None:
     """Return the reason why runs were not measured alike, or None.
 
     They saw the same samples of the same cohort; in what geometry is a model's own.
@@ -135,17 +135,17 @@ def why_not(runs: Sequence[Predictions]) -> str | None:
 
 
 def paired_by_seed(
-    runs: Sequence[Predictions], reference_runs: Sequence[Predictions]
-) -> list[tuple[Predictions, Predictions]]:
+    runs: Sequence[SeedPredictions], reference_runs: Sequence[SeedPredictions]
+) -> list[tuple[SeedPredictions, SeedPredictions]]:
     """The trainings of each seed that both have; what was not trained goes with all of them."""
     fixed = any(len(side) == 1 and side[0].fixed for side in (runs, reference_runs))
     return [(a, b) for a in runs for b in reference_runs if fixed or a.seed == b.seed]
 
 
 def why_not_compared(
-    runs_of_model: Sequence[Predictions],
-    runs_of_reference: Sequence[Predictions],
-    pairs: Sequence[tuple[Predictions, Predictions]],
+    runs_of_model: Sequence[SeedPredictions],
+    runs_of_reference: Sequence[SeedPredictions],
+    pairs: Sequence[tuple[SeedPredictions, SeedPredictions]],
 ) -> str | None:
     """Return the reason why two models are not compared, or None."""
     if not runs_of_model or not runs_of_reference:
@@ -165,7 +165,7 @@ class Inference:
         self.runs, self.settings = runs, settings
         self._resampled: dict[Path, tuple[Resampled, int]] = {}
 
-    def resampled(self, run: Predictions) -> tuple[Resampled, int]:
+    def resampled(self, run: SeedPredictions) -> tuple[Resampled, int]:
         """A run's scores on resamples of its samples, and how many patients these are of."""
         if run.file not in self._resampled:
             settings = self.settings

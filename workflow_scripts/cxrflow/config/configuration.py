@@ -11,7 +11,7 @@ from typing import Any
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.config.label_comparisons import ReferenceLabels, label_comparisons
-from cxrflow.config.needs import Needs
+from cxrflow.config.needs import RunNeeds
 from cxrflow.config.results import RunResults
 from cxrflow.names import is_reference, paper_of
 
@@ -19,22 +19,22 @@ from cxrflow.names import is_reference, paper_of
 class Config(RunResults):
     """The configuration of a run, with all that it makes and needs."""
 
-    def needs(self, *extents: tuple[str, str]) -> Needs:
+    def needs(self, *extents: tuple[str, str]) -> RunNeeds:
         """The models and tasks of (paper, extent) pairs, and all that they need."""
         results = [result for extent in extents for result in self.results_of(*extent)]
         tasks = list(dict.fromkeys(task for task, _ in results))
         models = [model for _, model in results if model and not is_reference(model)]
         models += self.curators(*(self.library.tasks[task].cohort for task in tasks))
         ancestors = {name for model in models for name in self.ancestors(model)}
-        return Needs(self, [name for name in self.recipes if name in ancestors], tasks)
+        return RunNeeds(self, [name for name in self.recipes if name in ancestors], tasks)
 
     @cached_property
-    def all_needs(self) -> Needs:
+    def all_needs(self) -> RunNeeds:
         """The needs of the whole run: every row of each paper, with its controls."""
         models = list(self.needs(*((paper, "all") for paper in self.chosen)).models)
         for paper in self.chosen:
             models += [name for model in self.controls(paper) for name in self.ancestors(model)]
-        return Needs(self, list(dict.fromkeys(models)), self.tasks_in_use)
+        return RunNeeds(self, list(dict.fromkeys(models)), self.tasks_in_use)
 
     @property
     def models_in_use(self) -> list[str]:

@@ -9,7 +9,7 @@ from cxrflow.names import paper_of
 
 
 @dataclass(frozen=True)
-class Needs:
+class RunNeeds:
     """The vocabularies, texts and cohorts of these models and tasks, each once."""
 
     config: RunResults

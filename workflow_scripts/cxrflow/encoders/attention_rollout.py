@@ -14,10 +14,10 @@ from torch import Tensor
 
 from cxrflow.encoders.cross_attention import by_head
 from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.multi_image import SelfAttention, Trunk
+from cxrflow.encoders.multi_image import TokenAttention, Trunk
 
 
-def attention_weights(attention: SelfAttention, tokens_BTD: Tensor) -> Tensor:
+def attention_weights(attention: TokenAttention, tokens_BTD: Tensor) -> Tensor:
     """softmax(q k' / sqrt(d)) of every head, [B, heads, T, T]; a row is a token that looks."""
     q_BHTd = by_head(attention.proj_q(tokens_BTD), attention.heads)
     k_BHTd = by_head(attention.proj_k(tokens_BTD), attention.heads)
@@ -29,7 +29,7 @@ def block_attention(trunk: Trunk, frames: Frames[Tensor]) -> list[Tensor]:
     """Return each block's attention, [B, T, T], mean over its heads; all studies have a prior."""
     weights: list[Tensor] = []
 
-    def record(attention: SelfAttention, inputs: tuple[Any, ...]) -> None:
+    def record(attention: TokenAttention, inputs: tuple[Any, ...]) -> None:
         weights.append(attention_weights(attention, inputs[0]).mean(1))
 
     blocks: Any = trunk.vit_pooler.blocks

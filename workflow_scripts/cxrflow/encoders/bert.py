@@ -163,7 +163,7 @@ class Bert(nn.Module):
         self.encoder = Encoder(config)
 
 
-class Predictions(nn.Module):
+class TokenPredictions(nn.Module):
     """States [..., D] to logits [..., V]; weights tied to the word embeddings by the caller."""
 
     def __init__(self, config: BertConfig) -> None:
@@ -182,7 +182,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.predictions = Predictions(config)
+        self.predictions = TokenPredictions(config)
 
     def forward(self, hidden: Tensor) -> Tensor:
         return self.predictions(hidden)

@@ -24,7 +24,7 @@ class State(NamedTuple):
     memory: Tensor
 
 
-class Patches(NamedTuple):
+class AttendedPatches(NamedTuple):
     """Features of the patches, and their keys, which are the same at every word."""
 
     features: Tensor  # [B, M, F]
@@ -68,9 +68,9 @@ class Decoder(Captioner):
         weight_BLM = torch.stack(weights, dim=1) * predicts.view(*input_ids_BL.shape, 1)
         return Caption(self.cls(output_ND), weight_BLM.sum(1))
 
-    def look(self, patches_BMF: Tensor) -> Patches:
+    def look(self, patches_BMF: Tensor) -> AttendedPatches:
         """Return the patches with their keys."""
-        return Patches(patches_BMF, self.attention_patch(patches_BMF))
+        return AttendedPatches(patches_BMF, self.attention_patch(patches_BMF))
 
     def start(self, patches_BMF: Tensor) -> State:
         """From the mean of the patches (section 3.1.2)."""
@@ -78,7 +78,7 @@ class Decoder(Captioner):
         return State(self.first_hidden(mean_BF).tanh(), self.first_memory(mean_BF).tanh())
 
     def step(
-        self, word_RD: Tensor, before: State, patches: Patches
+        self, word_RD: Tensor, before: State, patches: AttendedPatches
     ) -> tuple[State, Tensor, Tensor]:
         """Read a word: the state, the context [R, F] and the weights [R, M] of what it looked at.
 
@@ -120,4 +120,4 @@ class Reading:
     def take(self, rows_R: Tensor, images_B: Tensor | None = None) -> None:
         self.state = State(*(states[rows_R] for states in self.state))
         if images_B is not None:
-            self.patches = Patches(*(states[images_B] for states in self.patches))
+            self.patches = AttendedPatches(*(states[images_B] for states in self.patches))

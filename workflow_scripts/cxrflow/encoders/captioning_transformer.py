@@ -22,7 +22,7 @@ from cxrflow.encoders.settings import TransformerCaptioningSettings
 Attended = tuple[Tensor, Tensor]  # keys and values, [B, H, S, d] both
 
 
-class Attention(nn.Module):
+class MemoryAttention(nn.Module):
     """Multi-head attention; with ``memory`` keys and values of its own beside the given (Eq. 2)."""
 
     def __init__(self, settings: TransformerCaptioningSettings, memory: int = 0) -> None:
@@ -84,7 +84,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerCaptioningSettings) -> None:
         super().__init__()
-        self.attention = Attention(settings, settings.memory)
+        self.attention = MemoryAttention(settings, settings.memory)
         self.feed_forward = FeedForward(settings)
         self.after_attention, self.after_feed_forward = AddNorm(settings), AddNorm(settings)
 
@@ -99,7 +99,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerCaptioningSettings) -> None:
         super().__init__()
-        self.own, self.cross = Attention(settings), Attention(settings)
+        self.own, self.cross = MemoryAttention(settings), MemoryAttention(settings)
         width = settings.width
         self.gates = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(settings.layers))
         for gate in self.gates:

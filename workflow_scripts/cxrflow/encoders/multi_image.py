@@ -45,7 +45,7 @@ def space_encoding(
     return torch.cat([y, x], dim=2).flatten(0, 1)
 
 
-class SelfAttention(nn.Module):
+class TokenAttention(nn.Module):
     """Every token attends to all tokens of its study, those of both images."""
 
     def __init__(self, settings: ComparisonSettings) -> None:
@@ -68,7 +68,7 @@ class SelfAttention(nn.Module):
         return self.proj_drop(self.proj(context.transpose(1, 2).flatten(2)))
 
 
-class Perceptron(nn.Module):
+class FeedForward(nn.Module):
     """Two linear layers with GELU between them."""
 
     def __init__(self, settings: ComparisonSettings) -> None:
@@ -90,9 +90,9 @@ class Block(nn.Module):
     def __init__(self, settings: ComparisonSettings) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(settings.width, EPSILON)
-        self.attn = SelfAttention(settings)
+        self.attn = TokenAttention(settings)
         self.norm2 = nn.LayerNorm(settings.width, EPSILON)
-        self.mlp = Perceptron(settings)
+        self.mlp = FeedForward(settings)
         self.drop_path = settings.drop_path
 
     def forward(self, tokens_KLD: Tensor, encoding_LD: Tensor) -> Tensor:

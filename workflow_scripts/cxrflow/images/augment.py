@@ -30,7 +30,7 @@ _PARAMETER_COUNT, _FURTHER_COUNT = 17, 7
 BAND = 64
 
 
-class Stored(NamedTuple):
+class StoredPixels(NamedTuple):
     """B images as a pixel store keeps them."""
 
     pixels: Tensor  # uint8 [B, H, W]
@@ -71,7 +71,7 @@ class Augmentation:
         self.settings = settings
 
     @torch.no_grad()
-    def __call__(self, stored: Stored, seed: int, epoch: int, view: int = 0) -> Tensor:
+    def __call__(self, stored: StoredPixels, seed: int, epoch: int, view: int = 0) -> Tensor:
         """One view of each image: float32 [B, 1, H, W] in [0, 1].
 
         What is drawn depends on the keys, never on pixels or the place in the batch. ``view`` tells
@@ -88,7 +88,7 @@ class Augmentation:
             views = self.occlude(views, draws)
             return self.add_noise(views, draws, random)
 
-    def centre(self, stored: Stored) -> Tensor:
+    def centre(self, stored: StoredPixels) -> Tensor:
         """The views of validation: the stored square or, with ``size``, its central part."""
         images, _, inside = stored
         side = self.settings.size

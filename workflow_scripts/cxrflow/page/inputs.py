@@ -13,7 +13,7 @@ from typing import Any
 
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
-from cxrflow.config.needs import Needs
+from cxrflow.config.needs import RunNeeds
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.names import short_name
@@ -113,7 +113,7 @@ class RunFolder:
         return cls(config, content["resolved"], root, extents, overlays)
 
     @cached_property
-    def needs(self) -> Needs:
+    def needs(self) -> RunNeeds:
         """Models, tasks, cohorts, vocabularies and texts of the papers that are shown."""
         return self.config.needs(*self.papers.items())
 

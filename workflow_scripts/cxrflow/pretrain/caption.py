@@ -36,7 +36,7 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.starts import start_image
     from cxrflow.pretrain.writing.captions import CaptionProgram, rows_with_text
-    from cxrflow.pretrain.writing.program import Texts
+    from cxrflow.pretrain.writing.program import ReportTexts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
@@ -66,7 +66,7 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
         run,
         {name: pairs.samples(split) for name, split in splits.items()},
         images,
-        Texts(reports, prompts, options.vocabulary),
+        ReportTexts(reports, prompts, options.vocabulary),
         image,
         decoder,
     )

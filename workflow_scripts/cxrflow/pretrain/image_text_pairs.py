@@ -15,7 +15,7 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, save_image_half
 from cxrflow.encoders.trunk import only_current
 from cxrflow.errors import InputError
-from cxrflow.images.augment import Augmentation, Stored
+from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.pretrain.inputs import copy_tokenizer
 from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.report_text import PASSES, TextPasses, Texts, TextViews
@@ -69,7 +69,7 @@ class PairViews(TextViews):
         return frames.each(program.augmentation.centre)
 
     @cached_property
-    def _stored(self) -> Frames[Stored]:
+    def _stored(self) -> Frames[StoredPixels]:
         images, (_, seed, epoch, *_) = self._program.images[self._split], self.batch
         return images.take(images.drawn(self.batch.own, seed, epoch))
 

@@ -38,7 +38,7 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint
     from cxrflow.pretrain.pair_tables import require_earlier_priors
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
-    from cxrflow.pretrain.writing.program import Texts
+    from cxrflow.pretrain.writing.program import ReportTexts
     from cxrflow.pretrain.writing.reports import ReportProgram
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
@@ -74,7 +74,7 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
         run,
         {name: pairs.samples(split) for name, split in splits.items()},
         images,
-        Texts(reports, prompts, folder),
+        ReportTexts(reports, prompts, folder),
         image,
         decoder,
     )

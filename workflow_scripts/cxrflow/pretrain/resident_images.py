@@ -17,7 +17,7 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.frames import Frames
 from cxrflow.errors import InputError
-from cxrflow.images.augment import Stored
+from cxrflow.images.augment import StoredPixels
 from cxrflow.images.free_memory import free_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR
@@ -33,7 +33,7 @@ RESIDENT_SHARE = 0.5
 
 
 class SplitImages:
-    """Stored images of N samples and, for a model that compares, those of their priors.
+    """StoredPixels images of N samples and, for a model that compares, those of their priors.
 
     ``samples`` has ``image_id`` and, with ``priors``, ``prior_image_id``; where that is missing or
     not stored, a sample has no prior. ``pixels`` are the different images, uint8 [M, S, S], or None
@@ -82,7 +82,7 @@ class SplitImages:
         """Return the rows of the images that stand for ``samples`` in an epoch: their own."""
         return samples
 
-    def take(self, batch: NDArray[np.int64]) -> Frames[Stored]:
+    def take(self, batch: NDArray[np.int64]) -> Frames[StoredPixels]:
         """The images of a batch of positions; a prior is augmented by the key of its current."""
         with_prior = np.flatnonzero(self.priors[batch] >= 0)
         frames = Frames(self._stored(self.rows[batch], self.rows[batch]))
@@ -91,12 +91,12 @@ class SplitImages:
         earlier = self._stored(self.priors[batch[with_prior]], self.rows[batch[with_prior]])
         return frames._replace(prior=earlier, rows=self._there(with_prior))
 
-    def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> Stored:
+    def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> StoredPixels:
         inside = self.store.inside(rows)
         boxes = None if inside is None else torch.as_tensor(inside, device=self.device)
         if self.pixels is None:
-            return Stored(self._read(rows), self._there(keys), boxes)
-        return Stored(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)
+            return StoredPixels(self._read(rows), self._there(keys), boxes)
+        return StoredPixels(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)
 
     def _there(self, numbers: NDArray[np.int64]) -> Tensor:
         return sent(torch.from_numpy(numbers), self.device)

@@ -49,7 +49,7 @@ from cxrflow.benchmarks.features import Features, encode, images_to_encode
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
-from cxrflow.images.augment import Augmentation, Stored
+from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.training.precision import choose_device
 
@@ -314,7 +314,7 @@ def augmented_features(inputs: ModelInputs, settings: LinearProbeSettings) -> li
     augmentation = Augmentation(settings.augmentation)
 
     def version(draw: int) -> Features:
-        def view(images: Stored) -> Tensor:
+        def view(images: StoredPixels) -> Tensor:
             return augmentation(images, 0, draw)
 
         by_kind = encode(image, pixels, encoded, _BATCH, inputs.device, view)

@@ -20,7 +20,7 @@ from torch import Tensor
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
 from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
-from cxrflow.benchmarks.figures.columns import Column, given_columns
+from cxrflow.benchmarks.figures.columns import ModelColumn, given_columns
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, read_cohort
 from cxrflow.encoders.frames import Frames
@@ -41,7 +41,7 @@ def saliency(image: ImageEncoder, head_F: Tensor, pixels_HW: Tensor) -> Tensor:
     return gradient[0, 0].abs()
 
 
-def head_of(column: Column, share: str, name: str) -> Tensor:
+def head_of(column: ModelColumn, share: str, name: str) -> Tensor:
     """The weights [F] of a class in the first run's head of a share, of a task's ``heads.npy``."""
     shares = [percent(fraction) for fraction in column.said["protocol"]["fractions"]]
     classes = column.said["data"]["classes"]

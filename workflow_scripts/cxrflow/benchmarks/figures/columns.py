@@ -12,7 +12,7 @@ from cxrflow.files.atomic import read_object
 
 
 @dataclass(frozen=True)
-class Column:
+class ModelColumn:
     """A column and its model's result, which stands at ``place`` of what the program was given."""
 
     label: str
@@ -21,12 +21,12 @@ class Column:
     said: dict[str, Any]  # metrics.json
 
 
-def given_columns(options: Namespace, columns: Sequence[FigureColumn]) -> list[Column]:
+def given_columns(options: Namespace, columns: Sequence[FigureColumn]) -> list[ModelColumn]:
     """The columns that there is a result of, in their order; InputError when there is none."""
     records = [read_object(folder / "metrics.json", ("model",)) for folder in options.results]
     place = {record["model"]: number for number, record in enumerate(records)}
     columns_with_result = [
-        Column(column.label, number, options.results[number], records[number])
+        ModelColumn(column.label, number, options.results[number], records[number])
         for column in columns
         if column.model is not None and (number := place.get(column.model)) is not None
     ]

@@ -10,18 +10,18 @@ from torch import Tensor, nn
 
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
-from cxrflow.pretrain.terms.settings import ClassificationSettings
+from cxrflow.pretrain.terms.settings import ImageClassSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Classification(Term):
     """Cross-entropy of a linear layer on the pooled features of one view."""
 
-    settings: ClassificationSettings
+    settings: ImageClassSettings
     needs = Needs(images=1)
     compares = False
 
-    def __init__(self, settings: ClassificationSettings, encoders: Encoders) -> None:
+    def __init__(self, settings: ImageClassSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
         classes = len(encoders.samples.classes)
         self.classifier = nn.Linear(encoders.trunk.features, classes)

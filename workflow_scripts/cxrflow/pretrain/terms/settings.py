@@ -159,7 +159,7 @@ class PairMatchingSettings(TermSettings):
         return "perceptron" if self.model_similarity else None
 
 
-class ClassificationSettings(TermSettings):
+class ImageClassSettings(TermSettings):
     """Cross-entropy of an image's class; the classifier is not kept."""
 
     title = "Classification"
@@ -277,7 +277,7 @@ class StudyTerms(JointTerms):
 class SupervisedTerms(ImageTerms):
     """Of the supervised program, which has the image program's, too."""
 
-    classification: ClassificationSettings | None = None
+    classification: ImageClassSettings | None = None
     findings: FindingsSettings | None = None
 
     @model_validator(mode="after")

@@ -29,7 +29,7 @@ from cxrflow.training.program import ParameterRule
 from cxrflow.training.samples import SampleTable
 
 
-class Texts(NamedTuple):
+class ReportTexts(NamedTuple):
     """The reports to be written, by split as the images are."""
 
     reports: Mapping[str, Sequence[str]]
@@ -67,7 +67,7 @@ class WritingProgram(TermsProgram):
         run: Run,
         samples: Mapping[str, SampleTable],
         images: Mapping[str, SplitImages],
-        texts: Texts,
+        texts: ReportTexts,
         image: ImageEncoder,
         decoder: nn.Module,
     ) -> None:
