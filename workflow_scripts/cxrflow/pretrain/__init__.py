@@ -1,1 +1,1 @@
-"""The three training programs: text, image, joint."""
+"""The training programs: an entry each in ``registry``, a module each that is called by its name."""
