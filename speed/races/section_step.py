@@ -28,6 +28,7 @@ from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.precision import Precision
 from cxrflow.training.processes import ALONE
 from cxrflow.training.sampler import UniformSampler
+from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 from speed.race import Race
 from speed.text_steps import (
@@ -98,9 +99,10 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
     text.set_dropout(settings.dropout, settings.attention_dropout)
     theirs = in_transformers(text)
     masker = WordMasker(vocabulary, MaskingSettings())
-    ids = [str(number) for number in range(len(reports))]
+    rows = SampleTable([str(number) for number in range(len(reports))])
+    samples = {"train": rows, "validate": rows}
     program = SectionPairsProgram(
-        settings, Run(SEED, torch.device("cpu"), ALONE), ids, reports, reports, text, root
+        settings, Run(SEED, torch.device("cpu"), ALONE), samples, reports, reports, text, root
     )
     collator = DataCollatorForLanguageModeling(plain, mlm_probability=0.15)
     sampler = UniformSampler(len(reports), pairs, SEED)

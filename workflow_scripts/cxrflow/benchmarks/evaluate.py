@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from cxrflow.benchmarks.options import require_inputs, task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder, remove_folder
 from cxrflow.programs.program import run, seed_number
@@ -39,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.error(f"{options.benchmark} does not read --truth")
     if options.state is not None:
         claim_folder(options.state, "benchmark state")
+    # Not above: a mistake in the options need not wait for libraries.
+    from cxrflow.benchmarks.runner import inputs_of, score
+
     result = score(options.benchmark, inputs_of(options.benchmark, options, settings), settings)
     record = options.model / "run.json"
     run_record = read_object(record) if record.is_file() else {}

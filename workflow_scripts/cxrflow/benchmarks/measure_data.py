@@ -11,7 +11,6 @@ from pathlib import Path
 
 from cxrflow.benchmarks.options import require_inputs, task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.files.atomic import read_object
 from cxrflow.programs.program import run, thread_count
 from cxrflow.settings import read_settings
@@ -40,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     needed, optional = OPTIONS[benchmark.reads]
     names = {name for kinds in OPTIONS.values() for options_of in kinds for name in options_of}
     require_inputs(arguments, options, sorted(names - optional), needed)
+    # Not above: a mistake in the options need not wait for libraries.
+    from cxrflow.benchmarks.runner import inputs_of, score
+
     result = score(options.benchmark, inputs_of(options.benchmark, options, settings), settings)
     # Decisions are a model's, and say whether it has learnt.
     record = options.curation and options.curation / "curation.json"

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from cxrflow.benchmarks.options import task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.names import reference_name
 from cxrflow.programs.program import run
 from cxrflow.settings import read_settings
@@ -28,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         names = ", ".join(benchmark.references)
         arguments.error(f"{options.benchmark} has no reference '{options.reference}'; has {names}")
     settings = read_settings(options.settings, benchmark.settings)
+    # Not above: a mistake in the options need not wait for libraries.
+    from cxrflow.benchmarks.runner import inputs_of, score
+
     inputs = inputs_of(options.benchmark, options, settings)
     result = score(options.benchmark, inputs, settings, options.reference)
     result.write(options.output, reference_name(options.reference), 0, options.task)

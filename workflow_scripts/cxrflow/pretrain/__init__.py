@@ -1,1 +1,1 @@
-"""The training programs: an entry each in ``registry``, a module each that is called by its name."""
+"""The training programs: an entry each in ``registry``, a module each, started by its name."""
