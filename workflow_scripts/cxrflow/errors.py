@@ -11,7 +11,7 @@ class InputError(Exception):
 
 
 class PassingError(InputError):
-    """What another attempt may find otherwise: a full disk, too little memory, another process."""
+    """An error that may pass: a full disk, too little memory, another process."""
 
 
 class InterruptedRun(Exception):
@@ -19,6 +19,6 @@ class InterruptedRun(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """What another library's error says: short, and on a line that any terminal can show."""
+    """Shorten another library's error to one line that any terminal can show."""
     said = " ".join(str(error).split())[:200] or type(error).__name__
     return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in said)

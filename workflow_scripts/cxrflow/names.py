@@ -25,7 +25,7 @@ def paper_of(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """What its own paper calls it."""
+    """The name within its own paper."""
     return name.rpartition("/")[2]
 
 
@@ -35,7 +35,7 @@ def reference_name(name: str) -> str:
 
 
 def is_reference(name: str | None) -> bool:
-    """Whether a row has learnt nothing: it is no paper's model."""
+    """True for a row that has learnt nothing: it is no paper's model."""
     return name is not None and paper_of(name) == REFERENCE
 
 

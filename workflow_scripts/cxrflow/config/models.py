@@ -103,7 +103,7 @@ class Models(Values):
         return [one.model for one in map(self.curation, cohorts) if one is not None]
 
     def has_cohort(self, name: str) -> bool:
-        """Whether this run has the data of a cohort, and of the model that curates it."""
+        """True if this run has the data of a cohort, and of the model that curates it."""
         curation = self.curation(name)
         if curation is None:
             return name in self.known_cohorts
@@ -155,7 +155,7 @@ class Models(Values):
         return {}
 
     def trainable(self, name: str) -> bool:
-        """Whether this run has the data of this model, and of all it is made from."""
+        """True if this run has the data of this model, and of all it is made from."""
         if name not in self._trainable:
             recipe = self.recipes[name]
             # Without a cohort a model may be nothing but published weights.
@@ -168,11 +168,11 @@ class Models(Values):
         return self._trainable[name]
 
     def imported(self, name: str) -> bool:
-        """Whether published weights stand for a model, which is then not trained."""
+        """True if published weights stand for a model, which is then not trained."""
         return name in self.weights
 
     def trained(self, name: str) -> bool:
-        """Whether a model is trained here: not imported, and more than an initial encoder."""
+        """True if a model is trained here: not imported, and more than an initial encoder."""
         return not self.imported(name) and self.recipes[name].kind.learns
 
     def seeds_of(self, name: str) -> list[int]:
@@ -270,5 +270,5 @@ def spelt(geometry: str | None, key: Key) -> str | None:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """What is said of a name that refers to nothing."""
+    """Describe a name that refers to nothing, and list the known ones."""
     return f"'{name}' is not known; there are {', '.join(sorted(known)) or 'none'}"

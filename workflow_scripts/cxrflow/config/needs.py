@@ -1,4 +1,4 @@
-"""What models and tasks rest on, of a whole run or of one paper in one extent."""
+"""The models, cohorts and texts that models and tasks rest on, for a run or for one paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class RunNeeds:
 
     @cached_property
     def cohorts(self) -> list[str]:
-        """What a model learns from, a task is measured on, or documents are split by."""
+        """Cohorts that a model learns from, a task is measured on, or documents are split by."""
         named = [self.config.recipes[name].cohort for name in self.models]
         for name in self.tasks:
             task = self.config.library.tasks[name]

@@ -149,7 +149,7 @@ class Model:
 
     @property
     def takes_prior(self) -> bool:
-        """Whether the image half compares an image with an earlier one."""
+        """True if the image half compares an image with an earlier one."""
         return self.image_encoder is not None and self.image_encoder.takes_prior
 
     @torch.inference_mode()
@@ -183,7 +183,7 @@ class Model:
         return self._inference_encoder.encoder(frames).pooled
 
     def _frames(self, image: Image, prior: Images | None = None) -> Frames[Tensor]:
-        """What the image half takes."""
+        """Bring images to the frames that the image half takes."""
         if self.image_encoder is None:
             raise InputError(f"{self.folder}: the model has no image half")
         if not isinstance(image, Frames):
@@ -203,7 +203,7 @@ class Model:
         return image.each(lambda part: part.to(self.device))
 
     def _pixels(self, images: Images) -> Tensor:
-        """What the image half sees [B, 1, S, S]; a tensor is that already."""
+        """Bring images to pixels [B, 1, S, S]; a tensor holds them already."""
         if isinstance(images, Tensor):
             if images.ndim != 4 or images.shape[1] != 1 or not images.is_floating_point():
                 raise InputError(
@@ -355,7 +355,7 @@ class Model:
 
 
 def _load_decoder(folder: Path) -> ReportDecoder | Captioner | None:
-    """What writes reports, if anything does."""
+    """Load the decoder or captioner of a folder, if it has one."""
     path = folder / FOLDER / "config.json"
     if not path.is_file():
         return None

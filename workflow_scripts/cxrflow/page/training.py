@@ -86,7 +86,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
 
 
 def term_title(name: str) -> str:
-    """What the page calls a term, the objective (``loss``) or a validation value."""
+    """Return the page's name of a term, the objective (``loss``) or a validation value."""
     if name in TERMS:
         return TERMS[name].title
     return "Objective" if name == "loss" else name.replace("_", " ")
@@ -97,7 +97,7 @@ def _short(value: float | None) -> str:
 
 
 def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
-    """What hardly learnt, in words: the terms of each seed whose loss is near chance."""
+    """Name the terms of each seed whose loss is near chance, in words."""
     words = []
     for seed, found in trainings.items():
         terms = [
@@ -141,7 +141,7 @@ def _rate(value: float) -> str:
 
 
 def speed(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``run.json`` says about speed (docs/performance.md); None is what it does not say."""
+    """Speed as ``run.json`` records it (docs/performance.md); None where it records none."""
     flops = run.get("flops_per_second")
     return {
         "samples_rate": _rate(run["samples_per_second"]),

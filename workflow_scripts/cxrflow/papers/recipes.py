@@ -153,7 +153,7 @@ class Recipe(Settings):
 
     @property
     def offers(self) -> set[str]:
-        """What a benchmark can ask of it: its program's, and a series of checkpoints."""
+        """The abilities a benchmark can ask for: its program's, and a series of checkpoints."""
         terms = self.settings.get("terms", {})
         trained = (
             more for term, more in self.kind.offers_with.items() if terms.get(term) is not None

@@ -1,4 +1,4 @@
-"""Whether a training has learnt: its validation loss beside that of guessing.
+"""Has a training learnt? Its validation loss beside that of guessing.
 
 Every term chooses answers: the text of an image among the batch's, the piece behind a mask among
 the vocabulary's. Whoever knows nothing but how often each answer is right, and guesses by that, has
@@ -28,7 +28,7 @@ LEVEL = 0.95
 
 
 class Answers(NamedTuple):
-    """What a term chooses from in a batch."""
+    """The answers that a term chooses from in a batch."""
 
     counts: Tensor  # [C]: how often each of C answers is right
     number: float = 1.0  # of choices in the loss; 2 where it is the sum of both directions

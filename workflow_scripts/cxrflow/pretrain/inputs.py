@@ -1,4 +1,4 @@
-"""What the three programs read: paired cohorts, tokenizers, and fingerprints of both."""
+"""Inputs of the training programs: paired cohorts, tokenizers, and fingerprints of both."""
 
 import logging
 import shutil
@@ -139,7 +139,7 @@ class Pairs:
         return frame[keep]
 
     def describe(self) -> dict[str, Any]:
-        """What ``run.json`` says about the data."""
+        """The entries of ``run.json`` on the data."""
         return {
             "name": self.flow["dataset"],
             "cohort": self.flow["cohort"],

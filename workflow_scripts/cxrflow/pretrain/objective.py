@@ -52,7 +52,7 @@ class Term(nn.Module, ABC):
         """This process's share of the term, without its weight; a scalar."""
 
     def answers(self, views: Views) -> Answers | None:
-        """What it chooses from in a validation batch; None: its loss at chance is not known."""
+        """The answers it chooses from in a validation batch; None: no known loss at chance."""
         return None
 
     def similarity(self) -> "Similarity | None":
@@ -165,7 +165,7 @@ class TermsProgram(Program):
         return validation.means()
 
     def validation_record(self) -> dict[str, Any]:
-        """Whether each term has learnt, by the last validation."""
+        """The verdict on each term, learnt or near chance, by the last validation."""
         return self._record
 
 

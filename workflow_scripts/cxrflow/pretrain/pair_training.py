@@ -29,7 +29,7 @@ from cxrflow.training.samples import SampleTable
 
 @dataclass(frozen=True)
 class PairMethod:
-    """What differs between the programs of images and texts.
+    """The differences between the programs of images and texts.
 
     Attributes:
         table: reads the pairs of the cohort.

@@ -75,7 +75,7 @@ class SplitImages:
 
     @property
     def have_priors(self) -> bool:
-        """Whether some do: then batches differ in their number of images."""
+        """True if some samples have a prior: then batches differ in their number of images."""
         return bool((self.priors >= 0).any())
 
     def drawn(self, samples: NDArray[np.int64], seed: int, epoch: int) -> NDArray[np.int64]:

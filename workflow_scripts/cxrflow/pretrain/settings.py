@@ -46,7 +46,7 @@ class TextPretrainingSettings(Settings):
 
 
 class StoredImagesSettings(Settings):
-    """What the programs share that compare images of a pixel store within a batch."""
+    """The settings that programs on images of a pixel store share."""
 
     training: TrainingSettings
     augmentation: AugmentationSettings

@@ -96,7 +96,7 @@ class Needs:
 
     @classmethod
     def of_all(cls, terms: Iterable["Needs"]) -> "Needs":
-        """What several terms need together."""
+        """The needs of several terms together."""
         needs = list(terms)
         return cls(
             max((term.images for term in needs), default=0),
@@ -109,7 +109,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Encoders:
-    """What the constructor of a term gets; None where the program has no such thing.
+    """The argument of a term's constructor; None where the program has no such thing.
 
     Attributes:
         samples: those of training, with the classes of their labels.

@@ -1,1 +1,1 @@
-"""What every program shares: its options, its log, its exit codes, and the names of them all."""
+"""The frame of every program: its options, its log, its exit codes, and the names of them all."""

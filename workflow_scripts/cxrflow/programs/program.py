@@ -1,4 +1,4 @@
-"""What every program of the workflow shares: options, logging, errors.
+"""The frame of every program of the workflow: options, logging, errors.
 
 A program is ``cxrflow <name>`` (:mod:`cxrflow.programs.registry`). It reads its settings from
 ``--settings``, either the path of a YAML file or inline JSON (what the Snakemake rules pass), and
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def paths(options: Mapping[str, Any]) -> Iterator[Path]:
-    """What options name: those of type Path, ``NAME=PATH``, and a file of settings."""
+    """Yield the paths among options: of type Path, ``NAME=PATH``, and a file of settings."""
     for name, value in options.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Path):
@@ -66,7 +66,7 @@ def paths(options: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """What reads a whole number of an option, from ``low`` to ``high``."""
+    """Return a parser of whole numbers from ``low`` to ``high``, for an option."""
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
@@ -150,7 +150,7 @@ def _say(line: str) -> None:
 
 
 def refusal(error: Exception) -> str | None:
-    """What the machine refused, as one line with the file as far as it is known; else None.
+    """Describe what the machine refused in one line, with the file if it is known; else None.
 
     Libraries in Rust and C++ raise errors of their own, with the system's words but no number.
     """

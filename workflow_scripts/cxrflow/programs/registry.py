@@ -58,7 +58,7 @@ _NAMES = {f"cxrflow.{module}": name for name, module in PROGRAMS.items()}
 
 
 def usage(module: str) -> str:
-    """What to type for a program that Python runs as ``module``."""
+    """Return the command that starts the program which Python runs as ``module``."""
     module = module.removesuffix(".__main__")
     name = _NAMES.get(module)
     return f"python -m {module}" if name is None else f"cxrflow {name}"

@@ -1,4 +1,4 @@
-"""What every similarity of images and texts offers, whatever its kind; a kind is a module by name.
+"""The interface of a similarity of images and texts; a kind is a module, found by its name.
 
 ``cxrflow.similarity.<kind>`` holds the class of that name (``local`` the class ``Local``). A model
 is trained with a similarity, keeps it, and is scored by it: zero-shot prompts, retrieval and

@@ -38,7 +38,7 @@ def convert(module: nn.Module, group: int | None) -> nn.Module:
 
 
 class _GlobalBatchNorm(_BatchNorm):
-    """What both layers share; ``convert`` makes them of existing ones."""
+    """The base of both layers; ``convert`` makes them of existing ones."""
 
     group: int | None = None
 

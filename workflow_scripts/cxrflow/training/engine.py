@@ -363,7 +363,7 @@ class Engine:
         log.info("wrote %s", output)
 
     def _facts(self) -> dict[str, Any]:
-        """What ``run.json`` says beside the identity."""
+        """The entries of ``run.json`` beside the identity."""
         best, world = self.settings.stopping.keep == "best", self.processes.world
         return {
             "code_version": __version__,

@@ -35,7 +35,7 @@ def keep_freed_memory() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on the CPU (numpy's too) or on a GPU."""
+    """True if an allocation failed, on the CPU (numpy's too) or on a GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(word in str(error) for word in WORDS)

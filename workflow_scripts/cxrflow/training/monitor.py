@@ -1,4 +1,4 @@
-"""What validation decides: which weights are kept, when to stop, when the rate falls."""
+"""Validation decides which weights are kept, when to stop, and when the rate falls."""
 
 import math
 from collections.abc import Mapping
@@ -47,6 +47,6 @@ class Monitor:
         return False
 
     def out_of_patience(self, settings: TrainingSettings) -> bool:
-        """Whether the run is to stop now."""
+        """True if the run is to stop now."""
         patience = settings.stopping.patience
         return patience is not None and self.failures >= patience

@@ -36,7 +36,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this one speaks for all: logs, saves, writes the model."""
+        """True for the process that logs, saves and writes the model."""
         return self.rank == 0
 
     def share(self, rows: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ class Processes:
         return int(self.sum(torch.tensor(count)))
 
     def collect(self, value: Result) -> list[Result]:
-        """What every process has, in the order of ranks; any object."""
+        """Gather any object of every process, in the order of ranks."""
         values: list[Any] = [value] * self.world
         if self.world > 1:
             dist.all_gather_object(values, value)

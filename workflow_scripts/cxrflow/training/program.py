@@ -1,4 +1,4 @@
-"""What a training program gives to the engine. The engine knows no model, a program no loop."""
+"""The interface of a training program. The engine knows no model, a program no loop."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,7 +61,7 @@ class Program(Protocol):
         """
 
     def validation_record(self) -> dict[str, Any]:
-        """What run.json says of the last validation, if it is that of the weights that are kept."""
+        """The entries of run.json on the last validation, if it is that of the kept weights."""
         return {}
 
     def export(self, folder: Path) -> None:

@@ -75,7 +75,7 @@ def speed(
     device: torch.device,
     precision: Precision,
 ) -> dict[str, float | None]:
-    """What ``run.json`` says about the speed of a run (docs/performance.md).
+    """The speed of a run as ``run.json`` records it (docs/performance.md).
 
     ``totals``: seconds, samples, tokens, and seconds of waiting for data. ``flops``: of one step in
     all of ``world`` processes.

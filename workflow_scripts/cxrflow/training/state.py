@@ -178,7 +178,7 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """What :func:`_write` wrote; None where it is damaged."""
+    """Read what :func:`_write` wrote; None where it is damaged."""
     content = memoryview(path.read_bytes())
     if sha256(content[CHECKSUM_BYTES:]).digest() != content[:CHECKSUM_BYTES]:
         return None

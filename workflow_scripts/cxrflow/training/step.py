@@ -109,7 +109,7 @@ def _objective(program: Program, processes: Processes) -> nn.Module:
 
 
 class _Objective(nn.Module):
-    """What DistributedDataParallel wraps.
+    """The module that DistributedDataParallel wraps.
 
     That one averages gradients over processes, while each of them computes its share of the
     objective: their number times the share makes the average a sum.

@@ -65,7 +65,7 @@ def shaped(
 
 @dataclass(frozen=True)
 class Request:
-    """What a reader must provide, so that it opens no more files than needed.
+    """A request to a reader, so that it opens no more files than needed.
 
     Attributes:
         threads: processes or threads for work a file.

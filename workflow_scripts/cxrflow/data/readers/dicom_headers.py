@@ -1,4 +1,4 @@
-"""What a cohort needs from DICOM headers: view, date, size, and whether the file is whole.
+"""DICOM headers as cohorts need them: view, date, size, and whether the file is whole.
 
 What the pixel store would read is taken here too: a file's bytes say what it is, so one named .dcm
 may be a PNG or JPEG, of which the size is known. Pixels are never read (``stop_before_pixels``);

@@ -1,4 +1,4 @@
-"""What programs share that learn to write reports: N images and the reports to be written of them.
+"""The base of programs that learn to write reports: N images and the report of each.
 
 Trunk and writer are trained together, and validation compares what the writer says by itself.
 """
@@ -50,7 +50,7 @@ class WrittenViews(Views):
 
     @cached_property
     def written(self) -> WrittenText:
-        """What the writer says of the next token at every place of the reports."""
+        """The writer's logits of the next token at every place of the reports."""
         patches_BMF = self._program.patches(self._split, self.batch)
         logits_TV, attended = self._program.read(self._prompts, patches_BMF)
         return WrittenText(logits_TV, self._targets, self._predicted, attended)
@@ -87,7 +87,7 @@ class WritingProgram(TermsProgram):
         self._references = [words_of(reports[row]) for row in self.compared]
 
     def views(self, split: str, batch: Batch) -> WrittenViews:
-        """What is predicted of a batch."""
+        """The predicted tokens of a batch."""
         return WrittenViews(self, split, batch)
 
     @abstractmethod
