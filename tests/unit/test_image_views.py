@@ -14,6 +14,7 @@ from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.encoders.trunk import Patches
+from cxrflow.errors import InputError
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.objective import Run, Term
 from cxrflow.pretrain.pair_tables import pair_texts
@@ -92,3 +93,19 @@ def test_a_term_trains_what_comes_before_the_mixing(program: ImageTextProgram) -
     losses.total.backward()
     moved = {name for name, p in program.image.named_parameters() if p.grad is not None}
     assert moved == {name for name, _ in program.image.named_parameters()}
+
+
+def test_terms_mix_after_one_stage() -> None:
+    assert Needs.of_all([Needs(stage=3), Needs(images=2), Needs(stage=3)]).stage == 3
+    with pytest.raises(InputError, match=r"after stages \[2, 3\] of the trunk; expected one"):
+        Needs.of_all([Needs(stage=3), Needs(stage=2)])
+
+
+def test_a_view_that_a_program_has_not_is_named() -> None:
+    views = Views(Batch(np.arange(2), 0, 0, ALONE))
+    with pytest.raises(InputError, match="reads images that are mixed .* program has not"):
+        views.mixed(torch.arange(2), torch.tensor(0.5))
+    with pytest.raises(InputError, match="reads reports that a decoder writes"):
+        _ = views.written
+    with pytest.raises(InputError, match="reads pixels of images"):
+        views.pixels(0)

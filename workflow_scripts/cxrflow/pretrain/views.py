@@ -98,12 +98,17 @@ class Needs:
     def of_all(cls, terms: Iterable["Needs"]) -> "Needs":
         """The needs of several terms together."""
         needs = list(terms)
+        stages = {term.stage for term in needs if term.stage is not None}
+        if len(stages) > 1:
+            raise InputError(
+                f"terms mix images after stages {sorted(stages)} of the trunk; expected one stage"
+            )
         return cls(
             max((term.images for term in needs), default=0),
             tuple(dict.fromkeys(name for term in needs for name in term.texts)),
             max((term.layers for term in needs if term.texts), default=0),
             next((term.masking for term in needs if term.masking), None),
-            next((term.stage for term in needs if term.stage is not None), None),
+            next(iter(stages), None),
         )
 
 
@@ -204,13 +209,17 @@ class Views:
         them. ``rows`` is int64 [N]; ``share``, in [0, 1], broadcasts to the features of that stage:
         [N, 1, h, w] for [N, C, h, w] of a ResNet, [N, tokens, 1] for [N, tokens, D].
         """
-        raise NotImplementedError
+        raise _absent("images that are mixed after a stage of the trunk")
 
     @property
     def written(self) -> WrittenText:
         """The tokens that a decoder predicts."""
-        raise NotImplementedError
+        raise _absent("reports that a decoder writes")
 
     def pixels(self, number: int) -> "Frames[Tensor]":
         """View ``number`` of each image: float32 [N, 1 or 3, H, W] in [0, 1], not standardised."""
-        raise NotImplementedError
+        raise _absent("pixels of images")
+
+
+def _absent(view: str) -> InputError:
+    return InputError(f"a term reads {view}, which this training program has not")
