@@ -51,9 +51,7 @@ def table_paired(paper, table):
 def statistics(results):
     """The modules that make metrics of predictions."""
     tasks = {task for task, _ in results}
-    return sorted(
-        f"benchmarks.{run.task(task).benchmark.statistic_module}" for task in tasks
-    )
+    return sorted(f"benchmarks.{run.task(task).benchmark.statistic_module}" for task in tasks)
 
 
 def table_tests(paper, table):
