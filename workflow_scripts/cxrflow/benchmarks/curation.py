@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from cxrflow.benchmarks.features import encode, trained_geometry
-from cxrflow.benchmarks.inputs import drop_rows, open_pixels, read_cohort
+from cxrflow.benchmarks.features import encode
+from cxrflow.benchmarks.inputs import drop_rows, read_cohort
+from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.settings import CurationSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, write_json
@@ -31,7 +32,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     model = Model.load(options.model, device)
     if model.image_encoder is None or model.image_encoder.projector is None:
         raise InputError(f"{options.model}: no image half in a joint space with text")
-    pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    pixels = model_pixels(options.pixels, options.model)
     texts = cohort.table["impression_sentences"].map(
         lambda one: "" if one is None else " ".join(one)
     )

@@ -1,8 +1,8 @@
 """Image features of a cohort, computed once for each model; frozen-feature benchmarks read them.
 
-The images are only resized and cropped (BioViL Appendix E.2: at inference nothing is drawn), so
-that an image has the same features wherever it is used: zero-shot scores, every seed and share of
-a linear probe. Written into the output folder: ``features.safetensors`` with ``pooled`` [N, F],
+Images are seen as in validation (BioViL Appendix E.2: at inference nothing is drawn), so that an
+image has the same features wherever it is used: zero-shot scores, every seed and share of a linear
+probe. Written into the output folder: ``features.safetensors`` with ``pooled`` [N, F],
 the trunk's features averaged over the grid, and ``projected`` [N, P], the L2-normalised embedding
 in the joint space (only where the model has a projection); ``patches`` [N, h, w, P] as projected,
 where the model's similarity reads them; ``index.parquet`` with what was encoded
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
-from cxrflow.benchmarks.inputs import PRIOR, Pixels, image_batches, lost_priors, open_pixels
+from cxrflow.benchmarks.inputs import PRIOR, Pixels, image_batches, lost_priors
+from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.encoders.weights import read_weights
@@ -165,7 +166,7 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
     device = choose_device(settings.device)
     table = read_table(options.cohort / "samples.parquet", ("image_id",))
     image = load_image_half(options.model, trunk_alone=True)
-    pixels = open_pixels(options.pixels, trained_geometry(options.model))
+    pixels = model_pixels(options.pixels, options.model)
     images = images_to_encode(table, image.takes_prior)
     stored = images[pixels.holds(images["image_id"])]
     if stored.empty:
@@ -185,12 +186,3 @@ def extract(options: Namespace, settings: FeatureSettings) -> None:
     }
     write_features(options.output, stored, by_kind, record)
     log.info("%s: %d images, %s", options.output, len(stored), record["widths"])
-
-
-def trained_geometry(model: Path) -> str:
-    """The geometry an image half was trained on, from its ``run.json``."""
-    path = model / "run.json"
-    data = read_object(path, ("data",))["data"]
-    if not isinstance(data, dict) or "geometry" not in data:
-        raise InputError(f"{path}: field data.geometry is missing")
-    return str(data["geometry"])

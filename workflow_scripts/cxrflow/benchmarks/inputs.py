@@ -122,7 +122,7 @@ class Inputs:
 
 
 def open_pixels(folder: Path, geometry: str) -> Pixels:
-    """Open the pixel store, which must have the geometry the model was trained with."""
+    """Open the pixel store, which must have this geometry; images are seen as they are stored."""
     from cxrflow.images.store import PixelStore
 
     store = cast(Pixels, PixelStore(folder))
@@ -141,19 +141,25 @@ def read_frames(
 ) -> "Frames[torch.Tensor]":
     """Images of rows of the store, float [B, 1, H, W] in [0, 1]; ``prior`` is -1 for none.
 
-    Appendix E.2: at inference images are only resized and centre-cropped, which the store did.
-    ``view``: another way from what is stored; a prior is seen by the key of its current image.
+    Appendix E.2: at inference images are only resized and centre-cropped, which the store did, or
+    the view of the model's validation does. ``view``: another way from what is stored; a prior is
+    seen by the key of its current image.
     """
     import torch
 
     from cxrflow.encoders.frames import Frames
     from cxrflow.images.augment import StoredPixels
 
+    seen = view or getattr(pixels, "view", None)
+
     def read(rows: NDArray[np.int64], keys: NDArray[np.int64]) -> torch.Tensor:
         block = torch.from_numpy(np.ascontiguousarray(pixels.read(rows)))
-        if view is not None:
-            return view(StoredPixels(block, torch.from_numpy(keys)))
-        return block[:, None].float() / 255
+        if seen is None:
+            return block[:, None].float() / 255
+        # A registered prior lies anywhere in its square.
+        inside = pixels.inside(rows) if hasattr(pixels, "inside") else None
+        boxes = None if inside is None else torch.from_numpy(inside)
+        return seen(StoredPixels(block, torch.from_numpy(keys), boxes))
 
     frames = Frames(read(current, current))
     with_prior = np.flatnonzero(prior >= 0)

@@ -3,13 +3,14 @@
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 import cxrflow
-from cxrflow.benchmarks.features import Features, read_features, trained_geometry
-from cxrflow.benchmarks.inputs import Inputs, Pixels, open_pixels
+from cxrflow.benchmarks.features import Features, read_features
+from cxrflow.benchmarks.inputs import Inputs, Pixels
+from cxrflow.benchmarks.model_pixels import ModelPixels, model_pixels
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.training.precision import choose_device
 
@@ -51,12 +52,13 @@ class ModelInputs(Inputs):
 
     @cached_property
     def pixels(self) -> Pixels:
-        """The pixel store, which has the geometry that the model was trained on."""
+        """The pixels as the model sees them; of a reference row, the store in its geometry."""
         if self.is_reference:
             return super().pixels
-        loaded = "model" in vars(self)
-        geometry = self.model.geometry if loaded else trained_geometry(self.options.model)
-        return open_pixels(self.options.pixels, geometry)
+        if "model" not in vars(self):
+            return model_pixels(self.options.pixels, self.options.model)
+        store = ModelPixels(self.options.pixels, self.model.geometry, self.model.run)
+        return cast(Pixels, store)
 
     @cached_property
     def features(self) -> Features:

@@ -211,7 +211,9 @@ class Model:
                     "[B, 1, H, W] in [0, 1]; an array of grey values [H, W] is resized for you"
                 )
             return images
+        from cxrflow.images.augment import StoredPixels
         from cxrflow.images.geometry import Geometry
+        from cxrflow.images.inference_view import inference_view
         from cxrflow.images.settings import PixelSettings
         from cxrflow.images.shards import read_image
 
@@ -221,8 +223,16 @@ class Model:
         if any(one is None for one in listed):
             raise InputError("an image is None; if only some have a prior, give Frames with `rows`")
         geometry = Geometry.parse(self.geometry)
-        stored = [read_image(image, PixelSettings(), geometry)[1][0] for image in listed]
-        return torch.from_numpy(np.stack(stored))[:, None].float() / 255
+        sizes, stored = zip(
+            *(read_image(image, PixelSettings(), geometry) for image in listed), strict=True
+        )
+        pixels = torch.from_numpy(np.concatenate(stored))
+        view = inference_view(self.run, geometry)
+        if view is None:
+            return pixels[:, None].float() / 255
+        placed = [geometry.place(*size).inside_stored() for size in sizes]
+        inside = None if geometry.padded else torch.tensor(placed)
+        return view(StoredPixels(pixels, torch.zeros(len(pixels), dtype=torch.int64), inside))
 
     @cached_property
     def _inference_encoder(self) -> ImageEncoder:

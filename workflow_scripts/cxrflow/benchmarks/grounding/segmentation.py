@@ -40,6 +40,7 @@ from cxrflow.benchmarks.grounding.segmentation_scores import (
 )
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.model_pixels import require_stored_squares
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.errors import InputError
@@ -207,6 +208,7 @@ def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
     if any(settings.dilate):
         refine_grid(encoder.image.encoder, settings.dilate)
     splits, pixels = read_splits(inputs, settings), inputs.pixels
+    require_stored_squares(pixels)
     model = inputs.text_model if encoder.projects else None
     classes_CP = None
     if model is not None and model.similarity.is_linear:

@@ -74,6 +74,12 @@ class SimclrSettings(TermSettings):
     output: int = Field(128, ge=1, description="width of the space in which views are compared")
 
 
+class PlainSimclrSettings(SimclrSettings):
+    """The same with a head without batch normalisation (ConVIRT Appendix E)."""
+
+    title = "SimCLR (NT-Xent), plain head"
+
+
 class MomentumContrastSettings(TermSettings):
     """MoCo v2 (Chen et al. 2020; ConVIRT Appendix E); neither head nor queue is kept."""
 
@@ -242,6 +248,7 @@ class ImageTerms(Terms):
     """Of the image program."""
 
     simclr: SimclrSettings | None = None
+    plain_simclr: PlainSimclrSettings | None = None
     momentum_contrast: MomentumContrastSettings | None = None
 
 

@@ -1,0 +1,34 @@
+"""The view of stored images at inference: that of validation, by what a training has recorded.
+
+A recipe may bring images to a size of its own and leave out what surrounds them in the stored
+square. A model is then scored on such views too.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from cxrflow.images.augment import Augmentation, StoredPixels
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.settings import AugmentationSettings
+from cxrflow.settings import from_record
+
+View = Callable[[StoredPixels], Tensor]
+
+
+def inference_view(run: Mapping[str, Any], geometry: Geometry) -> View | None:
+    """Return the view by a model's ``run.json``, float [B, 1, S, S] in [0, 1]; None: as stored.
+
+    Weights that were not trained here have no recipe. Of an unpadded geometry they see the whole
+    image, brought to the stored square.
+    """
+    record = (run.get("settings") or {}).get("augmentation")
+    if record is not None:
+        source = "run.json: settings.augmentation"
+        augmentation = from_record(AugmentationSettings, record, source)
+    elif geometry.padded:
+        return None
+    else:
+        augmentation = AugmentationSettings(size=geometry.size, crop_scale=(1.0, 1.0))
+    return None if augmentation.size is None else Augmentation(augmentation).centre
