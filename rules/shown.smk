@@ -39,11 +39,7 @@ def predictions(results):
 
 def table_paired(paper, table):
     """The results of a table that are compared, or have an interval over seeds and samples."""
-    pairs = [
-        (one.task, model)
-        for one in run.comparisons(paper, table)
-        for model in (one.model, one.reference_model)
-    ]
+    pairs = [result for one in run.comparisons(paper, table) for result in one.results()]
     several = run.of_several_seeds(run.table_cells(paper, table))
     return list(dict.fromkeys([*pairs, *several]))
 

@@ -441,3 +441,30 @@ def test_every_statistic_and_cluster_that_a_benchmark_names_is_there():
             module = imported(benchmark.statistic_module)
             assert callable(module.statistic)
             assert callable(imported(benchmark.clusters))
+
+
+def test_two_tasks_of_the_same_samples_are_tested_for_equality(tmp_path):
+    """As one model's grounding with and without the prior: other cohorts, the same phrases."""
+    own = several(tmp_path, "m", (0.0, 0.01, 0.02))
+    same = [
+        write(
+            tmp_path / "beside",
+            "m",
+            seed,
+            pd.read_parquet(file),
+            task="with_prior",
+            fingerprint="g",
+        )
+        for seed, file in enumerate(several(tmp_path / "copy", "m", (0.0, 0.02, 0.01)))
+    ]
+    asked = CNR | {"reference_model": "m", "reference_task": "with_prior", "margin": 0.2}
+    (entry,) = outcome([*own, *same], asked)
+    assert entry["reason"] is None and entry["seeds"] == 3
+    assert entry["p_equivalent"] < 0.05 and abs(entry["difference"]) < 0.05
+    (entry,) = outcome([*own, *same], asked | {"margin": 0.001})
+    assert entry["p_equivalent"] > 0.05
+    other = [write(tmp_path / "few", "m", 0, grounding(0, count=20), task="with_prior")]
+    (entry,) = outcome([*own, *other], asked)
+    assert entry["reason"] == "measured on different samples"
+    (entry,) = outcome(own[:2] + same[:2], asked)
+    assert entry["p_equivalent"] is None and entry["p"] is None  # too few trainings

@@ -118,6 +118,15 @@ def test_probes_on_pixels_agree_with_scikit_learn(pixels, tmp_path):
     assert scored(tmp_path, pixels, "linear_probe", "nothing", table, **asked)["auroc/100"] == 0.5
 
 
+def test_brightness_needs_no_prompts(pixels, tmp_path):
+    """Of the pictures those with a square are brighter."""
+    table = classification_samples(COUNT)
+    bright = scored(tmp_path, pixels, "zero_shot_classification", "brightness", table)
+    assert bright["auroc"] == 1.0 == bright["auroc/suggesting_acute"]
+    nothing = scored(tmp_path, pixels, "zero_shot_classification", "nothing", table)
+    assert nothing["auroc"] == 0.5 and nothing["prompts_spread"] == 0
+
+
 def test_descriptions_of_pixels():
     images = np.zeros((2, 64, 64), np.uint8)
     images[1, :8, :8] = 255

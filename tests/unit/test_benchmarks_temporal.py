@@ -9,7 +9,7 @@ import pytest
 import torch
 from benchmark_fakes import SIZE, result_of
 from PIL import Image
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.utils.class_weight import compute_class_weight
 from torch import nn
 
@@ -24,6 +24,7 @@ from cxrflow.benchmarks.temporal.head_training import (
     multilayer_head,
 )
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode
+from cxrflow.benchmarks.temporal.scores import READ_TWICE
 from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.frames import Frames
@@ -132,11 +133,24 @@ def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes
         for column, name in (("own_prior", "macro_accuracy"), ("other_prior", "other_prior")):
             expected = balanced_accuracy_score(own["label"], own[f"{column}_seed0"])
             assert result.metrics[f"{name}/{finding.lower()}"].value == pytest.approx(expected)
+        for test, end in (("own_prior", ""), ("other_prior", "_other_prior")):
+            better, stable, worse = (own[f"{test}_{name}_seed0"] for name in DIRECTIONS)
+            moved = own["label"] != "stable"
+            areas = {
+                "direction": roc_auc_score(
+                    (own["label"] == "worsening")[moved], (worse / better)[moved]
+                ),
+                "change": roc_auc_score(moved, 1 - stable),
+            }
+            for name, area in areas.items():
+                found = result.metrics[f"{name}_auroc{end}/{finding.lower()}"]
+                assert found.value == pytest.approx(area)
+                assert found.n == (moved.sum() if name == "direction" else len(own))
     if sizes is ONE:  # side by side even random features show what has changed
         assert result.metrics["macro_accuracy"].value > 0.9
         assert result.metrics["other_prior"].value < 0.7
     assert result.metrics["macro_accuracy/edema"].n == PATIENTS // 4
-    for quality, name in program.READ_TWICE.items():  # Figure A.1
+    for quality, name in READ_TWICE.items():  # Figure A.1
         losses = rows.loc[rows["quality"] == quality, "cross_entropy_seed0"]
         assert result.metrics[f"cross_entropy/{name}"].value == pytest.approx(losses.mean())
         assert result.metrics[f"cross_entropy/{name}"].n == len(losses) > 5
@@ -323,3 +337,54 @@ def test_a_head_of_prompts_is_their_embeddings():
     starts = torch.randn(3, 5)
     features = torch.randn(2, 5)
     torch.testing.assert_close(linear_head(starts)(features), features @ starts.T)
+
+
+# --- reference rows -------------------------------------------------------------------------------
+
+
+def reference(world, name, learning, tmp_path):
+    given = Namespace(**{**vars(options(world, None, tmp_path)), "model": None})
+    return result_of("temporal_classification", settings(learning), given, name).metrics
+
+
+@pytest.mark.parametrize(
+    "learning", [{"name": "probe"}, {**QUICK, "seeds": [0]}], ids=["probe", "head"]
+)
+def test_plain_features_stand_in_an_encoder_s_place(world, tmp_path, learning):
+    """The difference of two thumbnails tells what happened; one image, or wrong labels, do not."""
+    rows = {
+        name: reference(world, name, learning, tmp_path)
+        for name in ("nothing", "random", "shuffled", "current", "thumbnail", "thumbnail_optimum")
+    }
+    score = {name: metrics["macro_accuracy"].value for name, metrics in rows.items()}
+    assert score["nothing"] == pytest.approx(1 / 3) and abs(score["random"] - 1 / 3) < 0.2
+    assert score["thumbnail_optimum"] > 0.9 and score["thumbnail"] > 0.6
+    assert max(score["shuffled"], score["current"]) < score["thumbnail"]
+    assert rows["thumbnail_optimum"]["direction_auroc"].value > 0.95
+    assert rows["nothing"]["direction_auroc"].value == 0.5 == rows["nothing"]["change_auroc"].value
+    if learning["name"] == "probe":  # which is at its optimum
+        assert rows["thumbnail"] == rows["thumbnail_optimum"]
+
+
+def test_a_few_shot_head_of_plain_features_starts_at_nothing(world, tmp_path):
+    training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
+    few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}
+    metrics = reference(world, "thumbnail", few, tmp_path)
+    assert metrics["direction_auroc"].value == pytest.approx(0.5, abs=0.2)
+    assert metrics["cross_entropy/agreement"].value == pytest.approx(np.log(3), abs=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [ONE, TWO], ids=["apart", "together"])
+def test_a_head_may_be_given_the_difference_and_its_size(sizes):
+    torch.manual_seed(0)
+    image = ImageEncoder(from_record(ImageEncoderKind, sizes, "sizes")).eval()
+    frames = Frames(torch.rand(3, 1, SIZE, SIZE), torch.rand(3, 1, SIZE, SIZE))
+    with torch.no_grad():
+        current, prior = (image.encoder(Frames(one)).pooled for one in frames[:2])
+        pair = encode(image, frames, projected=False)
+        found = encode(image, frames, False, "differences")
+        alone = encode(image, frames, False, "current")
+    difference = current - prior
+    expected = torch.cat([pair, difference, difference.abs()], dim=1)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(alone, current)

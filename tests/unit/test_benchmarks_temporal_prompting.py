@@ -15,6 +15,7 @@ from torch import nn
 from transformers import BertLMHeadModel
 
 from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.cxr_bert import CXRBert
@@ -28,6 +29,7 @@ from cxrflow.images.store import PixelStore
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer, write_tokenizer
 
 __all__ = ["world"]
+POSTERIORS = [f"own_prior_{name}_seed0" for name in DIRECTIONS]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WHOLE = ("edema", "is", "stable", "improved", "improving", "new", "worse", "effusion", "##ned")
 WORDS = [word for words in TemporalPromptingSettings().words.values() for word in words]
@@ -112,7 +114,7 @@ def test_answers_are_those_of_transformers(world: Path, tmp_path: Path, pooled: 
     rows = result.predictions
     start = [PIECES.index("[CLS]"), PIECES.index("[SEP]")]
     expected = by_transformers(folder, world, chosen, [start] * len(rows))
-    np.testing.assert_allclose(rows[list(DIRECTIONS)].to_numpy(), expected, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(rows[POSTERIORS].to_numpy(), expected, rtol=2e-4, atol=1e-6)
     answers = [DIRECTIONS[place] for place in expected.argmax(1)]
     assert rows["own_prior_seed0"].tolist() == answers
     value = balanced_accuracy_score(rows["label"], answers)
@@ -145,7 +147,7 @@ def test_prior_reports_stand_before_the_prefix(world: Path, tmp_path: Path) -> N
         for text in earlier
     ]
     expected = by_transformers(folder, world, settings(), prompts)
-    found = result.predictions[list(DIRECTIONS)].to_numpy()
+    found = result.predictions[POSTERIORS].to_numpy()
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
     assert result.protocol["prior_report"] is True
     assert result.data["with_prior_report"] == len(studies) - 1
@@ -179,3 +181,18 @@ def test_the_program_says_what_is_wrong(
     assert "no sample is left" in none
     (folder / "decoder/config.json").unlink()
     assert said(findings=["Edema"]).endswith("holds no decoder/config.json; it writes no reports")
+
+
+def test_rows_that_read_no_prompt(world: Path, tmp_path: Path) -> None:
+    """Brighter is worse, as it is in these pictures; who says stable knows no direction."""
+    asked = given(world, tmp_path, tmp_path)
+    asked.model = None
+    rows = {
+        name: result_of("temporal_prompting", settings(), asked, name).metrics
+        for name in BENCHMARKS["temporal_prompting"].references
+    }
+    assert rows["brightness"]["direction_auroc"].value == 1.0
+    assert rows["brightness"]["macro_accuracy"].value > 0.8
+    assert rows["nothing"]["macro_accuracy"].value == pytest.approx(1 / 3)
+    assert rows["nothing"]["direction_auroc"].value == 0.5
+    assert abs(rows["random"]["macro_accuracy"].value - 1 / 3) < 0.25

@@ -31,6 +31,7 @@ from cxrflow.benchmarks.classification import (
     linear_classification,
 )
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
+from cxrflow.benchmarks.classification.plateau_heads import new_head
 from cxrflow.benchmarks.classification.references import described
 from cxrflow.benchmarks.classification.transfer import sample_means, statistic
 from cxrflow.benchmarks.classification.transfer_settings import (
@@ -44,9 +45,9 @@ from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 
 
-def reference(name, given, settings):
+def reference(name, given, settings, benchmark="linear_classification"):
     folders = Namespace(**{**vars(given), "model": None})
-    return result_of("linear_classification", settings, folders, name)
+    return result_of(benchmark, settings, folders, name)
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +296,7 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     table = single()
     given = options(world, tmp_path, table, benchmark="linear_classification")
     settings = LinearClassificationSettings.model_validate(LINEAR)
-    small = reference("thumbnail", given, settings)
+    small = reference("thumbnail_optimum", given, settings)
     store = PixelStore(world.pixels)
     plain = [
         described("thumbnail", store.read(store.rows(table.loc[table["split"] == s, "image_id"])))
@@ -308,6 +309,28 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     np.testing.assert_allclose(small.predictions["score_100_seed0"], expected, atol=1e-3)
 
 
+def test_heads_of_plain_features_learn_as_models_heads_do(world, tmp_path):
+    """At a rate of nearly nothing they stay where they start, or where they were warmed up."""
+    table = single()
+    given = options(world, tmp_path, table)
+    store = PixelStore(world.pixels)
+    test = store.rows(table.loc[table["split"] == "test", "image_id"])
+    plain = torch.from_numpy(described("thumbnail", store.read(test))).float()
+    start = new_head(64, 1, 3)(plain).sigmoid().detach().numpy()[:, 0]
+    still = LinearClassificationSettings.model_validate({**LINEAR, "learning_rate": 1e-12})
+    found = reference("thumbnail", given, still)
+    np.testing.assert_allclose(found.predictions["score_100_seed3"], start, atol=1e-6)
+    training = {**TUNED["training"], "optimiser": {"name": "adam", "learning_rate": 1e-12}}
+    for steps in (0, 5):
+        values = {**TUNED, "training": training, "warmup_steps": steps}
+        tuned = FineTunedClassificationSettings.model_validate(values)
+        found = reference("thumbnail", given, tuned, "fine_tuned_classification")
+        moved = np.abs(found.predictions["score_50_seed3"] - start).max()
+        assert moved > 1e-3 if steps else moved < 1e-6
+    learnt = reference("thumbnail", given, LinearClassificationSettings.model_validate(LINEAR))
+    assert learnt.metrics["auroc/100"].value > 0.8
+
+
 def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
     """No optimum, but a limit: as if there were no such class; other shares stay as they are."""
     table = exclusive()
@@ -317,13 +340,13 @@ def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
     listed = {0: labels < 2, 1: labels == 1}
     values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
     whole = LinearClassificationSettings.model_validate(values)
-    whole = reference("thumbnail", given, whole)
+    whole = reference("thumbnail_optimum", given, whole)
     columns = [f"score_20_seed3/{name}" for name in ("square", "plain", "chance")]
     for number, rows in listed.items():
         path = tmp_path / f"{number}.txt"
         path.write_text("\n".join(train.loc[rows, "image_id"]))
         settings = LinearClassificationSettings.model_validate({**values, "lists": {"20": path}})
-        found = reference("thumbnail", given, settings)
+        found = reference("thumbnail_optimum", given, settings)
         absent = [["Chance"], ["Square", "Chance"]][number]
         assert [run["absent"] for run in found.data["runs"]["20"]] == [absent] * 2
         assert "absent" not in str(found.data["runs"]["100"])

@@ -75,9 +75,10 @@ def test_image_terms_at_chance() -> None:
     program = SimpleNamespace(trunk=torch.nn.Linear(1, P), ghost_batch=None)
     program.trunk.features = P
     views = SimpleNamespace(batch=BATCH, images=[SimpleNamespace(pooled=SAME)] * 2)
-    simclr = build("simclr", program)
-    assert float(simclr.loss(views).detach()) == pytest.approx(math.log(2 * N - 1))
-    assert chance_of(simclr, views) == pytest.approx(math.log(2 * N - 1))
+    for name in ("simclr", "plain_simclr"):
+        simclr = build(name, program)
+        assert float(simclr.loss(views).detach()) == pytest.approx(math.log(2 * N - 1))
+        assert chance_of(simclr, views) == pytest.approx(math.log(2 * N - 1))
     momentum = build("momentum_contrast", program)
     key = torch.nn.functional.normalize(momentum.head(SAME[:1]), dim=1).detach()
     momentum.queue.copy_(key.expand_as(momentum.queue))

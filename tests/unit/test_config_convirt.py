@@ -1,8 +1,14 @@
 """ConVIRT's checkpoints, figures and controls, as a configuration resolves them."""
 
+from types import SimpleNamespace
+
 import pytest
+import torch
+from torch import nn
 
 from cxrflow.papers.recipes import Task
+from cxrflow.pretrain.terms.plain_simclr import PlainSimclr
+from cxrflow.training.schedule import learning_rate_factor
 
 SERIES = {"benchmark": "checkpoint_series", "cohort": "convirt/rsna", "settings": {"metric": "f1"}}
 
@@ -62,3 +68,24 @@ def test_the_control_of_shuffled_pairs_is_searched_by_text_and_keeps_no_checkpoi
     for name in set(type(own).model_fields) - changed:
         assert getattr(own, name) == getattr(control, name)
     assert control.shuffled_pairs and not own.shuffled_pairs
+
+
+def test_simclr_is_the_code_that_the_paper_names(overlay):
+    """github.com/sthalles/SimCLR: a head without normalisation, a rate that hardly changes."""
+    settings = overlay({"papers": ["convirt"], "scale": "paper"}).model("convirt/simclr").settings
+    steps, batches, epochs = 290_000, 2900, 100
+    ours = [
+        learning_rate_factor(settings.training.schedule, step, steps) for step in (0, 9, steps - 1)
+    ]
+    optimiser = torch.optim.Adam([torch.zeros(1, requires_grad=True)], 1.0)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, batches)
+    for epoch in range(epochs):
+        optimiser.step()
+        if epoch >= 10:
+            cosine.step()
+    assert ours == [1.0] * 3 and cosine.get_last_lr()[0] == pytest.approx(1, abs=0.003)
+    trunk = SimpleNamespace(features=2048)
+    head = PlainSimclr(settings.terms.plain_simclr, SimpleNamespace(trunk=trunk)).head
+    assert [type(layer) for layer in head] == [nn.Linear, nn.ReLU, nn.Linear]
+    assert [tuple(head[n].weight.shape) for n in (0, 2)] == [(2048, 2048), (128, 2048)]
+    assert all(head[n].bias is not None for n in (0, 2))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from cxrflow.metrics.crossed import (
+    equivalence,
     over_trainings,
     over_trainings_and_samples,
     resampled,
@@ -149,3 +150,34 @@ def area_of(labels: NDArray[np.int64], scores: Floats) -> Statistic:
 def expected_area(spread: float) -> float:
     """Mean AUROC of trainings: of positives N(ability, 1) and negatives N(0, 1)."""
     return float(stats.norm.cdf(1.2 / math.sqrt(2 + spread**2)))
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.3, -0.8, 1.5])
+def test_equivalence_is_two_one_sided_tests(mean: float) -> None:
+    values = np.random.default_rng(5).normal(0, 1, 50)
+    values += mean - values.mean()
+    training = resampled(mean_of(values), np.arange(50), replicates=20_000)
+    sides = [
+        stats.ttest_1samp(values, -0.7, alternative="greater").pvalue,
+        stats.ttest_1samp(values, 0.7, alternative="less").pvalue,
+    ]
+    p = equivalence([training], "mean", 50, 0.7)
+    assert p == pytest.approx(max(sides), rel=0.1, abs=1e-6)
+    narrow = over_trainings_and_samples([training], "mean", 50, level=0.9)
+    assert (p < 0.05) == (narrow.low > -0.7 and narrow.high < 0.7)
+
+
+def test_what_differs_by_the_margin_is_called_equal_in_five_of_a_hundred() -> None:
+    """Three trainings of a difference that is the margin itself."""
+    rng = np.random.default_rng(6)
+    called = 0
+    for _ in range(400):
+        common = rng.normal(0, 1, PATIENTS)
+        trainings = [
+            resampled(
+                mean_of(0.5 + common + rng.normal(0, 0.3, PATIENTS)), np.arange(PATIENTS), 200
+            )
+            for _ in range(3)
+        ]
+        called += equivalence(trainings, "mean", PATIENTS, 0.5) < 0.05
+    assert 0.02 < called / 400 < 0.09

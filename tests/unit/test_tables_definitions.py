@@ -13,8 +13,10 @@ from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
 )
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
+from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.config.papers import Library
 from cxrflow.names import is_reference
-from cxrflow.papers import Paper, load_paper
+from cxrflow.papers import Paper, load_paper, paper_names
 from cxrflow.papers.table import Headline, Table, cells_of, comparisons
 
 TABLES = sorted(load_paper("biovil").tables)
@@ -200,7 +202,9 @@ def test_rows_are_compared_with_their_reference_in_the_same_task():
     ]  # fmt: skip
     columns = {"f": {"metric": "auroc"}, "g": {"metric": "f1"}, "h": {"reason": "not run"}}
     found = small_table(rows, columns, reference="r")
-    assert [tuple(one.model_dump().values()) for one in comparisons(found.pairs())] == [
+    assert [
+        tuple(one.model_dump(exclude_none=True).values()) for one in comparisons(found.pairs())
+    ] == [
         ("main", "b", "auroc", "a", "auroc"),
         ("main", "b", "f1", "a", "f1"),
         ("probe", "a", "auroc/10", "b", "auroc/10"),
@@ -304,3 +308,55 @@ def test_a_wrong_definition_is_refused(change, message):
     Table.model_validate(GOOD)
     with pytest.raises(ValidationError, match=message):
         Table.model_validate(GOOD | change)
+
+
+# What stands for reference rows there: rows or columns of the same result.
+SAID_WITHIN = {
+    "attention_rollout": "uniform and other_patch of the same attention",
+    "prior_influence": "the gain over another patient's prior",
+    "checkpoint_series": "no correlation is 0, against which it is claimed",
+}
+# Whose rows are still to come.
+WITHOUT = {
+    *("mask_prediction", "natural_language_inference"),
+    *("sentence_similarity", "paraphrase_detection"),
+}
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_every_task_stands_beside_rows_that_know_nothing(name):
+    """In a table of the paper, by its own task or by one of the same benchmark and data set."""
+    library = Library([name])
+
+    def kind(task):
+        recipe = library.tasks[task]
+        return recipe.benchmark, library.cohorts[recipe.cohort].dataset
+
+    results = [result for one in load_paper(name).tables.values() for result in one.results()]
+    tasks = {task for task, model in results if model is not None and not is_reference(model)}
+    scored = {kind(task) for task in tasks if BENCHMARKS[kind(task)[0]].needs}
+    shown = {kind(task) for task, model in results if is_reference(model)}
+    missing = {benchmark for benchmark, _ in scored - shown} - SAID_WITHIN.keys() - WITHOUT
+    assert not missing, f"{name}: no reference row is in a table of these benchmarks' tasks"
+
+
+def test_every_benchmark_of_models_names_reference_rows():
+    for name, entry in BENCHMARKS.items():
+        if entry.needs and name not in SAID_WITHIN.keys() | WITHOUT:
+            assert entry.references and entry.reference_program, name
+    named = {name for name, entry in BENCHMARKS.items() if entry.references}
+    assert not named & WITHOUT, "take these from WITHOUT"
+
+
+def test_equality_is_published_within_its_margin():
+    paper = load_paper("biovil_t")
+    claims = [claim for claim in paper.orderings if claim.margin is not None]
+    assert {claim.column for claim in claims} == {"cnr", "miou"}
+    for claim in claims:
+        first, second = (
+            float(paper.tables[place.table].row(place.row).published[place.column][0])
+            for place in claim.addresses()
+        )
+        assert abs(first - second) < claim.margin
+    asked = [one for one in paper.comparisons("table5") if one.margin]
+    assert [one.reference_task for one in asked] == ["biovil_t/phrase_grounding"] * 2

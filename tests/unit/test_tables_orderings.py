@@ -9,7 +9,15 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Address, Column, Ordering
 from cxrflow.tables import orderings
 from cxrflow.tables.cells import Cell
-from cxrflow.tables.orderings import HOLDS, OVERLAP, REVERSED, UNSURE, Compared, Side
+from cxrflow.tables.orderings import (
+    HOLDS,
+    OVERLAP,
+    REVERSED,
+    UNEQUAL,
+    UNSURE,
+    Compared,
+    Side,
+)
 
 # Values of a model's seeds; Student's intervals of three seeds are 0.06, of two 1.3 wide.
 SCORES = {
@@ -182,7 +190,10 @@ def comparison(better, worse, low, high, seeds=3, reason=None):
 
 def test_cells_of_one_task_are_judged_by_their_difference(written):
     claim = {"rows": ("good", "level", "poor", "best")}
-    assert [tuple(one.model_dump().values()) for one in paper(claim).comparisons("table9")] == [
+    assert [
+        tuple(one.model_dump(exclude_none=True).values())
+        for one in paper(claim).comparisons("table9")
+    ] == [
         ("g", "good", "cnr", "level", "cnr"),
         ("g", "level", "cnr", "poor", "cnr"),
         ("g", "poor", "cnr", "best", "cnr"),
@@ -208,10 +219,28 @@ def test_neighbours_in_other_tables_are_paired_where_task_and_unit_are_the_same(
     other = {"row": "Row best", "table": "table10"}
     half = {"row": "Row good", "column": "half", "table": "table10"}
     asked = paper({"rows": ("level", other, half, 0.5)}).comparisons("table9")
-    assert [tuple(one.model_dump().values()) for one in asked] == [
+    assert [tuple(one.model_dump(exclude_none=True).values()) for one in asked] == [
         ("g", "level", "cnr", "best", "cnr"),
         ("g", "best", "cnr", "good", "half"),
     ]
+
+
+def test_a_claim_of_equality_is_judged_by_its_margin(written):
+    """In the column's unit: 100 times the metric here."""
+    claim = {"rows": ("good", "level"), "margin": 6}
+    (asked,) = paper(claim).comparisons("table9")
+    assert asked.margin == pytest.approx(0.06)
+
+    def found(p, **changes):
+        test = comparison("good", "level", -0.02, 0.1) | {"margin": 0.06, "p_equivalent": p}
+        return written({**claim, **changes}, tests=[test])[0][0]["found"]
+
+    assert found(0.01) == HOLDS and found(0.2) == UNEQUAL == found(None)
+    assert written(claim)[0][0]["found"] == UNEQUAL  # no test of both
+    assert written({"rows": ("best", "level"), "margin": 6})[0][0]["found"] == REVERSED
+    lines, markdown, html = written(claim)
+    assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("3", "2")  # 6, 4 and 5 apart
+    assert "within the margin in 2 of 3 seeds" in markdown and "equal within ± 6" in markdown
 
 
 def test_equal_values_do_not_hold(written):

@@ -9,7 +9,9 @@ every training of the other; weights that a seed draws count as a training.
 
 Writes an entry for each result of several trainings, with the interval of each metric, and one for
 each comparison: the difference (first less reference) with its interval, or the reason why there is
-none. p is given from ``LEAST_SEEDS`` trainings on.
+none. p is given from ``LEAST_SEEDS`` trainings on. A comparison with a margin has
+``p_equivalent`` too, of two one-sided tests that the difference is within it; its two sides may be
+two tasks of the same samples.
 """
 
 import logging
@@ -30,7 +32,13 @@ from cxrflow.benchmarks.settings import LEAST_SEEDS, PairedComparison, PairedTes
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object, write_json
 from cxrflow.files.parquet import read_table
-from cxrflow.metrics.crossed import DIFFERENCE, Resampled, over_trainings_and_samples, resampled
+from cxrflow.metrics.crossed import (
+    DIFFERENCE,
+    Resampled,
+    equivalence,
+    over_trainings_and_samples,
+    resampled,
+)
 from cxrflow.metrics.intervals import holm
 from cxrflow.names import short_name
 from cxrflow.settings import explain
@@ -39,6 +47,7 @@ log = logging.getLogger("cxrflow")
 
 FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
 ENDS = ("difference", "difference_low", "difference_high")
+P = ("p", "p_holm", "p_equivalent")
 
 
 @dataclass(frozen=True)
@@ -113,13 +122,14 @@ def read_predictions(files: Sequence[Path]) -> Runs:
     return runs
 
 
-def why_not(runs: Sequence[SeedPredictions]) -> str | None:
+def why_not(runs: Sequence[SeedPredictions], of_one_task: bool = True) -> str | None:
     """Return the reason why runs were not measured alike, or None.
 
-    They saw the same samples of the same cohort; in what geometry is a model's own.
+    They saw the same samples, of one task those of the same cohort; in what geometry is a model's
+    own.
     """
     first = runs[0]
-    if any(run.fingerprint != first.fingerprint for run in runs):
+    if of_one_task and any(run.fingerprint != first.fingerprint for run in runs):
         return "measured on different data"
     for run in runs[1:]:
         names = sorted(
@@ -146,6 +156,7 @@ def why_not_compared(
     runs_of_model: Sequence[SeedPredictions],
     runs_of_reference: Sequence[SeedPredictions],
     pairs: Sequence[tuple[SeedPredictions, SeedPredictions]],
+    of_one_task: bool = True,
 ) -> str | None:
     """Return the reason why two models are not compared, or None."""
     if not runs_of_model or not runs_of_reference:
@@ -153,7 +164,7 @@ def why_not_compared(
     for run in (*runs_of_model, *runs_of_reference):
         if run.learnt is False:
             return f"{short_name(run.model)} is near chance"
-    return why_not([*runs_of_model, *runs_of_reference]) or (
+    return why_not([*runs_of_model, *runs_of_reference], of_one_task) or (
         None if pairs else "trained with different seeds"
     )
 
@@ -201,11 +212,13 @@ class Inference:
     def compare(self, comparison: PairedComparison) -> dict[str, Any]:
         """A comparison; ``seeds`` are those that both models have, 0 where nothing was trained."""
         entry: dict[str, Any] = {**comparison.model_dump(), "seeds": 0, "reason": None}
-        entry |= dict.fromkeys((*ENDS, "p", "p_holm"))
+        entry |= dict.fromkeys((*ENDS, *P))
+        task, margin = comparison.reference_task or comparison.task, comparison.margin
         runs_of_model = self.runs.get((comparison.task, comparison.model), [])
-        runs_of_reference = self.runs.get((comparison.task, comparison.reference_model), [])
+        runs_of_reference = self.runs.get((task, comparison.reference_model), [])
         pairs = paired_by_seed(runs_of_model, runs_of_reference)
-        reason = why_not_compared(runs_of_model, runs_of_reference, pairs)
+        of_one_task = task == comparison.task
+        reason = why_not_compared(runs_of_model, runs_of_reference, pairs, of_one_task)
         if reason is not None:
             return entry | {"reason": reason}
         metrics = (comparison.metric, comparison.reference_metric)
@@ -221,14 +234,15 @@ class Inference:
         several = max(len(runs_of_model), len(runs_of_reference)) > 1
         trained = several or not all(run.fixed for run, _ in runs)
         judged = not trained or len(pairs) >= LEAST_SEEDS
-        ends = (
-            float(np.mean(values)),
-            interval.low,
-            interval.high,
-            interval.p if judged else np.nan,
+        numbers = dict(
+            zip(ENDS, (float(np.mean(values)), interval.low, interval.high), strict=True)
         )
-        finite = (end if np.isfinite(end) else None for end in ends)
-        return entry | dict(zip((*ENDS, "p"), finite, strict=True), seeds=len(pairs) * trained)
+        if judged:
+            numbers["p"] = interval.p
+            if margin is not None:
+                numbers["p_equivalent"] = equivalence(scores, DIFFERENCE, behind, margin)
+        finite = {name: number for name, number in numbers.items() if np.isfinite(number)}
+        return entry | finite | {"seeds": len(pairs) * trained}
 
 
 def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:

@@ -116,6 +116,9 @@ class Benchmark:
         return {self.reads, *(name for name, needed in more.items() if needed)} - {"samples"}
 
 
+PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
+TRANSFER = ("nothing", *PLAIN, *(f"{name}_optimum" for name in PLAIN))
+
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
 )
@@ -139,6 +142,8 @@ BENCHMARKS = {
         "classification",
         needs=JOINT,
         reads="features",
+        references=("nothing", "brightness"),
+        reference_program="classification.zero_shot_references",
     ),
     "zero_shot_findings": Benchmark(
         "classification.zero_shot_findings",
@@ -147,6 +152,9 @@ BENCHMARKS = {
         needs=JOINT,
         reads="pixels",
         statistic="classification.zero_shot_classification",
+        own=("reference",),
+        references=("nothing", "brightness"),
+        reference_program="classification.zero_shot_references",
     ),
     "linear_probe": Benchmark(
         "classification.linear_probe",
@@ -156,7 +164,7 @@ BENCHMARKS = {
         reads="features",
         split=True,
         own=("features", "start", "solution"),
-        references=("nothing", "intensity", "thumbnail", "random"),
+        references=("nothing", *PLAIN),
         reference_program="classification.references",
     ),
     "linear_classification": Benchmark(
@@ -168,7 +176,7 @@ BENCHMARKS = {
         split=True,
         statistic="classification.transfer",
         resumes=True,
-        references=("nothing", "intensity", "thumbnail", "random"),
+        references=TRANSFER,
         reference_program="classification.transfer_references",
     ),
     "fine_tuned_classification": Benchmark(
@@ -180,7 +188,7 @@ BENCHMARKS = {
         split=True,
         statistic="classification.transfer",
         resumes=True,
-        references=("nothing", "intensity", "thumbnail", "random"),
+        references=TRANSFER,
         reference_program="classification.transfer_references",
     ),
     "segmentation": Benchmark(
@@ -203,7 +211,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing", "intensity", "thumbnail", "random"),
+        references=("nothing", *PLAIN),
         reference_program="retrieval.references",
     ),
     "text_retrieval": Benchmark(
@@ -232,8 +240,14 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
+        statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
+        references=(
+            *("nothing", "random", "shuffled", "current", "thumbnail", "intensity"),
+            *("current_optimum", "thumbnail_optimum", "intensity_optimum"),
+        ),
+        reference_program="temporal.references",
     ),
     "registration_error": Benchmark(
         "temporal.registration_error",
@@ -249,8 +263,10 @@ BENCHMARKS = {
         needs=DECODER,
         reads="pixels",
         reports=True,
-        statistic="temporal.temporal_classification",
+        statistic="temporal.scores",
         own=("prior_image", "prompt"),
+        references=("nothing", "random", "brightness"),
+        reference_program="temporal.references",
     ),
     "attention_rollout": Benchmark(
         "temporal.attention_rollout",

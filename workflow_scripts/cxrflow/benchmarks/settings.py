@@ -73,6 +73,11 @@ class BenchmarkSettings(Settings):
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:<n>")
     intervals: IntervalSettings = IntervalSettings()
 
+    @property
+    def counts_epochs_of_shares(self) -> bool:
+        """True if it learns from a share of the labels, as long as so many epochs of the share."""
+        return False
+
 
 class EncodingSettings(BenchmarkSettings):
     """Settings of a benchmark that runs an encoder over its samples."""
@@ -97,6 +102,17 @@ class PairedComparison(Settings):
     reference_metric: str = Field(
         description="name in metrics.json; equal to metric for two models"
     )
+    reference_task: str | None = Field(
+        default=None, description="another task of the same samples; null: the same task"
+    )
+    margin: float | None = Field(
+        default=None, gt=0, description="tested is whether the difference is within ± this"
+    )
+
+    def results(self) -> list[tuple[str, str]]:
+        """The task and the model of either side."""
+        task = self.reference_task or self.task
+        return [(self.task, self.model), (task, self.reference_model)]
 
 
 class PairedTestSettings(IntervalSettings):

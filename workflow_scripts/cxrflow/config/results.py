@@ -197,9 +197,8 @@ class RunResults(Models):
             comparison
             for comparison in self.chosen[paper].comparisons(name.removeprefix(HEADLINE))
             if all(
-                (comparison.task, model) in cells
-                or (uncut and self.measures(comparison.task, model))
-                for model in (comparison.model, comparison.reference_model)
+                (task, model) in cells or (uncut and self.measures(task, model))
+                for task, model in comparison.results()
             )
             and self.task(comparison.task).benchmark.statistic_module is not None
         ]

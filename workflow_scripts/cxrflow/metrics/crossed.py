@@ -118,6 +118,28 @@ def over_trainings_and_samples(
     return Student(*map(float, interval))
 
 
+def equivalence(trainings: Sequence[Resampled], name: str, patients: int, margin: float) -> float:
+    """Return p of two one-sided tests that the mean of a score lies within ± ``margin``.
+
+    The greater p of "it is above -margin" and "it is below margin" (Schuirmann 1987, J
+    Pharmacokinet Biopharm 15:657); below 5 % where the 90 % interval lies inside. NaN where
+    :func:`over_trainings_and_samples` is undefined.
+    """
+    sides = []
+    for sign in (1, -1):
+        shifted = [
+            Resampled(
+                {name: margin + sign * training.value[name]},
+                {name: margin + sign * training.replicates[name]},
+            )
+            for training in trainings
+        ]
+        is_inside = np.mean([training.value[name] for training in shifted]) > 0
+        p = over_trainings_and_samples(shifted, name, patients).p / 2
+        sides.append(p if is_inside else 1 - p)
+    return float(np.max(sides))
+
+
 def over_trainings(scores_S: ArrayLike, level: float = 0.95) -> Student:
     """The same without samples: Student's interval of two or more scores."""
     scores = np.asarray(scores_S, float)

@@ -74,7 +74,7 @@ class Paper(Settings):
             if claim.table == table:
                 neighbours = pairwise(claim.places())
                 pairs += [
-                    (self.spot(better), self.spot(worse))
+                    (self.spot(better), self.spot(worse), claim.margin)
                     for better, worse in neighbours
                     if isinstance(better, Address) and isinstance(worse, Address)
                 ]

@@ -6,15 +6,22 @@ scale. They never change a method.
 
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.encoders.released.settings import PROGRAMS, Kind
 from cxrflow.names import Name
+from cxrflow.papers.entries import laid_deep
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram
 from cxrflow.settings import Settings
 from cxrflow.text.settings import VocabularySettings
+
+# A set that a scale makes smaller gives fewer updates an epoch, and a share of it hardly any.
+COUNTS_EPOCHS = (
+    "scales.{scale}: it learns from a share, and its length is in epochs, which are fewer updates "
+    "of a smaller set; expected a number of updates for all shares (steps, or validate_steps)"
+)
 
 #: Keys of a model that name what it starts from or reads beside its cohort.
 INPUTS = ("start", "text", "image", "vocabulary", "corpora")
@@ -140,6 +147,15 @@ class Recipe(Settings):
                 raise ValueError(f"a model of the program {self.program} has '{quoted}'")
         return self
 
+    @model_validator(mode="after")
+    def _scales_count_updates(self) -> Self:
+        for scale, sizes in self.scales.items():
+            settings = laid_deep(self.settings, sizes.settings)
+            share, training = settings.get("training_share"), settings.get("training") or {}
+            if share not in (None, 1) and training.get("steps") is None:
+                raise ValueError(COUNTS_EPOCHS.format(scale=scale))
+        return self
+
     @property
     def kind(self) -> TrainingProgram:
         """The registry's entry of the program that trains it."""
@@ -189,4 +205,17 @@ class Task(Settings):
             raise ValueError(f"the benchmark {self.benchmark} reads no cohort 'training'")
         if self.demographics is not None and self.benchmark != "ms_cxr_statistics":
             raise ValueError(f"the benchmark {self.benchmark} reads no 'demographics'")
+        return self
+
+    @model_validator(mode="after")
+    def _scales_count_updates(self) -> Self:
+        for scale, sizes in self.scales.items():
+            try:
+                settings = BENCHMARKS[self.benchmark].settings.model_validate(
+                    laid_deep(self.settings, sizes)
+                )
+            except ValidationError:  # said where the scale is chosen, with the place of the value
+                continue
+            if getattr(settings, "counts_epochs_of_shares", False):
+                raise ValueError(COUNTS_EPOCHS.format(scale=scale))
         return self

@@ -166,10 +166,10 @@ class Table(Settings):
         name = row.reference or self.reference
         return None if name is None else self.row(name)
 
-    def pairs(self) -> list[tuple["TableCell", "TableCell"]]:
+    def pairs(self) -> list["TestedPair"]:
         """Pair each row's cells with those of its reference row."""
         return [
-            (TableCell(self, row, column), TableCell(self, reference, column))
+            (TableCell(self, row, column), TableCell(self, reference, column), None)
             for row in self.rows
             if (reference := self.reference_of(row))
             for column in self.columns
@@ -183,15 +183,22 @@ class TableCell(NamedTuple):
     row: Row
     column: Column
 
-    def against(self, reference: "TableCell") -> PairedComparison | None:
-        """With another cell; None where not both are a model's in one task, in one unit."""
+    def against(
+        self, reference: "TableCell", margin: float | None = None
+    ) -> PairedComparison | None:
+        """With another cell; None where not both are a model's in one task, in one unit.
+
+        With a ``margin``, in the column's unit, they may be of two tasks.
+        """
         for _, row, column in (self, reference):
             if column.key in row.blank or column.reason is not None:
                 return None
         result, reference_result = (
             spot.table.result_of(spot.row, spot.column) for spot in (self, reference)
         )
-        if result is None or reference_result is None or result[0] != reference_result[0]:
+        if result is None or reference_result is None:
+            return None
+        if margin is None and result[0] != reference_result[0]:
             return None
         if (
             result[1] is None
@@ -205,17 +212,23 @@ class TableCell(NamedTuple):
             metric=self.row.metric_of(self.column),
             reference_model=reference_result[1],
             reference_metric=reference.row.metric_of(reference.column),
+            reference_task=None if result[0] == reference_result[0] else reference_result[0],
+            margin=None if margin is None else margin / abs(self.column.scale),
         )
         same = compared.metric == compared.reference_metric and result == reference_result
         return None if same else compared
 
 
-def comparisons(pairs: Iterable[tuple[TableCell, TableCell]]) -> list[PairedComparison]:
+# Two cells, and the margin within which they are claimed to be equal, if they are.
+TestedPair = tuple[TableCell, TableCell, float | None]
+
+
+def comparisons(pairs: Iterable[TestedPair]) -> list[PairedComparison]:
     """The paired tests of these cells in order; a pair that comes twice, either way round, once."""
     tested: list[PairedComparison] = []
-    for spot, reference in pairs:
-        compared = spot.against(reference)
-        if compared and not {compared, reference.against(spot)} & {*tested}:
+    for spot, reference, margin in pairs:
+        compared = spot.against(reference, margin)
+        if compared and not {compared, reference.against(spot, margin)} & {*tested}:
             tested.append(compared)
     return tested
 
@@ -262,7 +275,10 @@ def address(place: str | PartialAddress, table: str, column: str) -> Address:
 
 
 class Ordering(Settings):
-    """A ranking that the paper claims: cells, best first, each against the next one."""
+    """A ranking that the paper claims: cells, best first, each against the next one.
+
+    With a ``margin`` it claims that they are equivalent: that neighbours differ by less.
+    """
 
     claim: str = Field(description="in words")
     table: str
@@ -272,6 +288,12 @@ class Ordering(Settings):
         description="best first: labels of rows, cells of other columns or tables, or numbers",
     )
     smaller: bool = Field(False, description="smaller values are better")
+    margin: float | None = Field(
+        None,
+        gt=0,
+        description="in the column's unit, stated beforehand: neighbours are equivalent if their "
+        "difference is surely within ± this (two one-sided tests)",
+    )
 
     def places(self) -> list[Address | float]:
         """The addresses of the cells, best first; a number stays a number."""

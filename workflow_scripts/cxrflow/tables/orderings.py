@@ -40,9 +40,9 @@ CSV_COLUMNS = (
     "better_published", "worse", "worse_ours", "worse_low", "worse_high", "worse_published",
     "found", "seeds", "seeds_in_order",
 )  # fmt: skip
-HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT = (
+HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
-    "does not hold", "not measured",
+    "does not hold", "not measured", "not shown: the difference may exceed the margin",
 )  # fmt: skip
 FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} near chance"
 
@@ -91,6 +91,10 @@ class Compared:
         trained += [paired.seeds] if paired and trained else []
         if trained and min(trained) < LEAST_SEEDS:
             return FEW.format(seeds=seeds_text(min(trained)))
+        if self.claim.margin is not None:
+            if abs(better.ours - worse.ours) >= self.claim.margin:
+                return REVERSED
+            return HOLDS if paired is not None and paired.is_equivalent else UNEQUAL
         if self.gain(better.ours, worse.ours) <= 0:
             return REVERSED
         if paired is not None:
@@ -109,17 +113,19 @@ class Compared:
         trained = [set(one.cell.by_seed) for one in (self.better, self.worse) if one.cell.seeds]
         common = set.intersection(*trained) if trained and self.verdict != ABSENT else set()
         gains = [self.gain(self.better.of_seed(one), self.worse.of_seed(one)) for one in common]
+        margin = self.claim.margin
+        if margin is not None:
+            return len(common), sum(abs(gain) < margin for gain in gains)
         return len(common), sum(gain > 0 for gain in gains)
 
     @property
     def finding(self) -> str:
         """The verdict as people read it, with the seeds if there are several."""
         count, in_order = self.seeds
-        return (
-            f"{self.verdict} (in order in {in_order} of {count} seeds)"
-            if count > 1
-            else self.verdict
-        )
+        if count < 2:
+            return self.verdict
+        where = "within the margin" if self.claim.margin else "in order"
+        return f"{self.verdict} ({where} in {in_order} of {count} seeds)"
 
 
 def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
@@ -131,7 +137,7 @@ def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -
     title = paper.tables[claim.table].title.partition(". ")[0]
     sides = [_side(paper, claim, place, results, tests) for place in claim.places()]
     tested = [
-        tests.between(paper.spot(better), paper.spot(worse))
+        tests.between(paper.spot(better), paper.spot(worse), claim.margin)
         if isinstance(better, Address) and isinstance(worse, Address)
         else None
         for better, worse in pairwise(claim.places())
@@ -180,6 +186,7 @@ def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
         if not claims or claims[-1]["last"] is not pair.better:
             place = f"{pair.table}, {pair.better.column.label}"
             place += ", less is better" if pair.claim.smaller else ""
+            place += f", equal within ± {pair.claim.margin:g}" if pair.claim.margin else ""
             claims.append({"claim": pair.claim.claim, "place": place, "rows": [_row(pair.better)]})
         claims[-1]["rows"].append(
             _row(pair.worse) | {"found": pair.verdict, "finding": pair.finding}
@@ -197,7 +204,7 @@ def _row(side: Side) -> dict[str, str]:
 def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
     measured = [pair for pair in compared if pair.verdict != ABSENT]
     count = sum(pair.verdict == HOLDS for pair in measured)
-    judged = sum(pair.verdict in (HOLDS, OVERLAP, UNSURE, REVERSED) for pair in measured)
+    judged = sum(pair.verdict in (HOLDS, OVERLAP, UNSURE, REVERSED, UNEQUAL) for pair in measured)
     cells = [side.cell for pair in measured for side in (pair.better, pair.worse)]
     return [
         note_on_data(results),
@@ -205,7 +212,8 @@ def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
         f"needs {LEAST_SEEDS} training seeds of both.",
         "Cells of one task are compared by the 95 % interval of their difference over training "
         "seeds and test samples, both paired; it is not corrected for the number of claims. Others "
-        "are compared by whether their intervals are apart.",
+        "are compared by whether their intervals are apart. A claim of equality holds if the "
+        "difference is within a margin stated beforehand, by two one-sided tests at 5 %.",
         *filter(None, [note_on_spread(cells), note_on_chance(cells)]),
     ]
 

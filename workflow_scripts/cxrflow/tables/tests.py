@@ -15,7 +15,8 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.papers.table import Result, TableCell
 
-KEYS = tuple(PairedComparison.model_fields)
+KEYS = ("task", "model", "metric", "reference_model", "reference_metric")
+OPTIONAL = ("reference_task", "margin")
 FIELDS = (*KEYS, "seeds", "reason")
 MARK, CORRECTED = "†", "‡"
 
@@ -33,6 +34,7 @@ class Tested:
     mark: str
     seeds: int  # that both were trained with; 0: neither was trained
     reason: str | None
+    is_equivalent: bool | None = None  # within the margin; None: not tested
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,12 @@ class Tests:
         reference = spot.table.reference_of(spot.row)
         return None if reference is None else self.between(spot, spot._replace(row=reference))
 
-    def between(self, first: TableCell, second: TableCell) -> Tested | None:
+    def between(
+        self, first: TableCell, second: TableCell, margin: float | None = None
+    ) -> Tested | None:
         """The comparison of two cells, whichever of the two was the reference."""
         for cell, reference, sign in ((first, second, 1.0), (second, first, -1.0)):
-            compared = cell.against(reference)
+            compared = cell.against(reference, margin)
             entry = self.entries.get(compared) if compared else None
             if entry is not None:
                 return self._tested(entry, second.row.label, sign * first.column.scale)
@@ -70,7 +74,9 @@ class Tests:
         mark = ""
         if p is not None and p < self.alpha:
             mark = CORRECTED if p_holm is not None and p_holm < self.alpha else MARK
-        fields = (low, high, p, p_holm, mark, entry["seeds"], entry["reason"])
+        equivalent = entry.get("p_equivalent")
+        is_equivalent = None if equivalent is None else equivalent < self.alpha
+        fields = (low, high, p, p_holm, mark, entry["seeds"], entry["reason"], is_equivalent)
         return Tested(reference, value, *fields)
 
 
@@ -85,7 +91,8 @@ def read_tests(paths: Sequence[Path]) -> Tests:
             for name in FIELDS:
                 if name not in entry:
                     raise InputError(f"{path}: comparisons[{number}]: field '{name}' is missing")
-            entries[PairedComparison(**{name: entry[name] for name in KEYS})] = entry
+            key = {name: entry.get(name) for name in (*KEYS, *OPTIONAL)}
+            entries[PairedComparison.model_validate(key)] = entry
         alpha = round(1 - float(content["protocol"]["level"]), 6)
         tests = Tests(entries, {**tests.intervals, **intervals}, alpha)
     return tests

@@ -9,7 +9,7 @@ until the result is written: what is killed goes on at the share it was at.
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -100,19 +100,27 @@ class Sweep:
         labels_NC[self.rows[is_encoded]] = splits.train.labels_NC[is_encoded]
         self.labels_NC = torch.from_numpy(labels_NC).to(device)
 
-    def train(self, share: str) -> list[TrainedHead]:
-        """The heads of the runs of a share."""
-        settings, width = self.settings, self.features_NF.shape[1]
-        runs = [
-            HeadRun(self.rows[rows], seed, new_head(width, len(self.splits.classes), seed))
-            for rows, seed in zip(self.splits.shares[share], settings.run_seeds, strict=True)
+    def runs(self, share: str) -> list[HeadRun]:
+        """The runs of a share before training."""
+        width, classes = self.features_NF.shape[1], len(self.splits.classes)
+        return [
+            HeadRun(self.rows[rows], seed, new_head(width, classes, seed))
+            for rows, seed in zip(self.splits.shares[share], self.settings.run_seeds, strict=True)
         ]
-        lock_step = LockStep(
+
+    def lock_step(self, runs: Sequence[HeadRun]) -> LockStep:
+        """Runs that learn together, from where their heads are."""
+        settings = self.settings
+        return LockStep(
             *(self.features_NF, self.labels_NC, settings.exclusive, runs),
             *(settings.dropout, settings.weight_decay),
         )
+
+    def train(self, runs: Sequence[HeadRun]) -> list[TrainedHead]:
+        """The heads of runs."""
+        settings = self.settings
         return train_until_plateau(
-            *(lock_step, runs, self.validate),
+            *(self.lock_step(runs), runs, self.validate),
             *(settings.batch_size, settings.learning_rate, settings.rhythm),
         )
 
@@ -149,7 +157,8 @@ def predict(inputs: ModelInputs, settings: LinearClassificationSettings) -> Pred
     features = encoded(model, splits, inputs.pixels, settings, work / "features")
     sweep = Sweep(features, splits, settings)
     heads = {
-        share: resumed(work / f"{share}.pt", partial(sweep.train, share)) for share in splits.shares
+        share: resumed(work / f"{share}.pt", partial(sweep.train, sweep.runs(share)))
+        for share in splits.shares
     }
     scores = {share: [sweep.test(head) for head in runs] for share, runs in heads.items()}
     courses = {

@@ -126,6 +126,20 @@ def batches(runs: Sequence[HeadRun], batch_size: int, epoch: int) -> list[Tensor
     return list(torch.from_numpy(np.stack(orders)).split(batch_size, dim=1))
 
 
+def interval_batches(
+    runs: Sequence[HeadRun], batch_size: int, number: int, updates: int | None
+) -> list[Tensor]:
+    """Rows [K, B] of the batches before validation ``number``: an epoch's, or so many updates'."""
+    if updates is None:
+        return batches(runs, batch_size, number)
+    in_epoch = -(-len(runs[0].rows) // batch_size)
+    places = [
+        divmod(update, in_epoch) for update in range(number * updates, (number + 1) * updates)
+    ]
+    by_epoch = {epoch: batches(runs, batch_size, epoch) for epoch in {epoch for epoch, _ in places}}
+    return [by_epoch[epoch][index] for epoch, index in places]
+
+
 def warm_up(
     lock_step: LockStep, runs: Sequence[HeadRun], updates: int, batch_size: int, rate: float
 ) -> Tensor:
@@ -147,10 +161,10 @@ def train_until_plateau(
     learning_rate: float,
     rhythm: TrainingSettings,
 ) -> list[TrainedHead]:
-    """Each run to its end; the heads are those of the best epoch.
+    """Each run to its end; the heads are those of the best validation.
 
-    ``validation``: of a head, by name; ``rhythm``: which of it counts, what follows from it, and
-    the most epochs.
+    ``validation``: of a head, by name; ``rhythm``: which of it counts, what follows from it, after
+    how many updates it comes (``validate_steps``; None: after an epoch), and the most of them.
     """
     trained = [TrainedHead(head_GC.clone()) for head_GC in lock_step.head_KGC]
     going = list(range(len(runs)))
@@ -158,7 +172,8 @@ def train_until_plateau(
         rates = [
             learning_rate * rhythm.schedule.factor ** trained[k].monitor.plateaus for k in going
         ]
-        for rows_KB in batches([runs[k] for k in going], batch_size, epoch):
+        rows = interval_batches([runs[k] for k in going], batch_size, epoch, rhythm.validate_steps)
+        for rows_KB in rows:
             lock_step.update(rows_KB, rates)
         for place, k in enumerate(going):
             now = TrainedHead(lock_step.head_KGC[place])

@@ -1,10 +1,12 @@
 """Reference rows of transfer: no encoder, the same shares of the labels as a model's head.
 
 ``nothing`` gives every image the share of the labels that say so: of exclusive classes, the most
-frequent one. The others take plain features of the pixels to the optimum of logistic regression:
-ConVIRT's rate and patience are for a head of 2,048 features. Where a share has no image of an
-exclusive class there is no optimum but a limit, which gives it the probability 0, as ``nothing``
-does; ``data.runs`` names such classes. Not in the paper.
+frequent one. The others are plain features of the pixels in an encoder's place. Their head learns
+as the models' do: by the task's rate, batches and stopping rule, in fine-tuning after the head's
+own updates. ``<name>_optimum`` brings it to the optimum of logistic regression, which depends on
+none of these. Where a share has no image of an exclusive class there is no optimum but a limit,
+which gives it the probability 0, as ``nothing`` does; ``data.runs`` names such classes. Not in the
+paper.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.classification.linear_classification import Sweep, images_of
 from cxrflow.benchmarks.classification.linear_probe import train_probes
-from cxrflow.benchmarks.classification.references import stored_features
+from cxrflow.benchmarks.classification.plateau_heads import warm_up
+from cxrflow.benchmarks.classification.references import plain_features, stored_features
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.classification.transfer import (
     LabelledSplits,
@@ -22,11 +26,17 @@ from cxrflow.benchmarks.classification.transfer import (
     probabilities,
     read_splits,
 )
-from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
+from cxrflow.benchmarks.classification.transfer_settings import (
+    FineTunedClassificationSettings,
+    LinearClassificationSettings,
+    TransferSettings,
+)
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.metrics.intervals import Floats
+
+OPTIMUM = "_optimum"
 
 
 def frequencies(splits: LabelledSplits) -> Iterator[tuple[str, list[Floats]]]:
@@ -38,6 +48,44 @@ def frequencies(splits: LabelledSplits) -> Iterator[tuple[str, list[Floats]]]:
             for labels_NC in labels
         ]
         yield share, [np.tile(mean_C, (len(splits.test.table), 1)) for mean_C in means]
+
+
+def own_solver(
+    name: str, splits: LabelledSplits, pixels: Pixels, settings: TransferSettings
+) -> Iterator[tuple[str, list[Floats]]]:
+    """For each share and run the probabilities [N, C] of a head that learns as the models' do."""
+    sweep = Sweep(plain_features(name, pixels, images_of(splits)), splits, head_settings(settings))
+    for share in splits.shares:
+        runs = sweep.runs(share)
+        if isinstance(settings, FineTunedClassificationSettings):
+            size = settings.training.batch_size
+            steps, rate = settings.warmup_steps, settings.warmup_rate
+            heads_KGC = warm_up(sweep.lock_step(runs), runs, steps, size, rate)
+            for run, head_GC in zip(runs, heads_KGC, strict=True):
+                run.start.load_state_dict({"weight": head_GC[:-1].T, "bias": head_GC[-1]})
+        yield share, [sweep.test(head) for head in sweep.train(runs)]
+
+
+def head_settings(settings: TransferSettings) -> LinearClassificationSettings:
+    """Return how a head alone learns in this task."""
+    if isinstance(settings, LinearClassificationSettings):
+        return settings
+    assert isinstance(settings, FineTunedClassificationSettings)
+    training, every = settings.training, settings.training.validate_steps
+    validations = training.epochs or -(-(training.steps or 1) // (every or 1))
+    own = {
+        "learning_rate": training.optimiser.learning_rate,
+        "weight_decay": training.optimiser.weight_decay,
+        "batch_size": training.batch_size,
+        "factor": training.schedule.factor,
+        "plateau": training.schedule.patience,
+        "patience": training.stopping.patience or validations,
+        "epochs": validations,
+        "validate_steps": every,
+        "monitor": training.stopping.monitor,
+    }
+    shared = {name: getattr(settings, name) for name in TransferSettings.model_fields}
+    return LinearClassificationSettings.model_validate({**shared, **own})
 
 
 def optima(
@@ -79,9 +127,12 @@ def absent(
 def predict(name: str, inputs: ModelInputs, settings: TransferSettings) -> Predictions:
     """Classify the test images in each run of each share as a reference row does."""
     splits = read_splits(inputs, settings)
-    plain = (
-        frequencies(splits) if name == "nothing" else optima(name, splits, inputs.pixels, settings)
-    )
+    if name == "nothing":
+        scores = frequencies(splits)
+    elif name.endswith(OPTIMUM):
+        scores = optima(name.removesuffix(OPTIMUM), splits, inputs.pixels, settings)
+    else:
+        scores = own_solver(name, splits, inputs.pixels, settings)
     absences = {
         share: [
             {"absent": [splits.classes[c] for c in np.flatnonzero(is_absent)]}
@@ -91,4 +142,4 @@ def predict(name: str, inputs: ModelInputs, settings: TransferSettings) -> Predi
         ]
         for share, runs in splits.shares.items()
     }
-    return predictions_of(inputs, splits, dict(plain), absences, settings)
+    return predictions_of(inputs, splits, dict(scores), absences, settings)

@@ -75,8 +75,18 @@ class LinearClassificationSettings(TransferSettings):
     plateau: int = Field(default=3, ge=1, description="epochs without a better validation score")
     patience: int = Field(default=10, ge=1, description="such epochs after which a run ends")
     epochs: int = Field(default=500, ge=1, description="at most; not stated")
+    validate_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="updates that count as an epoch in `plateau`, `patience` and `epochs`, the "
+        "same of every share; null: once through the share's own rows (Appendix B)",
+    )
     monitor: Metric = Field(default="auroc", description="the validation score")
     encoder_batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed")
+
+    @property
+    def counts_epochs_of_shares(self) -> bool:
+        return self.validate_steps is None and min(self.fractions) < 1
 
     @property
     def rhythm(self) -> TrainingSettings:
@@ -84,6 +94,7 @@ class LinearClassificationSettings(TransferSettings):
         return TrainingSettings.model_validate(
             {
                 "epochs": self.epochs,
+                "validate_steps": self.validate_steps,
                 "schedule": {"decay": "plateau", "factor": self.factor, "patience": self.plateau},
                 "stopping": {"patience": self.patience, "monitor": self.monitor, "mode": "max"},
             }
@@ -110,3 +121,7 @@ class FineTunedClassificationSettings(TransferSettings):
         ),
         description="of both, Appendix B; a validation an epoch. The most epochs are not stated",
     )
+
+    @property
+    def counts_epochs_of_shares(self) -> bool:
+        return self.training.epochs is not None and min(self.fractions) < 1

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
+    LabelledImages,
     class_prompts,
     labelled_images,
     score_columns,
@@ -185,6 +186,17 @@ def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Pr
     by_kind |= {f"cosine_{side}": cosines_NC2[..., i] for i, side in enumerate(SIDES)}
     for pair in settings.prompt_pairs:
         by_kind[f"score/{pair.name}"], _ = scores(pair.positive, pair.negative)
+    return predictions_of(inputs, settings, images, by_kind)
+
+
+def predictions_of(
+    inputs: ModelInputs,
+    settings: ZeroShotClassificationSettings,
+    images: LabelledImages,
+    by_kind: Mapping[str, Floats],
+) -> Predictions:
+    """Return what is reported of the images' scores [N, C] of each kind."""
+    features = inputs.features
     by_kind = {kind: images.of_samples(values) for kind, values in by_kind.items()}
     predictions = images.samples().assign(**score_columns(by_kind, images.classes))
     prompts = "the prompts of all classes" if settings.exclusive else "the two class prompts"

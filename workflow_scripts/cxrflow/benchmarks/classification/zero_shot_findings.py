@@ -6,6 +6,7 @@ scores. Images and prompts are scored as in :mod:`.zero_shot_classification`.
 
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import pandas as pd
 
@@ -32,20 +33,27 @@ def labelled(table: pd.DataFrame, settings: ZeroShotFindingsSettings) -> pd.Data
     )
 
 
+def label_studies(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> list[dict[str, Any]]:
+    """Make the labelled studies the cohort, and return what was left out."""
+    rows = inputs.rows(settings.split)
+    studies = usable_studies(rows, inputs.pixels, settings.sections)
+    table = labelled(studies.table, settings)
+    inputs.cohort = replace(inputs.cohort, table=table, classes=OBSERVATIONS)
+    return studies.dropped
+
+
 def predict(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> Predictions:
     """Score the studies' images for the prompts of each observation."""
-    model, pixels, rows = inputs.model, inputs.pixels, inputs.rows(settings.split)
-    studies = usable_studies(rows, pixels, settings.sections)
-    table = labelled(studies.table, settings)
+    model, pixels = inputs.model, inputs.pixels
+    dropped = label_studies(inputs, settings)
+    table = inputs.cohort.table
     by_kind = encode_studies(model, pixels, table, settings.batch_size)
-    inputs.cohort = replace(inputs.cohort, table=table, classes=OBSERVATIONS)
     inputs.features = Features(
         table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint
     )
     predictions = zero_shot_classification.predict(inputs, settings)
-    dropped = [*studies.dropped, *predictions.data["dropped"]]
     return replace(
         predictions,
-        data={**predictions.data, "dropped": dropped},
+        data={**predictions.data, "dropped": [*dropped, *predictions.data["dropped"]]},
         protocol={**predictions.protocol, "reference": "labels of the studies' own reports"},
     )

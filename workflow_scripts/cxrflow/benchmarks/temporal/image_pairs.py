@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.inputs import PRIOR, Pixels, read_frames
+from cxrflow.benchmarks.temporal.settings import PairFeatures
 from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
@@ -62,18 +63,31 @@ class ImagePairs:
         return replace(self, table=self.table.assign(**lent), prior=self.prior[partner])
 
 
-def encode(image: ImageEncoder, frames: Frames[Tensor], projected: bool) -> Tensor:
+def encode(
+    image: ImageEncoder, frames: Frames[Tensor], projected: bool, features: PairFeatures = "pair"
+) -> Tensor:
     """Return features of pairs: [B, P] projected, else [B, F] of the trunk.
 
     An encoder of one image encodes each by itself, and the features are concatenated, [B, 2 F]
-    (section 4.2).
+    (section 4.2). ``features`` of the trunk alone: ``current`` [B, F], and ``differences``, those
+    of the pair beside d and |d|, where d [B, F] is the current image's less the prior's.
     """
-    if image.takes_prior:
-        return image(frames).projected_global if projected else image.encoder(frames).pooled
     assert frames.prior is not None
+    if features == "current":
+        return image.encoder(Frames(frames.current)).pooled
+    if image.takes_prior:
+        pair = image(frames).projected_global if projected else image.encoder(frames).pooled
+        if features == "pair":
+            return pair
     images = Frames(torch.cat([frames.current, frames.prior]))
-    features = image(images).projected_global if projected else image.encoder(images).pooled
-    return torch.cat(features.chunk(2), dim=1)
+    single = image(images).projected_global if projected else image.encoder(images).pooled
+    current, prior = single.chunk(2)
+    if not image.takes_prior:
+        pair = torch.cat([current, prior], dim=1)
+    if features == "pair":
+        return pair
+    difference = current - prior
+    return torch.cat([pair, difference, difference.abs()], dim=1)
 
 
 @torch.no_grad()
@@ -84,12 +98,13 @@ def encode_all(
     batch_size: int,
     device: torch.device,
     projected: bool,
+    features: PairFeatures = "pair",
 ) -> Tensor:
     """Return features [N, F] of all pairs, not augmented; float32 on the CPU."""
     batches = []
     for begin in range(0, len(pairs), batch_size):
         rows = slice(begin, begin + batch_size)
         frames = read_frames(pixels, pairs.current[rows], pairs.prior[rows])
-        features = encode(image, frames.each(lambda images: images.to(device)), projected)
-        batches.append(features.float().cpu())
+        frames = frames.each(lambda images: images.to(device))
+        batches.append(encode(image, frames, projected, features).float().cpu())
     return torch.cat(batches)

@@ -1,7 +1,7 @@
 """Settings of the benchmarks of two images of a patient: protocol choices as data."""
 
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,7 +10,7 @@ from cxrflow.benchmarks.settings import EncodingSettings, IntervalSettings
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.settings import Settings
+from cxrflow.settings import Before, Settings
 from cxrflow.training.settings import TrainingSettings
 
 Direction = Literal["improving", "stable", "worsening"]
@@ -21,10 +21,19 @@ def _training(**values: Any) -> TrainingSettings:
     return TrainingSettings.model_validate({"validations": 10, **values})
 
 
+PairFeatures = Literal["pair", "current", "differences"]
+
+
 class Probe(Settings):
     """A linear layer on frozen features (Table 7), at its optimum."""
 
     name: Literal["probe"] = "probe"
+    features: Annotated[PairFeatures, Before("pair")] = Field(
+        default="pair",
+        description="pair: as the paper's heads read two images; current: of the current image by "
+        "itself (ours); differences: beside the pair's, each image's by itself, subtracted, and "
+        "the absolute values of that (ours)",
+    )
     solver: ConvergedSolver = ConvergedSolver()
 
 
@@ -94,6 +103,12 @@ class TemporalClassificationSettings(TemporalSettings):
         description="the prior is moved onto the current image first (F.7; Table 2, w/reg)",
     )
     learning: Probe | FineTuning | FewShot = Field(default=FineTuning(), discriminator="name")
+
+    @property
+    def counts_epochs_of_shares(self) -> bool:
+        learning = self.learning
+        is_few = isinstance(learning, FewShot) and learning.share < 1
+        return is_few and learning.training.epochs is not None  # type: ignore[union-attr]
 
 
 # fmt: off

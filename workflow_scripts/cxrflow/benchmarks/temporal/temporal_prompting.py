@@ -7,7 +7,7 @@ answer. Scores and control are those of temporal classification.
 Shapes: N pairs, B of a batch, C classes, W words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,18 +20,19 @@ from cxrflow.benchmarks.inputs import Pixels, read_cohort, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
-from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
-from cxrflow.benchmarks.temporal.temporal_classification import (
+from cxrflow.benchmarks.temporal.scores import (
     OTHER_PRIOR,
     OWN_PRIOR,
-    PAIR_COLUMNS,
-    answer_column,
+    columns_of_run,
+    in_order,
     statistic,
-    usable,
 )
+from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
+from cxrflow.benchmarks.temporal.temporal_classification import PAIR_COLUMNS, usable
 from cxrflow.encoders.next_words import next_words
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
 from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
 from cxrflow.text.tokenizer import VocabularyInfo
 
@@ -100,32 +101,54 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
         [pieces_of(model, word, f"words.{name}") for word in settings.words[name]]  # type: ignore[index]
         for name in cohort.classes
     ]
-    pixels = inputs.pixels
-    samples, dropped = usable(inputs, pixels, settings.findings, [settings.split])
-    tested = samples[settings.split].assign(**{PRIOR_REPORT: ""})
+    reports = None
     if options.training is not None:
         reports = read_cohort(options.training, "pairs.parquet", ("study_id",)).table
-        texts = prior_texts(tested, reports, model.decoder.settings.sections)
-        tested[PRIOR_REPORT] = [text or "" for text in texts]
+
+    def earlier(rows: pd.DataFrame) -> list[str]:
+        if reports is None:
+            return [""] * len(rows)
+        return [text or "" for text in prior_texts(rows, reports, model.decoder.settings.sections)]
+
+    def scorer(finding: str, pairs: ImagePairs) -> NDArray[np.float32]:
+        return posterior(model, begins[finding], words, pairs, inputs.pixels, settings)
+
+    protocol = {
+        "prior_image": _sees_prior(model),
+        "prior_report": reports is not None,
+        "prompt": model.decoder.settings.model_dump(mode="json"),
+    }
+    return prompted(inputs, settings, scorer, protocol, earlier)
+
+
+def prompted(
+    inputs: ModelInputs,
+    settings: TemporalPromptingSettings,
+    scorer: Callable[[str, ImagePairs], Floats],
+    protocol: Mapping[str, Any],
+    prior_reports: Callable[[pd.DataFrame], list[str]] = lambda rows: [""] * len(rows),
+) -> Predictions:
+    """Return what is reported of each finding's class probabilities [N, C].
+
+    ``prior_reports``: of rows, empty where there is none.
+    """
+    cohort, pixels = inputs.cohort, inputs.pixels
+    samples, dropped = usable(inputs, pixels, settings.findings, [settings.split])
+    tested = samples[settings.split]
+    tested = tested.assign(**{PRIOR_REPORT: prior_reports(tested)})
     tables, left_out = [], {}
     for finding in settings.findings:
         pairs = ImagePairs.of(tested[tested["finding"] == finding], pixels, cohort.classes)
         if len(set(pairs.labels.tolist())) < len(cohort.classes):
             left_out[finding] = "not every class has a test pair"
             continue
-        answers: dict[str, Any] = {}
-        for name, tests in ((OWN_PRIOR, pairs), (OTHER_PRIOR, pairs.other_priors())):
-            class_NC = posterior(model, begins[finding], words, tests, pixels, settings)
-            likeliest = [cohort.classes[place] for place in class_NC.argmax(1)]
-            answers[answer_column(name, 0)] = likeliest
-            if name == OWN_PRIOR:
-                answers |= dict(zip(cohort.classes, class_NC.T, strict=True))
-        tables.append(
-            pairs.table[["sample_id", "subject_id", "finding", "label"]].assign(**answers)
-        )
+        tests = {OWN_PRIOR: pairs, OTHER_PRIOR: pairs.other_priors()}
+        scores = {name: scorer(finding, pairs_of_test) for name, pairs_of_test in tests.items()}
+        columns = columns_of_run(scores, pairs.labels, cohort.classes, 0)
+        tables.append(pairs.table.assign(**columns))
     if not tables:
         raise InputError(f"{inputs.source}: no finding is left: {left_out}")
-    predictions = pd.concat(tables, ignore_index=True)
+    predictions = in_order(pd.concat(tables, ignore_index=True), settings)
     return Predictions(
         predictions,
         statistic(predictions, settings),
@@ -137,11 +160,5 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
             "left_out": left_out,
             "dropped": dropped,
         },
-        {
-            "geometry": str(pixels.geometry),
-            "prior_image": _sees_prior(model),
-            "prior_report": options.training is not None,
-            "prompt": model.decoder.settings.model_dump(mode="json"),
-            "score": "mean of the classes' recalls",
-        },
+        {"geometry": str(pixels.geometry), "score": "mean of the classes' recalls", **protocol},
     )

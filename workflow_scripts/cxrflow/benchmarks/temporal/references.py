@@ -1,0 +1,166 @@
+"""Reference rows of temporal image classification: what is known of change without an encoder.
+
+``nothing`` gives every pair the classes' shares of the training labels, and answers the most
+frequent one; ``random`` draws probabilities. The others are plain features of the pixels in an
+encoder's place, learnt from by the head of the task, as long and at the same rate: the current
+image alone at 8 x 8 pixels (``current``), both images and their difference so (``thumbnail``),
+both histograms and their difference (``intensity``), and ``shuffled``, the thumbnails with the
+training labels of other pairs. ``<name>_optimum``: the same at the optimum of logistic regression,
+whatever head the task has.
+
+Where a decoder is prompted nothing is learnt. ``nothing`` answers "stable". ``brightness`` says
+that what has become denser has got worse, by the difference of the images' means in root
+mean squares over the pairs; between -:data:`EVEN` and :data:`EVEN` it is stable. Not in the paper.
+
+Shapes: B pairs, N pairs of a finding, F features, C classes.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from torch import Tensor, nn
+
+from cxrflow.benchmarks.classification.references import intensities, thumbnails
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.temporal.head_training import PairSplits
+from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
+from cxrflow.benchmarks.temporal.scores import STABLE
+from cxrflow.benchmarks.temporal.settings import (
+    Probe,
+    TemporalClassificationSettings,
+    TemporalPromptingSettings,
+)
+from cxrflow.benchmarks.temporal.temporal_classification import Heads, classified
+from cxrflow.benchmarks.temporal.temporal_prompting import prompted
+from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.metrics.intervals import Floats
+
+THUMBNAIL = 8
+EVEN = 0.43  # a third of a normal distribution lies below -0.43, a third above 0.43
+OPTIMUM = "_optimum"
+AT_RANDOM = "as nothing is read"
+
+
+class PlainFeatures(NamedTuple):
+    """Features of B pairs, under the names that an encoder's have."""
+
+    pooled: Tensor
+    projected_global: Tensor
+
+
+class PlainTrunk(nn.Module):
+    """Plain features of two images [B, F], with nothing to train."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        blank = torch.zeros(1, 1, THUMBNAIL, THUMBNAIL)
+        self.features = self(Frames(blank, blank)).pooled.shape[1]
+
+    def forward(self, frames: Frames[Tensor]) -> PlainFeatures:
+        """Return the current image's features and, but for ``current``, its prior's and d."""
+        assert frames.prior is not None
+        current, prior = map(self.describe, (frames.current, frames.prior))
+        parts = [current] if self.name == "current" else [current, prior, current - prior]
+        features_BF = torch.cat(parts, dim=1)
+        return PlainFeatures(features_BF, features_BF)
+
+    def describe(self, images: Tensor) -> Tensor:
+        """Return the features [B, F] of images [B, 1, H, W] in [0, 1]."""
+        grey = (images[:, 0].clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
+        plain = intensities(grey) if self.name == "intensity" else thumbnails(grey, THUMBNAIL)
+        return torch.from_numpy(plain).float().to(images.device)
+
+
+class PlainImages(nn.Module):
+    """Stands for an image encoder that compares two images."""
+
+    takes_prior = True
+    projector = None
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = PlainTrunk(name)
+
+    def forward(self, frames: Frames[Tensor]) -> PlainFeatures:
+        """Return the trunk's features."""
+        features: PlainFeatures = self.encoder(frames)
+        return features
+
+
+def predict(
+    name: str,
+    inputs: ModelInputs,
+    settings: TemporalClassificationSettings | TemporalPromptingSettings,
+) -> Predictions:
+    """Classify the test pairs of each finding as a reference row does."""
+    if isinstance(settings, TemporalPromptingSettings):
+        of_pairs = {"nothing": _stable, "random": _drawn, "brightness": _by_brightness}[name]
+        is_given = inputs.options.training is not None  # as to the models of the task
+        protocol = {"prior_image": True, "prior_report": is_given, "prompt": {}}
+        return prompted(inputs, settings, partial(of_pairs, inputs), protocol)
+    if name in ("nothing", "random"):
+        scorer = partial(_frequent if name == "nothing" else _random, inputs)
+        return classified(inputs, settings, inputs.pixels, scorer, AT_RANDOM)
+    plain = name.removesuffix(OPTIMUM)
+    learning = settings
+    if plain != name:
+        learning = settings.model_copy(update={"learning": Probe()})
+    if plain == "shuffled":
+        plain, inputs.cohort = "thumbnail", _with_labels_of_others(inputs, settings)
+    image = cast(ImageEncoder, PlainImages(plain))
+    with tempfile.TemporaryDirectory() as state:
+        heads = Heads(inputs, learning, image, inputs.pixels, Path(state), name)
+        return classified(inputs, settings, inputs.pixels, heads.scores, "plain features of both")
+
+
+def _with_labels_of_others(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Any:
+    """Return the cohort, each finding's labels to learn from in another order."""
+    table, draw = inputs.cohort.table.copy(), np.random.default_rng(0)
+    learnt = table["split"].isin([settings.train_split, settings.validation_split])
+    for _, rows in table[learnt].groupby("finding").groups.items():
+        table.loc[rows, "label"] = draw.permutation(table.loc[rows, "label"].to_numpy())
+    return replace(inputs.cohort, table=table)
+
+
+def _frequent(
+    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
+) -> Mapping[str, Floats]:
+    classes = len(inputs.cohort.classes)
+    shares_C = np.bincount(splits.train.labels, minlength=classes) / len(splits.train)
+    return {name: np.tile(shares_C, (len(pairs), 1)) for name, pairs in splits.test.items()}
+
+
+def _random(
+    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
+) -> Mapping[str, Floats]:
+    return {name: _drawn(inputs, finding, pairs, seed) for name, pairs in splits.test.items()}
+
+
+def _drawn(inputs: ModelInputs, finding: str, pairs: ImagePairs, seed: int = 0) -> Floats:
+    draw = np.random.default_rng([seed, *finding.encode()])
+    return draw.dirichlet(np.ones(len(inputs.cohort.classes)), len(pairs))
+
+
+def _stable(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
+    answers = np.array([name == STABLE for name in inputs.cohort.classes], dtype=np.float64)
+    return np.tile((answers + 1) / (answers + 1).sum(), (len(pairs), 1))
+
+
+def _by_brightness(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
+    current_N, prior_N = (
+        inputs.pixels.read(rows).mean((1, 2)) for rows in (pairs.current, pairs.prior)
+    )
+    gain_N = current_N - prior_N
+    gain_N /= max(float(np.sqrt(np.mean(gain_N**2))), 1e-12)
+    logits = {"improving": -gain_N, STABLE: np.full(len(gain_N), EVEN), "worsening": gain_N}
+    return softmax(np.stack([logits[name] for name in inputs.cohort.classes], axis=1), axis=1)
