@@ -108,7 +108,11 @@ def one_batch(name: str, inputs: Path, parents: Path) -> dict[str, Any]:
         module.eval()
     with torch.no_grad():
         validation = program.validate()
-    return {"values": values.read(), "counts": counts, "validation": validation, **found}
+    terms = program.validation_record()["permuted_pairs"]["terms"]
+    return {
+        **{"values": values.read(), "counts": counts, "validation": validation, **found},
+        "ps": {term: said["p"] for term, said in terms.items()},
+    }
 
 
 def all_programs(inputs: Path, parents: Path) -> Outcome:
@@ -147,6 +151,8 @@ def test_several_processes_do_what_one_does(name: str, both: tuple[Outcome, list
             assert error <= 5e-6 * whole, (kind, float(error / whole))
         for term, value in wanted["validation"].items():
             assert one["validation"][term] == pytest.approx(value, rel=1e-5), term
+        # Losses are in float32, and two permutations may be as good.
+        assert one["ps"] == pytest.approx(wanted["ps"], abs=0.005)
 
 
 def test_phase_three_without_matching_is_its_mlm(both: tuple[Outcome, list[Outcome]]) -> None:

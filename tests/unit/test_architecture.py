@@ -142,7 +142,7 @@ def test_modules_say_what_they_are_and_import_by_whole_names() -> None:
 #: The modules of pretrain/, from what others rest on to what people call; terms may be changed
 #: alone, so that they know the views and not the programs.
 PRETRAINING = (
-    ("settings", "terms.settings", "registry", "chance"),
+    ("settings", "terms.settings", "registry", "permutation"),
     ("inputs", "starts", "image_classes", "resident_images"),
     ("views",),
     ("objective", "report_text"),

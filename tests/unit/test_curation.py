@@ -111,7 +111,7 @@ def test_decisions_are_counted(tmp_path) -> None:
     assert alone["metrics"]["studies"]["value"] == 3
     assert alone["metrics"]["decided"]["value"] == pytest.approx(2 / 3)
     assert (alone["task"], alone["protocol"]["margin"]) == ("p/t", 0.2)
-    assert alone["learnt"] is False  # what the model near chance chose is shown as such
+    assert alone["learnt"] is False  # what such a model chose is shown as such
 
     kinds = pd.Series({"a2": "noisy", "c1": "noisy", "d2": "lateral view"})
     truth = pd.DataFrame({"image_id": USABLE.index, "usable": USABLE.to_numpy()})
@@ -167,7 +167,7 @@ def world(tmp_path, monkeypatch):
 
     model = SimpleNamespace(
         folder=tmp_path / "model",
-        run={"learnt": True},
+        run={"permuted_pairs": {"differs": True}},
         image_encoder=SimpleNamespace(projector=object()),
         text_encoder=SimpleNamespace(config=SimpleNamespace(max_position_embeddings=5)),
         tokenizer=SimpleNamespace(

@@ -10,7 +10,6 @@ RECORD: dict[str, Any] = {
     "model": "mine/one",
     "seed": 1,
     "program": "joint",
-    "learnt": True,
     "data": {
         "name": "my_hospital",
         "synthetic": False,
@@ -18,7 +17,13 @@ RECORD: dict[str, Any] = {
         "geometry": "shorter64",
         "dropped": [{"reason": "no text", "count": 1, "examples": ["s5000"]}],
     },
-    "validation": {"mlm": {"loss": 2.5, "chance": 4.25}, "other": {"loss": 1, "chance": None}},
+    "permuted_pairs": {
+        "differs": True,
+        "terms": {
+            "mlm": {"loss": 2.5, "permuted": {"value": 4.25}, "rank": {"value": 0.75}},
+            "other": {"loss": 1, "permuted": None, "rank": None},
+        },
+    },
     "settings": {"training": {"epochs": 2}},
 }
 
@@ -39,7 +44,8 @@ def test_a_card_has_data_sizes_scores_limits_and_licence(tmp_path: Path) -> None
     text = card(model, RECORD, {"text": 1234, "image": 56})
     assert "# mine/one\n" in text and "- data set: my_hospital\n" in text
     assert "- training samples: 120\n" in text and "- epochs: unknown\n" in text
-    assert "- validation loss: mlm 2.500 (chance 4.250); other 1.000\n" in text
+    losses = "mlm 2.500 (permuted pairs 4.250), rank of the true pair 0.75; other 1.000"
+    assert f"- validation loss: {losses}\n" in text
     assert "- text: 1,234 parameters\n- image: 56 parameters\n" in text
     rows = [line for line in text.splitlines() if line.startswith("| ") and "/" in line]
     assert rows == [
@@ -56,7 +62,11 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     text = card(tmp_path / "somewhere", {}, {})
     assert "# somewhere\n" in text and "- data set: unknown\n" in text
     assert "No results lie beside the model" in text
-    bad = {**RECORD, "learnt": False, "data": {"name": "x", "synthetic": True}}
+    like_permuted = {**RECORD["permuted_pairs"], "differs": False}
+    bad = {**RECORD, "permuted_pairs": like_permuted, "data": {"name": "x", "synthetic": True}}
     text = card(tmp_path / "models/mine/one/seed1", bad, {})
-    assert "it has hardly learnt" in text and "knows nothing of patients" in text
+    assert (
+        "does not differ from that of permuted pairs" in text
+        and "knows nothing of patients" in text
+    )
     assert "drawn by cxrflow (MIT)" in text

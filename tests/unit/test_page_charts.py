@@ -77,7 +77,7 @@ def test_a_loss_that_is_not_finite_has_no_place_in_the_curve():
         {"step": step, "split": "validate", "loss": loss}
         for step, loss in ((1, 2.5), (2, float("nan")), (3, float("inf")))
     ]
-    found = curve({0: Training({"validation": {}}, log)}, "loss")
+    found = curve({0: Training({}, log)}, "loss")
     assert found is not None and "nan" not in str(found["chart"])
     assert found["rows"][0]["validate"] == 2.5
 

@@ -1,14 +1,14 @@
-"""The top of the page: what may be concluded, what leads, what is near chance."""
+"""The top of the page: what may be concluded, what leads, and what did not learn."""
 
 import json
 import re
 from dataclasses import replace
 
 import pytest
-from page_fixtures import build, edit
+from page_fixtures import build, edit, load
 
 from cxrflow.page.inputs import RunFolder
-from cxrflow.page.overview import _card, _verdict, differing
+from cxrflow.page.overview import _card, _verdict, differing, starts
 from cxrflow.papers import load_paper
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.results import read_results
@@ -21,21 +21,30 @@ def card(html: str, model: str) -> str:
 
 
 def test_a_training_that_did_not_learn_is_said(results):
-    term = {"loss": 6.899, "upper": 6.91, "chance": 6.931, "learnt": False}
-    facts = {"learnt": False, "validation": {"global_alignment": term}}
-    edit(results / "models/biovil/biovil/seed0/run.json", **facts)
-    simclr = {"simclr": term | {"loss": 4.816, "chance": 4.844}}
-    edit(results / "models/biovil/simclr/seed0/run.json", learnt=False, validation=simclr)
+    term = {
+        "loss": 6.899,
+        "p": 0.31,
+        "permuted": {"value": 6.931, "low": 6.871, "high": 6.984},
+        "rank": {"value": 0.517, "low": 0.466, "high": 0.568},
+    }
+    for model, name in (("biovil", "global_alignment"), ("simclr", "simclr")):
+        said = {"differs": False, "terms": {name: term}}
+        edit(results / f"models/biovil/{model}/seed0/run.json", permuted_pairs=said)
     html = build(results)
-    assert '<span class="chip bad">near chance</span>' in card(html, "simclr")
+    assert '<span class="chip bad">like permuted pairs</span>' in card(html, "simclr")
     own = card(html, "biovil")
-    assert "seed 0: Global alignment (6.899, at chance 6.931). No ranking is taken" in own
-    assert "It starts from simclr, which is near chance." in own
-    assert re.search(r"validation [\d.]+[^<]*, chance 6.93<", own)
+    assert (
+        "seed 0: Global alignment (6.899; of permuted pairs one in twenty is below 6.871, p = "
+        "0.31). No ranking is taken" in own
+    )
+    assert "It starts from simclr, which does not differ from permuted pairs." in own
+    rank = r"permuted pairs 6.93; rank of the true pair 0.517 \(0.466 to 0.568;"
+    assert re.search(rf"validation [\d.]+[^<]*, {rank}", own)
     blameless = card(html, "cxr_bert")
-    assert ">near chance<" not in blameless and "chance 5.7<" in blameless
+    assert ">like permuted pairs<" not in blameless and "permuted pairs 5.7;" in blameless
+    assert "not assessed" not in html
     opening = html.partition("What may not be concluded")[2].partition("</section>")[0]
-    assert "Near chance in validation: simclr, biovil." in opening
+    assert "Not different from permuted pairs in validation: simclr, biovil." in opening
     assert re.search(r"<li>simclr is what .*\bbiovil\b.* start from.</li>", opening)
     assert "With fewer than 3 training seeds" in opening
 
@@ -50,8 +59,9 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
         place = folder / f"reference/{name}/seed0/metrics.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(said))
-    edit(results / "models/biovil/simclr/seed0/run.json", learnt=None)
+    edit(results / "models/biovil/simclr/seed0/run.json", permuted_pairs={}, learnt=False)
     html = build(results)
+    assert "was not assessed: it was trained before" in card(html, "simclr")
     opening = html.partition("<header")[2].partition("</header>")[0]
     leading = opening.partition("Mean CNR")[2].partition("</li>")[0]
     assert '<p class="value">1.270</p>' in leading and "Published: 1.027 ± 0.02" in leading
@@ -59,7 +69,28 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
         "Not above what has learnt nothing: <b>9.000</b>, Mean boxes of other patients with the "
         "finding</p>" in leading
     )
-    assert "Near chance" not in opening and ">near chance<" not in card(html, "simclr")
+    assert "Not different from permuted pairs" not in opening
+    assert ">like permuted pairs<" not in card(html, "simclr")
+
+
+def test_what_leads_stands_beside_what_it_starts_from(results):
+    """That is a row whose weights it starts from, or one that is not trained at all."""
+    config = load(papers=["convirt"])
+    paper = config.chosen["convirt"]
+    lead = paper.leads[0]
+    names = starts(config, paper.tables[lead.table], lead)
+    assert {"convirt/imagenet", "convirt/random"} <= names and "convirt/convirt" not in names
+    folder = results / "benchmarks/biovil/phrase_grounding/biovil"
+    files = [folder / f"{model}/seed0/metrics.json" for model in ("biovil", "baseline_phase2")]
+    lead = next(one for one in load_paper("biovil").leads if one.label == "Mean CNR")
+    table = load_paper("biovil").tables[lead.table]
+    found = _card(table, lead, read_results(files), Inference(), [], {"biovil/baseline_phase2"})
+    assert found is not None and found["nothing"] is None
+    assert found["start"]["verdict"] in ("Above", "Not clearly above", "Not above")
+    own = found["others"][0]
+    assert (found["start"]["label"], found["start"]["value"]) == (own["label"], own["value"])
+    found = _card(table, lead, read_results(files), Inference(), [])
+    assert found is not None and found["start"] is None
 
 
 def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
@@ -84,7 +115,7 @@ def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
      "Not above"), (1.0, None, True, "Above"), (1.0, 0.9, False, "Beside")],
 )  # fmt: skip
 def test_what_is_said_of_a_value_beside_one_of_no_learning(value, low, learnt, word):
-    cell = Cell("r", "c", value, low=low, seeds=1, near_chance=0 if learnt else 1)
+    cell = Cell("r", "c", value, low=low, seeds=1, unlearnt=0 if learnt else 1)
     assert _verdict(cell, 0.5) == word
 
 
@@ -104,14 +135,14 @@ def test_why_values_differ_is_said_where_the_numbers_stand(synthetic, tmp_path):
     assert "<h1>BioViL<" in opening
 
 
-def test_a_leading_model_near_chance_and_its_interval(results):
+def test_a_leading_model_that_did_not_learn_and_its_interval(results):
     task = "benchmarks/biovil/zero_shot_classification/biovil"
     for model, learnt in (("biovil", False), ("baseline_phase2", False)):
         edit(results / f"{task}/{model}/seed0/metrics.json", learnt=learnt)
     html = build(results)
     cards = html.partition('<ul class="cards">')[2].partition("</header>")[0]
-    assert cards.count('<p class="fact"><span class="chip bad">near chance</span></p>') == 1
-    assert cards.count('</b> <span class="chip">near chance</span></li>') == 1
+    assert cards.count('<p class="fact"><span class="chip bad">like permuted pairs</span></p>') == 1
+    assert cards.count('</b> <span class="chip">like permuted pairs</span></li>') == 1
     assert "over samples" in cards
     edit(results / "tables/biovil/table5.tests.json", cells=[
         {"task": "t", "model": "m", "metrics": {"cnr": {"low": 1.0, "high": 2.0}}}

@@ -199,11 +199,6 @@ def test_fake_texts_are_the_same_in_every_batch_and_process(program: ImageTextPr
     assert views.tokens == int(views.texts["intact"].mask.sum() + text.mask.sum())
 
 
-def test_chance_is_a_coin(program: ImageTextProgram) -> None:
-    answers = program.terms["pair_matching"].answers(views_of(program, np.arange(6)))
-    assert answers is not None and answers.counts.tolist() == [6, 6] and answers.number == 1
-
-
 def test_projections_must_be_linear() -> None:
     other = {**IMAGE, "projection_head": {"kind": "mlp"}}
     with pytest.raises(ValidationError, match="expected linear, as it compares linear projections"):

@@ -122,17 +122,17 @@ def test_a_random_start_has_a_seed_like_a_training(tmp_path):
 
 @pytest.mark.parametrize(
     ("learnt", "badge", "count"),
-    [((False,), "near chance", "1"), ((True, False, True), "near chance in 1 of 3 seeds", "1"),
-     ((False, False), "near chance", "2"), ((True,), "", "0")],
+    [((False,), "like permuted pairs", "1"), ((False, False), "like permuted pairs", "2"),
+     ((True, False, True), "like permuted pairs in 1 of 3 seeds", "1"), ((True,), "", "0")],
 )  # fmt: skip
 def test_a_model_that_did_not_learn_wears_a_badge(tmp_path, learnt, badge, count):
     files = [result(tmp_path, seed, 1.0, learnt=one) for seed, one in enumerate(learnt)]
     results, cells, _ = cells_of(files)
     html, text = table_html("t", TABLE, cells, results), table_markdown(TABLE, cells, results)
-    assert (f'<small class="chance">{badge}</small>' in html) == bool(badge)
-    assert (f"[{badge}]" in text) == ("says little of the method" in text) == bool(badge)
+    assert (f'<small class="unlearnt">{badge}</small>' in html) == bool(badge)
+    assert (f"[{badge}]" in text) == ("says nothing of the method" in text) == bool(badge)
     rows = csv.DictReader(table_csv(cells).splitlines())
-    assert [row["near_chance"] for row in rows if row["ours"]] == [count]
+    assert [row["unlearnt"] for row in rows if row["ours"]] == [count]
 
 
 def test_every_missing_value_has_a_reason(files):
@@ -213,7 +213,7 @@ def test_csv_has_the_contract_s_columns(files):
     rows = list(csv.DictReader(table_csv(cells).splitlines()))
     assert list(rows[0]) == [
         "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
-        "reason", "difference", "difference_low", "difference_high", "p", "p_holm", "near_chance",
+        "reason", "difference", "difference_low", "difference_high", "p", "p_holm", "unlearnt",
     ]  # fmt: skip
     assert len(rows) == 9
     assert rows[0]["published"] == "0.70" and rows[0]["ours"] == "" and rows[0]["seeds"] == "0"

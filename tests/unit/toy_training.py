@@ -95,11 +95,12 @@ class Toy(Program):
 
     def validate(self) -> dict[str, float]:
         loss = (self.model(self.inputs) - self.targets).square().mean()
+        earlier = self.validation_state.get("losses", [])
+        self.validation_state = {"losses": [*earlier, float(loss)]}
         return {"loss": float(loss), "score": 1 - float(loss) / float(self.targets.var())}
 
     def validation_record(self) -> dict[str, Any]:
-        loss = float((self.model(self.inputs) - self.targets).square().mean())
-        return {"learnt": loss < 1, "validation": {"square": {"loss": loss}}}
+        return {"permuted_pairs": {"losses": self.validation_state["losses"]}}
 
     def export(self, folder: Path) -> None:
         states = {name: module.state_dict() for name, module in self.modules.items()}

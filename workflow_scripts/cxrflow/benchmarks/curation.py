@@ -55,7 +55,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     record: dict[str, Any] = {
         "data": cohort.data,
         "model": file_digest(options.model / "image" / "model.safetensors")[:16],
-        "learnt": model.run.get("learnt"),
+        "learnt": model.run.get("permuted_pairs", {}).get("differs"),
         "settings": settings.model_dump(mode="json"),
         "studies": int(decided["study_id"].nunique()),
         "studies_with_several": int(table.loc[several, "study_id"].nunique()),

@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     record = options.model / "run.json"
     run_record = read_object(record) if record.is_file() else {}
     name = str(run_record.get("model") or options.model.resolve().parent.name)
-    training = (run_record.get("learnt"), run_record.get("drawn", False))
+    differs = run_record.get("permuted_pairs", {}).get("differs")
+    training = (differs, run_record.get("drawn", "steps" in run_record))
     result.write(options.output, name, options.seed, options.task, *training)
     if options.state is not None:
         remove_folder(options.state)

@@ -58,8 +58,8 @@ class SeedPredictions:
     file: Path
     model: str
     seed: int
-    learnt: bool | None  # None: it was not trained
-    fixed: bool  # nor has it weights that its seed draws
+    learnt: bool | None  # it differs from permuted pairs; None: not assessed
+    fixed: bool  # it was not trained, nor has it weights that its seed draws
     fingerprint: str
     protocol: Mapping[str, Any]
     samples: pd.DataFrame  # in the order of their keys
@@ -163,7 +163,7 @@ def why_not_compared(
         return "no predictions of both"
     for run in (*runs_of_model, *runs_of_reference):
         if run.learnt is False:
-            return f"{short_name(run.model)} is near chance"
+            return f"{short_name(run.model)} does not differ from permuted pairs"
     return why_not([*runs_of_model, *runs_of_reference], of_one_task) or (
         None if pairs else "trained with different seeds"
     )

@@ -109,8 +109,8 @@ class Result:
     ) -> None:
         """Write the result folder in one piece.
 
-        ``learnt``: what the model's run.json says of its training; None where none was trained.
-        ``drawn``: then, whether it has weights that are drawn by its seed.
+        ``learnt``: whether the model differs from permuted pairs by its run.json; None where
+        that was not assessed, or nothing was trained. ``drawn``: another seed gives other weights.
         """
         with atomic_folder(folder, f"{self.benchmark} result") as unfinished:
             self.predictions.to_parquet(unfinished / "predictions.parquet", index=False)

@@ -50,8 +50,9 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
     ]
     if synthetic:
         limits.insert(0, "Trained on drawn radiographs and reports: it knows nothing of patients.")
-    if record.get("learnt") is False:
-        limits.insert(0, "Its validation loss is at chance or little below: it has hardly learnt.")
+    permuted_pairs = record.get("permuted_pairs") or {}
+    if permuted_pairs.get("differs") is False:
+        limits.insert(0, "Its validation loss does not differ from that of permuted pairs.")
     rows = list(score_lines(results_of(model), str(name), seed))
     scores = [
         "Value, 95 % interval over the samples, samples; of the task's own protocol.",
@@ -71,7 +72,7 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "epochs": record.get("epochs"),
         "steps": record.get("steps"),
         "seed": seed,
-        "validation loss": _losses(record.get("validation")),
+        "validation loss": _losses(permuted_pairs.get("terms") or {}),
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
     }
@@ -121,16 +122,16 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
     )
 
 
-def _losses(validation: Any) -> str | None:
-    if not isinstance(validation, dict):
-        return None
-    return "; ".join(
-        f"{term} {value['loss']:.3f} (chance {value['chance']:.3f})"
-        if value.get("chance") is not None
-        else f"{term} {value['loss']:.3f}"
-        for term, value in validation.items()
-        if isinstance(value, dict) and value.get("loss") is not None
-    )
+def _losses(terms: Mapping[str, Any]) -> str | None:
+    texts = []
+    for name, term in terms.items():
+        text = f"{name} {term['loss']:.3f}"
+        if term["permuted"] is not None:
+            text += f" (permuted pairs {term['permuted']['value']:.3f})"
+        if term["rank"] is not None:
+            text += f", rank of the true pair {term['rank']['value']:.2f}"
+        texts.append(text)
+    return "; ".join(texts) or None
 
 
 def _licence(synthetic: bool) -> str:

@@ -24,7 +24,7 @@ from cxrflow.tables.tests import Tests, read_tests
 
 RUN_FIELDS = (
     *("model", "seed", "program", "settings", "data", "steps", "seconds", "samples_per_second"),
-    *("tokens_per_second", "peak_memory_mb", "parameters", "device", "learnt", "validation"),
+    *("tokens_per_second", "peak_memory_mb", "parameters", "device"),
 )
 METRICS_FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
 STALE = "run the workflow again, or remove the file"

@@ -1,6 +1,6 @@
 """The top of the page: which data, what was run, and the few numbers people look for first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cxrflow import __version__
@@ -13,7 +13,7 @@ from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tests
-from cxrflow.tables.text import chance_text, number, ours_text, published_text
+from cxrflow.tables.text import number, ours_text, published_text, unlearnt_text
 
 # Fewer training pairs than this show that the path works, not how well the method does: published
 # models were trained on a hundred thousand and more.
@@ -53,14 +53,36 @@ def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
     chosen, results = run.config.chosen[paper], run.results(paper)
     controls = run.config.controls(paper)
     cards = [
-        _card(chosen.tables[lead.table], lead, results, run.tests(paper, lead.table), controls)
+        _card(
+            chosen.tables[lead.table],
+            lead,
+            results,
+            run.tests(paper, lead.table),
+            controls,
+            starts(run.config, chosen.tables[lead.table], lead),
+        )
         for lead in chosen.leads
     ]
     return [card for card in cards if card is not None]
 
 
+def starts(config: Config, table: Table, lead: Lead) -> set[str]:
+    """The models whose weights the leading model starts from, and those that are not trained."""
+    row = table.row(lead.row)
+    model = row.models.get(lead.column, row.model)
+    if model not in config.recipes:
+        return set()
+    untrained = {name for name, recipe in config.recipes.items() if not recipe.kind.learns}
+    return {*config.ancestors(model), *untrained} - {model}
+
+
 def _card(
-    table: Table, lead: Lead, results: Results, tests: Tests, controls: Sequence[str]
+    table: Table,
+    lead: Lead,
+    results: Results,
+    tests: Tests,
+    controls: Sequence[str],
+    starts: Collection[str] = (),
 ) -> dict[str, Any] | None:
     column, row = table.column(lead.column), table.row(lead.row)
     cell = make_cell(TableCell(table, row, column), results, tests)
@@ -80,33 +102,34 @@ def _card(
         *(f"{short_name(n)} (control)" for n in controls),
     ]
     cells_beside = [make_cell(TableCell(table, neighbour, column), results) for neighbour in rows]
-    nothing = {
-        neighbour.label: beside_cell.ours
+    numeric = [
+        (neighbour, beside_cell.ours)
         for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
-        if neighbour.is_reference and isinstance(beside_cell.ours, float)
+        if isinstance(beside_cell.ours, float)
+    ]
+    nothing = {neighbour.label: value for neighbour, value in numeric if neighbour.is_reference}
+    of_starts = {
+        neighbour.label: value
+        for neighbour, value in numeric
+        if neighbour.models.get(column.key, neighbour.model) in starts
     }
-    best = max(nothing, key=lambda label: nothing[label], default=None)
     return {
         "label": lead.label,
         "meaning": lead.meaning,
         "row": row.label,
-        "shown": {"spread": None, "interval": None, "chance": None} | ours_text(cell, column),
+        "shown": {"spread": None, "interval": None, "unlearnt": None} | ours_text(cell, column),
         "over": cell.over,
         "seeds": cell.seeds,
         "published": published_text(cell),
         "data": runs[0]["data"]["name"],
         "n": behind,
-        "nothing": best
-        and {
-            "label": best,
-            "value": number(nothing[best], column),
-            "verdict": _verdict(cell, nothing[best]),
-        },
+        "nothing": _beside_best(cell, nothing, column),
+        "start": _beside_best(cell, of_starts, column),
         "others": [
             {
                 "label": label,
                 "value": number(beside_cell.ours, column),
-                "chance": chance_text(beside_cell),
+                "unlearnt": unlearnt_text(beside_cell),
             }
             for label, beside_cell in zip(labels, cells_beside, strict=True)
             if isinstance(beside_cell.ours, float) and label != row.label
@@ -114,13 +137,21 @@ def _card(
     }
 
 
-def _verdict(cell: Cell, nothing: float) -> str:
-    """Compare a value with the best reference row; of a model near chance nothing is claimed."""
-    if cell.near_chance or not isinstance(cell.ours, float):
+def _beside_best(cell: Cell, values: Mapping[str, float], column: Column) -> dict[str, str] | None:
+    """Compare a value with the best of others, which are given by their label."""
+    if not values:
+        return None
+    label, value = max(values.items(), key=lambda entry: entry[1])
+    return {"label": label, "value": number(value, column), "verdict": _verdict(cell, value)}
+
+
+def _verdict(cell: Cell, best: float) -> str:
+    """Compare a value with the best of others; of one that did not learn nothing is claimed."""
+    if cell.unlearnt or not isinstance(cell.ours, float):
         return "Beside"
-    if cell.ours <= nothing:
+    if cell.ours <= best:
         return "Not above"
-    return "Above" if cell.low is None or cell.low > nothing else "Not clearly above"
+    return "Above" if cell.low is None or cell.low > best else "Not clearly above"
 
 
 def _beside(table: Table, row: Row, column: Column) -> list[Row]:
@@ -141,13 +172,14 @@ def _beside(table: Table, row: Row, column: Column) -> list[Row]:
 def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]]) -> list[str]:
     """Sentences about conclusions that the numbers above do not support."""
     sentences = []
-    near_chance = [name for name, runs in trainings.items() if unlearnt(runs)]
-    if near_chance:
+    like_permuted = [name for name, runs in trainings.items() if unlearnt(runs)]
+    if like_permuted:
         sentences.append(
-            f"Near chance in validation: {', '.join(map(short_name, near_chance))}. Their scores "
-            "say little of their methods, and no ranking is taken from them."
+            "Not different from permuted pairs in validation: "
+            f"{', '.join(map(short_name, like_permuted))}. Their scores say nothing of their "
+            "methods, and no ranking is taken from them."
         )
-    for parent in near_chance:
+    for parent in like_permuted:
         started = [name for name in trainings if parent in config.parents_of(name).values()]
         if started:
             sentences.append(

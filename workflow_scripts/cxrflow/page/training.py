@@ -64,7 +64,8 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
         rows.append(
             {
                 "seed": seed,
-                "chance": training.run["validation"].get(term, {}).get("chance"),
+                "permuted": learning(training).get(term, {}).get("permuted"),
+                "rank": learning(training).get(term, {}).get("rank"),
                 "first": known["train"][0] if "train" in known else None,
                 "last": known["train"][-1] if "train" in known else None,
                 "validate": known["validate"][-1] if "validate" in known else None,
@@ -96,17 +97,24 @@ def _short(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.3g}"
 
 
+def learning(training: Training) -> dict[str, Any]:
+    """Return what a training says of each term beside permuted pairs; empty if not assessed."""
+    terms: dict[str, Any] = training.run.get("permuted_pairs", {}).get("terms", {})
+    return terms
+
+
 def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
-    """Name the terms of each seed whose loss is near chance, in words."""
+    """Name the terms of each seed that does not differ from permuted pairs, in words."""
     words = []
-    for seed, found in trainings.items():
+    for seed, training in trainings.items():
         terms = [
-            f"{term_title(term)} ({one['loss']:.4g}, at chance {one['chance']:.4g})"
-            for term, one in found.run["validation"].items()
-            if one["learnt"] is False and one["loss"] is not None
+            f"{term_title(name)} ({term['loss']:.4g}; of permuted pairs one in twenty is below "
+            f"{term['permuted']['low']:.4g}, p = {term['p']:.2g})"
+            for name, term in learning(training).items()
+            if term["p"] is not None
         ]
-        if found.run["learnt"] is False:
-            words.append(f"seed {seed}: {', '.join(terms) or 'not finite'}")
+        if training.run.get("permuted_pairs", {}).get("differs") is False:
+            words.append(f"seed {seed}: {', '.join(terms)}")
     return words
 
 
@@ -122,6 +130,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "control": recipe.control,
         "parents": parents,
         "unlearnt": unlearnt(trainings),
+        "assessed": all(map(learning, trainings.values())),
         "unlearnt_parents": [one for one in parents if unlearnt(made.get(one, {}))],
         "imported": run.config.imported(name),
         "curves": [one for one in curves if one is not None],

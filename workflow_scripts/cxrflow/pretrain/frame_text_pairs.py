@@ -73,7 +73,8 @@ class FrameViews(PairViews):
         )
         logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
         targets = sent(masked.targets, device)
-        return MaskedText(logits, targets, *totals(batch.processes, len(targets), len(ids)))
+        counts = totals(batch.processes, len(targets), len(ids))
+        return MaskedText(logits, targets, *counts, masked.positions.cpu() // ids.shape[1])
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]

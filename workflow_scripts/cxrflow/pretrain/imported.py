@@ -83,7 +83,6 @@ def import_weights(
             "model": model,
             "program": PROGRAMS[kind],
             "seed": seed,
-            "learnt": None,  # nothing was trained here
             "settings": settings.record(),
             "data": {"name": "published weights", "synthetic": False, **halves.run.get("data", {})},
             "sources": {path.name: file_digest(path) for path in source_files(files)},

@@ -49,7 +49,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             "model": options.model,
             "program": "initial",
             "seed": options.seed,
-            "learnt": None,  # nothing was trained here
             "drawn": is_random,
             "settings": settings.record(),
             "data": {

@@ -126,7 +126,8 @@ class Pairs:
         groups = frame.get("group_id", frame["study_id"]).fillna(frame["study_id"]).to_numpy("str")
         labels = np.stack(frame["labels"].to_list()) if "labels" in frame else None
         classes = tuple(self.flow.get("classes", ()))
-        return SampleTable(frame[key].tolist(), with_prior, groups, labels, classes)
+        patients = frame["subject_id"].to_numpy("str")
+        return SampleTable(frame[key].tolist(), with_prior, groups, labels, classes, patients)
 
     def _keep(
         self, frame: pd.DataFrame, keep: NDArray[np.bool_], split: str, reason: str

@@ -10,12 +10,14 @@ from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cxrflow.errors import InputError
-from cxrflow.pretrain.chance import Answers, Validated, Validation
 from cxrflow.pretrain.inputs import move, require_whole_ghosts
+from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
 from cxrflow.pretrain.terms.settings import Terms
 from cxrflow.pretrain.views import Batch, Encoders, Needs, Views
 from cxrflow.text.tokenizer import VocabularyInfo
@@ -42,6 +44,7 @@ class Term(nn.Module, ABC):
 
     needs = Needs()  # the views that it reads
     compares: bool  # it compares the samples of a batch, and is validated on whole batches alone
+    pairs: str = ""  # what it pairs; terms that pair the same answer one question of validation
 
     def __init__(self, settings: Any, encoders: Encoders) -> None:
         super().__init__()
@@ -51,8 +54,8 @@ class Term(nn.Module, ABC):
     def loss(self, views: Views) -> Tensor:
         """This process's share of the term, without its weight; a scalar."""
 
-    def answers(self, views: Views) -> Answers | None:
-        """The answers it chooses from in a validation batch; None: no known loss at chance."""
+    def comparisons(self, views: Views) -> Comparisons | None:
+        """The scores of its pairs in a validation batch; None: it has no pairs to permute."""
         return None
 
     def similarity(self) -> "Similarity | None":
@@ -104,6 +107,7 @@ class TermsProgram(Program):
         require_texts(self.terms, self.text_names)
         self.modules = {**encoders, **self.terms}
         self._record: dict[str, Any] = {}
+        self.validation_state = {}
         require_whole_ghosts(settings.training.batch_size, ghost_batch, run.processes)
         for name, module in self.modules.items():
             # Statistics are of as many samples as ever, where a batch holds several views of each.
@@ -149,23 +153,35 @@ class TermsProgram(Program):
         batches_here = [
             Batch(rows, 0, 0, ALONE, samples) for rows in batches[processes.rank :: processes.world]
         ]
-        return self.validated(self.views("validate", batch) for batch in batches_here)
+        first = samples.first_of_patients(np.concatenate(batches))
+        return self.validated((self.views("validate", batch) for batch in batches_here), first)
 
-    def validated(self, batches: Iterable[Views]) -> dict[str, float]:
-        """The mean objective of this process's validation batches and those of all others."""
+    def validated(
+        self, batches: Iterable[Views], first: NDArray[np.int64] | None = None
+    ) -> dict[str, float]:
+        """The mean objective of this process's validation batches and those of all others.
+
+        ``first``: the rows that count as pairs, one of each patient; None: all.
+        """
         validated = (
             Validated(
                 self.objective(views),
-                {name: term.answers(views) for name, term in self.terms.items()},
+                {name: term.comparisons(views) for name, term in self.terms.items()},
+                None if first is None else np.isin(views.batch.rows, first),
             )
             for views in batches
         )
         validation = Validation(validated, self.run.processes)
-        self._record = validation.record(list(self.terms))
+        smallest = self.validation_state
+        for name, permuted_D in validation.permuted():
+            smallest[name] = torch.fmin(permuted_D, smallest.get(name, permuted_D))
+        best = self.settings.training.stopping.keep == "best"
+        pairs = {name: term.pairs for name, term in self.terms.items()}
+        self._record = validation.record(pairs, smallest if best else None)
         return validation.means()
 
     def validation_record(self) -> dict[str, Any]:
-        """The verdict on each term, learnt or near chance, by the last validation."""
+        """Whether each term differs from permuted pairs, by the last validation."""
         return self._record
 
 

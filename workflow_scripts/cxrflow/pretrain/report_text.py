@@ -129,7 +129,9 @@ class TextPasses:
         logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
         targets = sent(masked.targets, self.device)
         counts = totals(batch.processes, len(targets), len(ids))
-        return TextOutput(self.encoder, ids, mask, states, MaskedText(logits, targets, *counts))
+        texts = masked.positions.cpu() // ids.shape[1]
+        predicted = MaskedText(logits, targets, *counts, texts)
+        return TextOutput(self.encoder, ids, mask, states, predicted)
 
 
 class TextViews(Views):

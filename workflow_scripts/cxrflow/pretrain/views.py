@@ -140,6 +140,7 @@ class MaskedText(NamedTuple):
     targets: Tensor  # [M]
     tokens: int  # masked ones, of all processes
     sequences: int  # texts, of all processes
+    texts: Tensor | None = None  # int64 [M], on the CPU: of this process's texts, the one of each
 
 
 @dataclass
@@ -164,6 +165,7 @@ class WrittenText(NamedTuple):
     logits: Tensor  # [T, V]
     targets: Tensor  # [T]
     tokens: int  # predicted ones, of all processes
+    reports: Tensor  # int64 [T], on the CPU: of this process's reports, the one of each
     attended: Tensor | None = None  # where a captioner looked; see objectives/doubly_stochastic.py
 
 
@@ -214,6 +216,10 @@ class Views:
     @property
     def written(self) -> WrittenText:
         """The tokens that a decoder predicts."""
+        raise _absent("reports that a decoder writes")
+
+    def written_beside(self, images: Tensor) -> WrittenText:
+        """The same tokens beside this process's images in another order, int64 [N]."""
         raise _absent("reports that a decoder writes")
 
     def pixels(self, number: int) -> "Frames[Tensor]":

@@ -31,7 +31,7 @@ class Cell:
     high: float | None = None
     over: Over = "samples"  # what the interval is of
     seeds: int = 0  # of trainings, or random starts; none of data, published weights, references
-    near_chance: int = 0  # trainings that hardly learnt
+    unlearnt: int = 0  # trainings that do not differ from permuted pairs
     published: str | None = None
     published_sd: str | None = None
     reason: str | None = None
@@ -77,7 +77,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     learnt = [run["learnt"] for run in scored]
     # Nothing was trained, nor drawn by a seed.
     fixed = len(entries) == 1 and learnt[0] is None and not scored[0].get("drawn", False)
-    cell = replace(cell, seeds=0 if fixed else len(entries), near_chance=learnt.count(False))
+    cell = replace(cell, seeds=0 if fixed else len(entries), unlearnt=learnt.count(False))
     values = [entry["value"] for entry in entries]
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])

@@ -43,13 +43,13 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
     )
 
 
-def note_on_chance(cells: Sequence[Cell]) -> str:
-    """A sentence about models near chance; empty if there is none."""
-    if not any(cell.near_chance for cell in cells):
+def note_on_learning(cells: Sequence[Cell]) -> str:
+    """A sentence about models that do not differ from permuted pairs; empty if there is none."""
+    if not any(cell.unlearnt for cell in cells):
         return ""
     return (
-        "“Near chance”: in this model's training a validation loss is not surely 5 % below that of "
-        "guessing. Its value says little of the method, and no ranking is taken from it."
+        "“Like permuted pairs”: this model's validation loss does not differ from that of permuted "
+        "pairs at 5 %. Its value says nothing of the method, and no ranking is taken from it."
     )
 
 
@@ -91,7 +91,7 @@ def table_notes(
 ) -> list[str]:
     """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
-    notes += [note_on_chance(cells), *note_on_tests(cells, tests or Tests())]
+    notes += [note_on_learning(cells), *note_on_tests(cells, tests or Tests())]
     notes.append(f"Published: {table.source}")
     return [note for note in [*notes, *table.notes] if note]
 

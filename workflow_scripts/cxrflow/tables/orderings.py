@@ -3,7 +3,8 @@
 A claim names cells of a table, best first. Each is compared with the next: by their difference
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
 number of seeds in which the ranking holds is also given. With fewer than three trainings of a
-model no ranking is judged, and none is taken from a model near chance.
+model no ranking is judged, and none is taken from a model that does not differ from permuted
+pairs.
 """
 
 import logging
@@ -18,7 +19,7 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Address, Column, Ordering
 from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
-from cxrflow.tables.notes import note_on_chance, note_on_data, note_on_spread
+from cxrflow.tables.notes import note_on_data, note_on_learning, note_on_spread
 from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser
 from cxrflow.tables.tests import Tested, Tests, read_tests
 from cxrflow.tables.text import (
@@ -44,7 +45,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured", "not shown: the difference may exceed the margin",
 )  # fmt: skip
-FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} near chance"
+FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} like permuted pairs"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Compared:
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
         sides = (self.better, self.worse)
-        unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.near_chance))
+        unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.unlearnt))
         if unlearnt:
             verb = "is" if len(unlearnt) == 1 else "are"
             return UNLEARNT.format(models=f"{' and '.join(unlearnt)} {verb}")
@@ -214,7 +215,7 @@ def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
         "seeds and test samples, both paired; it is not corrected for the number of claims. Others "
         "are compared by whether their intervals are apart. A claim of equality holds if the "
         "difference is within a margin stated beforehand, by two one-sided tests at 5 %.",
-        *filter(None, [note_on_spread(cells), note_on_chance(cells)]),
+        *filter(None, [note_on_spread(cells), note_on_learning(cells)]),
     ]
 
 

@@ -40,11 +40,11 @@ CHARACTER, BOLD, PADDING, SOURCE = 0.5, 1.3, 0.95, 6.5
 def table_csv(cells: Sequence[Cell]) -> str:
     """One line a cell."""
     return csv_text(
-        (*CSV_COLUMNS, *TEST_COLUMNS, "near_chance"),
+        (*CSV_COLUMNS, *TEST_COLUMNS, "unlearnt"),
         (
             [getattr(cell, name) for name in CSV_COLUMNS]
             + [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
-            + [cell.near_chance if cell.seeds else None]
+            + [cell.unlearnt if cell.seeds else None]
             for cell in cells
         ),
     )

@@ -63,8 +63,8 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
             texts["interval"] = f"{low} to {high}"
     if cell.tested is not None and cell.tested.mark:
         texts["mark"] = cell.tested.mark
-    if cell.near_chance:
-        texts["chance"] = chance_text(cell)
+    if cell.unlearnt:
+        texts["unlearnt"] = unlearnt_text(cell)
     return texts
 
 
@@ -74,15 +74,15 @@ def one_line(texts: Mapping[str, str]) -> str:
     text += f" ± {texts['spread']}" if "spread" in texts else ""
     text += f" ({texts['interval']})" if "interval" in texts else ""
     text += f" Δ {texts['difference']}" if "difference" in texts else ""
-    return text + (f" [{texts['chance']}]" if "chance" in texts else "")
+    return text + (f" [{texts['unlearnt']}]" if "unlearnt" in texts else "")
 
 
-def chance_text(cell: Cell) -> str:
-    """The badge of a model near chance in all or some of its trainings; else empty."""
-    if not cell.near_chance:
+def unlearnt_text(cell: Cell) -> str:
+    """The badge of a model that does not differ from permuted pairs in all or some trainings."""
+    if not cell.unlearnt:
         return ""
-    few = f" in {cell.near_chance} of {cell.seeds} seeds" if cell.near_chance < cell.seeds else ""
-    return f"near chance{few}"
+    few = f" in {cell.unlearnt} of {cell.seeds} seeds" if cell.unlearnt < cell.seeds else ""
+    return f"like permuted pairs{few}"
 
 
 def seeds_text(count: int) -> str:

@@ -158,6 +158,7 @@ class Engine:
             ) from error
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
+        self.program.validation_state = state.get("validation", {})
         if self.settings.stopping.keep == "best" and self.monitor.step:
             folder.load_best(self.monitor.step)  # damage would only be found at the end
         self.processes.first(lambda: folder.keep_best(self.monitor.step))
@@ -188,6 +189,7 @@ class Engine:
             "totals": self.totals,
             "recent": self._recent,
             "monitor": asdict(self.monitor),
+            "validation": self.program.validation_state,
         }
         folder.save(self.step, content)
         folder.keep_best(self.monitor.step)

@@ -23,6 +23,7 @@ class SampleTable:
         labels: [N, C], 1, 0, -1 (uncertain) or NaN (not known); programs that train on labels put
             here what they train on.
         classes: names of the C classes.
+        patients: [N], str, whose sample each is; None where nothing is known of patients.
     """
 
     ids: Sequence[Any]
@@ -30,6 +31,14 @@ class SampleTable:
     groups: NDArray[np.str_] | None = None
     labels: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
+    patients: NDArray[np.str_] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def first_of_patients(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of ``rows``, in their order, the first one of each patient."""
+        if self.patients is None:
+            return rows
+        _, places = np.unique(self.patients[rows], return_index=True)
+        return rows[places]

@@ -5,11 +5,10 @@ ConVIRT's image encoders start from one that was trained on ImageNet (its sectio
 Shapes: N images of a batch, F features of the trunk, C classes.
 """
 
-import torch
 from torch import Tensor, nn
 
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import ImageClassSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
@@ -20,6 +19,7 @@ class Classification(Term):
     settings: ImageClassSettings
     needs = Needs(images=1)
     compares = False
+    pairs = "image and class"
 
     def __init__(self, settings: ImageClassSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -32,5 +32,7 @@ class Classification(Term):
         summed = nn.functional.cross_entropy(logits_NC, labels_N, reduction="sum")
         return summed / len(views.batch.rows)
 
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.bincount(views.batch.labels, minlength=self.classifier.out_features))
+    def comparisons(self, views: Views) -> Comparisons:
+        log_shares_NC = self.classifier(views.images[0].pooled).log_softmax(dim=1)
+        labels_N = views.batch.labels.to(log_shares_NC.device)
+        return Comparisons.of_batch(log_shares_NC[:, labels_N])

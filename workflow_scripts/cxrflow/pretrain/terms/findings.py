@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
@@ -20,6 +21,7 @@ class Findings(Term):
     settings: FindingsSettings
     needs = Needs(images=1)
     compares = False
+    pairs = "image and findings"
 
     def __init__(self, settings: FindingsSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -34,3 +36,15 @@ class Findings(Term):
             logits_NC[known_NC], labels_NC[known_NC], reduction="sum"
         )
         return summed / (len(views.batch.rows) * logits_NC.shape[1])
+
+    def comparisons(self, views: Views) -> Comparisons:
+        logits_NC = self.classifier(views.images[0].pooled).float()
+        labels_NC = views.batch.labels.to(logits_NC)
+        known_NC = torch.isfinite(labels_NC).to(logits_NC)
+        present_NC = labels_NC.nan_to_num() * known_NC
+        absent_NC = known_NC - present_NC
+        score_NN = (
+            nn.functional.logsigmoid(logits_NC) @ present_NC.T
+            + nn.functional.logsigmoid(-logits_NC) @ absent_NC.T
+        )
+        return Comparisons.of_batch(score_NN, slope=1 / logits_NC.shape[1])

@@ -1,11 +1,11 @@
 """Global alignment of images with their texts: BioViL Eq. 2, ConVIRT Eq. 4."""
 
-import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
 from cxrflow.pretrain.views import Needs, Views
 
@@ -16,6 +16,7 @@ class GlobalAlignment(Term):
     settings: GlobalAlignmentSettings
     needs = Needs(images=1, texts=("intact",))
     compares = True
+    pairs = "image and text"
 
     def loss(self, views: Views) -> Tensor:
         image, text = views.images[0].projected_global, views.texts["intact"].projected
@@ -25,5 +26,7 @@ class GlobalAlignment(Term):
             image_NP, text_NP, settings.temperature, own, settings.image_to_text
         )
 
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.ones(len(views.batch.rows)), number=2)
+    def comparisons(self, views: Views) -> Comparisons:
+        projections = views.images[0].projected_global, views.texts["intact"].projected
+        image_NP, text_NP = (normalize(one.float(), dim=1) for one in projections)
+        return Comparisons.of_batch(image_NP @ text_NP.T / self.settings.temperature, slope=2)

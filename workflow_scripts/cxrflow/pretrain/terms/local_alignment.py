@@ -10,7 +10,6 @@ Shapes: B pairs of a batch, I of them this process's own, W words of the longest
 the joint space.
 """
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -18,8 +17,8 @@ from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
 from cxrflow.objectives.contrastive import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
 from cxrflow.pretrain.views import Encoders, Needs, TextOutput, Views
 from cxrflow.similarity.local import Local, LocalConfig
@@ -31,6 +30,7 @@ class LocalAlignment(Term):
 
     settings: LocalAlignmentSettings
     compares = True
+    pairs = "image and text"
 
     def __init__(self, settings: LocalAlignmentSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -55,6 +55,14 @@ class LocalAlignment(Term):
         return self.local if self.settings.model_similarity else None
 
     def loss(self, views: Views) -> Tensor:
+        return symmetric_cross_entropy(*self._scores(views))
+
+    def comparisons(self, views: Views) -> Comparisons:
+        score_BB, _ = self._scores(views)
+        return Comparisons.of_batch(score_BB, slope=2)
+
+    def _scores(self, views: Views) -> tuple[Tensor, slice]:
+        """Scores of all images beside all texts, and where this process's are."""
         image, words = views.images[0], self.words(views.texts["intact"])
         word_IWP, patch_IhwP = words.word_BWD.float(), image.unnormalised_patches
         if self.settings.normalised:
@@ -64,7 +72,4 @@ class LocalAlignment(Term):
             patch_IhwP.flatten(1, 2), word_BWP, lengths, self.local.config.matching
         )
         (similarity_BB,), own = views.batch.gather(similarity_IB)
-        return symmetric_cross_entropy(self.settings.temp3 * similarity_BB, own)
-
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.ones(len(views.batch.rows)), number=2)
+        return self.settings.temp3 * similarity_BB, own

@@ -2,12 +2,13 @@
 
 from statistics import fmean
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cxrflow.objectives.masked_language_modelling import masked_language_modelling
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons, Group
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
@@ -17,6 +18,7 @@ class Mlm(Term):
 
     settings: MaskedLanguageSettings
     compares = False
+    pairs = "masked place and word"
 
     def __init__(self, settings: MaskedLanguageSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -32,9 +34,20 @@ class Mlm(Term):
         ]
         return torch.stack(losses).mean()
 
-    def answers(self, views: Views) -> Answers:
-        texts = views.masked
-        targets = torch.cat([text.targets for text in texts])
+    def comparisons(self, views: Views) -> Comparisons:
+        """The places of a text beside its masked words, which belong together by their subject.
+
+        So only these are permuted. Whoever knows how frequent words are, and what the text is
+        about, gains nothing by that.
+        """
+        groups = []
+        for text in views.masked:
+            assert text.texts is not None
+            log_total_M = text.logits.float().logsumexp(dim=1)
+            for number in text.texts.unique().tolist():
+                places = (text.texts == number).nonzero()[:, 0].to(text.logits.device)
+                score_KK = text.logits[places][:, text.targets[places]] - log_total_M[places, None]
+                groups.append(Group(score_KK, np.full(len(places), number)))
         by_token = self.settings.reduction == "token"
-        number = 1.0 if by_token else fmean(text.tokens / text.sequences for text in texts)
-        return Answers(targets.bincount(minlength=texts[0].logits.shape[1]), number)
+        per_text = [text.tokens / text.sequences for text in views.masked]
+        return Comparisons(groups, 1.0 if by_token else fmean(per_text))

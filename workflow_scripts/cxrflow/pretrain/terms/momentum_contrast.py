@@ -20,8 +20,8 @@ from torch.nn.functional import normalize
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.frames import Frames
 from cxrflow.objectives.momentum_contrast import momentum_contrast
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
@@ -34,6 +34,7 @@ class MomentumContrast(Term):
     settings: MomentumContrastSettings
     needs = Needs(images=1)
     compares = False  # other images are the queue's
+    pairs = "two views of an image"
     queue: Tensor  # [K, P], unit vectors; at first random ones, as published
     place: Tensor  # of the oldest key in the queue
 
@@ -60,8 +61,14 @@ class MomentumContrast(Term):
         tau = self.settings.temperature
         return momentum_contrast(query_NP, key_NP[own], self.queue, tau, len(key_NP))
 
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.ones(1 + len(self.queue)))
+    def comparisons(self, views: Views) -> Comparisons:
+        """Each query with each key of the batch, which takes the place of its own."""
+        query_NP = normalize(self.head(views.images[0].pooled).to(self.queue.dtype), dim=1)
+        key_NP, _ = self.keys(views)
+        tau = self.settings.temperature
+        logits_NN, others_NK = query_NP @ key_NP.T / tau, query_NP @ self.queue.T / tau
+        others_N1 = others_NK.logsumexp(dim=1, keepdim=True)
+        return Comparisons.of_batch(logits_NN - torch.logaddexp(logits_NN, others_N1))
 
     @torch.no_grad()
     def keys(self, views: Views) -> tuple[Tensor, slice]:

@@ -6,11 +6,11 @@ any model's; with ``model_similarity`` the model keeps the perceptron and is sco
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrflow.objectives.pair_matching import pair_matching
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 from cxrflow.similarity.perceptron import Perceptron, PerceptronConfig
@@ -22,6 +22,7 @@ class PairMatching(Term):
     settings: PairMatchingSettings
     needs = Needs(images=1, texts=("intact", "other"))
     compares = False  # the other text is drawn from the whole split
+    pairs = "image and text"
 
     def __init__(self, settings: PairMatchingSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -29,8 +30,7 @@ class PairMatching(Term):
         self.perceptron = Perceptron(PerceptronConfig(width=width, hidden=settings.hidden or width))
 
     def loss(self, views: Views) -> Tensor:
-        # A linear projection of the mean is the mean of the projections.
-        image_IP = views.images[0].unnormalised_patches.mean((1, 2))
+        image_IP = self._images(views)
         real_I = self.perceptron.logits(image_IP, views.texts["intact"].projected)
         fake_I = self.perceptron.logits(image_IP, views.texts["other"].projected)
         return pair_matching(real_I, fake_I, len(views.batch.rows))
@@ -38,6 +38,15 @@ class PairMatching(Term):
     def similarity(self) -> Perceptron | None:
         return self.perceptron if self.settings.model_similarity else None
 
-    def answers(self, views: Views) -> Answers:
-        pairs = len(views.batch.rows)
-        return Answers(torch.tensor([pairs, pairs]))
+    def comparisons(self, views: Views) -> Comparisons:
+        """The real half of the loss; false texts are no pairs, and stay."""
+        text_NP = views.texts["intact"].projected
+        logits = [
+            self.perceptron.logits(image_P.expand_as(text_NP), text_NP)
+            for image_P in self._images(views)
+        ]
+        return Comparisons.of_batch(nn.functional.logsigmoid(torch.stack(logits)), slope=0.5)
+
+    def _images(self, views: Views) -> Tensor:
+        # A linear projection of the mean is the mean of the projections.
+        return views.images[0].unnormalised_patches.mean((1, 2))

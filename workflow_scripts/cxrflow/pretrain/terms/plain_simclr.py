@@ -1,11 +1,11 @@
 """SimCLR with a head of two linear layers and ReLU, as github.com/sthalles/SimCLR has it."""
 
-import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import PlainSimclrSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
@@ -16,6 +16,7 @@ class PlainSimclr(Term):
     settings: PlainSimclrSettings
     needs = Needs(images=2)
     compares = True
+    pairs = "two views of an image"
 
     def __init__(self, settings: PlainSimclrSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -26,9 +27,12 @@ class PlainSimclr(Term):
         )
 
     def loss(self, views: Views) -> Tensor:
-        projected_VNP = [self.head(views.images[number].pooled) for number in (0, 1)]
-        gathered_VNP, own = views.batch.gather(*projected_VNP)
+        gathered_VNP, own = views.batch.gather(*self._projected(views))
         return nt_xent(*gathered_VNP, self.settings.temperature, own)
 
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.ones(2 * len(views.batch.rows) - 1))
+    def comparisons(self, views: Views) -> Comparisons:
+        first_NP, second_NP = (normalize(view.float(), dim=1) for view in self._projected(views))
+        return Comparisons.of_batch(first_NP @ second_NP.T / self.settings.temperature)
+
+    def _projected(self, views: Views) -> list[Tensor]:
+        return [self.head(views.images[number].pooled) for number in (0, 1)]

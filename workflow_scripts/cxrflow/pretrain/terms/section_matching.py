@@ -1,11 +1,11 @@
 """Radiology section matching: BioViL Eq. 1."""
 
-import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from cxrflow.objectives.section_matching import section_matching
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import SectionMatchingSettings
 from cxrflow.pretrain.views import Needs, Views
 
@@ -16,6 +16,7 @@ class SectionMatching(Term):
     settings: SectionMatchingSettings
     needs = Needs(texts=("findings", "impression"))
     compares = True
+    pairs = "findings and impression"
 
     def loss(self, views: Views) -> Tensor:
         findings, impression = views.texts["findings"], views.texts["impression"]
@@ -27,5 +28,10 @@ class SectionMatching(Term):
             findings_NP, impression_NP, settings.temperature, settings.normalised, own
         )
 
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.ones(len(views.batch.rows)), number=2)
+    def comparisons(self, views: Views) -> Comparisons:
+        sections = [views.texts[name].projected.float() for name in self.needs.texts]
+        if self.settings.normalised:
+            sections = [normalize(section, dim=1) for section in sections]
+        findings_NP, impression_NP = sections
+        score_NN = findings_NP @ impression_NP.T / self.settings.temperature
+        return Comparisons.of_batch(score_NN, slope=2)

@@ -2,10 +2,11 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import SimclrSettings
 from cxrflow.pretrain.views import Encoders, Needs, Views
 
@@ -26,17 +27,21 @@ class Simclr(Term):
     settings: SimclrSettings
     needs = Needs(images=2)
     compares = True
+    pairs = "two views of an image"
 
     def __init__(self, settings: SimclrSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
         self.head = projection(encoders.trunk.features, settings.hidden, settings.output)
 
     def loss(self, views: Views) -> Tensor:
-        # Both views of an image are neighbours, as in the trunk: a ghost batch holds both.
-        features_NVF = torch.stack([views.images[number].pooled for number in (0, 1)], dim=1)
-        projected_NVP = self.head(features_NVF.flatten(0, 1)).unflatten(0, (-1, 2))
-        (gathered_NVP,), own = views.batch.gather(projected_NVP)
+        (gathered_NVP,), own = views.batch.gather(self._projected(views))
         return nt_xent(gathered_NVP[:, 0], gathered_NVP[:, 1], self.settings.temperature, own)
 
-    def answers(self, views: Views) -> Answers:
-        return Answers(torch.ones(2 * len(views.batch.rows) - 1))
+    def comparisons(self, views: Views) -> Comparisons:
+        first_NP, second_NP = normalize(self._projected(views).float(), dim=2).unbind(1)
+        return Comparisons.of_batch(first_NP @ second_NP.T / self.settings.temperature)
+
+    def _projected(self, views: Views) -> Tensor:
+        # Both views of an image are neighbours, as in the trunk: a ghost batch holds both.
+        features_NVF = torch.stack([views.images[number].pooled for number in (0, 1)], dim=1)
+        return self.head(features_NVF.flatten(0, 1)).unflatten(0, (-1, 2))

@@ -51,9 +51,20 @@ class WrittenViews(Views):
     @cached_property
     def written(self) -> WrittenText:
         """The writer's logits of the next token at every place of the reports."""
-        patches_BMF = self._program.patches(self._split, self.batch)
+        return self._read(self._patches_BMF)
+
+    def written_beside(self, images: Tensor) -> WrittenText:
+        """The same, beside the images in another order."""
+        return self._read(self._patches_BMF[images.to(self._patches_BMF.device)])
+
+    @cached_property
+    def _patches_BMF(self) -> Tensor:
+        return self._program.patches(self._split, self.batch)
+
+    def _read(self, patches_BMF: Tensor) -> WrittenText:
         logits_TV, attended = self._program.read(self._prompts, patches_BMF)
-        return WrittenText(logits_TV, self._targets, self._predicted, attended)
+        reports_T = self._prompts.positions // self._prompts.ids.shape[1]
+        return WrittenText(logits_TV, self._targets, self._predicted, reports_T, attended)
 
 
 class WritingProgram(TermsProgram):

@@ -1,0 +1,263 @@
+"""Whether a training has learnt: every term's loss beside that of permuted pairs."""
+
+from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, normalize
+
+from cxrflow.metrics.permuted_pairs import DRAWS
+from cxrflow.objectives.pair_matching import pair_matching
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.permutation import Comparisons, Group, Validated, Validation
+from cxrflow.pretrain.registry import TERMS
+from cxrflow.pretrain.views import Batch, MaskedText, WrittenText
+from cxrflow.training.processes import ALONE, Processes
+from cxrflow.training.program import Losses
+from cxrflow.training.samples import SampleTable
+
+N, P, C = 6, 4, 3
+Case = tuple[Any, Callable[[Tensor], Any]]  # a term, and views with answers in another order
+
+
+def kind_of(name: str) -> Any:
+    module = import_module(f"cxrflow.pretrain.terms.{name}")
+    return getattr(module, name.title().replace("_", ""))
+
+
+def build(name: str, encoders: Any = None, **settings: Any) -> Any:
+    """A term with its default settings but for these."""
+    return kind_of(name)(TERMS[name](**settings), encoders)
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def batch(labels: Any = None) -> Batch:
+    return Batch(np.arange(N), 0, 0, ALONE, SampleTable(range(N), labels=labels))
+
+
+def projections(image: Tensor, text: Tensor) -> Any:
+    texts = {
+        "intact": SimpleNamespace(projected=text),
+        "findings": SimpleNamespace(projected=image),
+    }
+    texts |= {"impression": texts["intact"], "other": SimpleNamespace(projected=drawn(N, P) + 1)}
+    view = SimpleNamespace(projected_global=image, unnormalised_patches=image[:, None, None])
+    return SimpleNamespace(batch=batch(), images=[view], texts=texts)
+
+
+IMAGE, TEXT = drawn(N, P), drawn(P, N).T
+POOLED = SimpleNamespace(
+    trunk=torch.nn.Linear(1, 1),
+    image=SimpleNamespace(settings=SimpleNamespace(projection=P)),
+    samples=SimpleNamespace(classes="abc"),
+    ghost_batch=None,
+)
+POOLED.trunk.features = P
+
+
+def of_pooled(answers: Any = None, second: Tensor = TEXT) -> Any:
+    images = [SimpleNamespace(pooled=pooled) for pooled in (IMAGE, second)]
+    return SimpleNamespace(batch=batch(answers), images=images)
+
+
+def of_momentum() -> Case:
+    term = build("momentum_contrast", POOLED, queue=9, output=P)
+    keys = normalize(TEXT, dim=1)
+
+    def views(order: Tensor) -> Any:
+        term.keys = lambda views: (keys[order], slice(None))
+        return of_pooled()
+
+    return term, views
+
+
+def of_local() -> Case:
+    kind, scores = kind_of("local_alignment"), drawn(N, N)
+
+    def views(order: Tensor) -> Any:
+        return scores[:, order]
+
+    term = SimpleNamespace(_scores=lambda scores: (scores, slice(None)))
+    loss, comparisons = kind.loss, kind.comparisons
+    return SimpleNamespace(
+        loss=lambda views: loss(term, views), comparisons=lambda views: comparisons(term, views)
+    ), views
+
+
+class Reports:
+    """A writer whose logits depend on the image alone; report i has i % 3 + 1 tokens."""
+
+    samples = N
+
+    def __init__(self, order: Tensor) -> None:
+        self.order, self.reports = order, torch.arange(N).repeat_interleave(torch.arange(N) % 3 + 1)
+
+    @property
+    def written(self) -> WrittenText:
+        return self.written_beside(torch.arange(N))
+
+    def written_beside(self, images: Tensor) -> WrittenText:
+        logits_TV = IMAGE[self.order.argsort()[images]][self.reports]
+        targets_T = torch.arange(len(self.reports)) % P
+        return WrittenText(logits_TV, targets_T, len(targets_T), self.reports)
+
+
+def of_masked(order: Tensor) -> Any:
+    """Places of two texts; those of a text alone change their words."""
+    targets, texts = torch.tensor([2, 0, 3, 1, 1, 3]), torch.tensor([0, 0, 0, 1, 1, 1])
+    masked = MaskedText(IMAGE, targets[order], N, 2, texts)
+    return SimpleNamespace(masked=[masked], batch=batch())
+
+
+CLASSES, FINDINGS = np.arange(N) % C, drawn(N, C).gt(0).numpy().astype("float32")
+FINDINGS[1, 0] = FINDINGS[4] = np.nan
+ANY, WITHIN, SWAP = [3, 0, 4, 1, 5, 2], [2, 0, 1, 4, 5, 3], [1, 0, 2, 3, 5, 4]
+CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
+    "global_alignment": (
+        lambda: (build("global_alignment"), lambda order: projections(IMAGE, TEXT[order])), ANY),
+    "section_matching": (
+        lambda: (build("section_matching"), lambda order: projections(IMAGE, TEXT[order])), ANY),
+    "local_alignment": (of_local, ANY),
+    "simclr": (
+        lambda: (build("simclr", POOLED).eval(), lambda order: of_pooled(second=TEXT[order])), ANY),
+    "plain_simclr": (
+        lambda: (build("plain_simclr", POOLED), lambda order: of_pooled(second=TEXT[order])), ANY),
+    "momentum_contrast": (of_momentum, ANY),
+    "pair_matching": (
+        lambda: (build("pair_matching", POOLED), lambda order: projections(IMAGE, TEXT[order])),
+        ANY),
+    "classification": (
+        lambda: (build("classification", POOLED), lambda order: of_pooled(CLASSES[order])), ANY),
+    "findings": (
+        lambda: (build("findings", POOLED, classes=list("abc"), dropout=0),
+                 lambda order: of_pooled(FINDINGS[order])), ANY),
+    "mlm": (lambda: (build("mlm"), of_masked), WITHIN),
+    "report_likelihood": (lambda: (build("report_likelihood"), Reports), SWAP),
+}  # fmt: skip
+
+
+def test_every_term_has_pairs_that_can_be_permuted() -> None:
+    assert TERMS.keys() - CASES.keys() == {"doubly_stochastic"}  # it pairs nothing
+    assert Term.comparisons(build("section_matching"), None) is None
+    assert all(kind_of(name).pairs for name in CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_say_what_a_permutation_does_to_the_loss(name: str) -> None:
+    case, order = CASES[name]
+    term, views = case()
+    with torch.no_grad():
+        before, after = (float(term.loss(views(torch.tensor(o)))) for o in (range(N), order))
+        compared = term.comparisons(views(torch.arange(N)))
+    change, pairs = 0.0, 0
+    begin = 0
+    for group in compared.groups:
+        places = torch.tensor(order[begin : begin + len(group.score_KK)]) - begin
+        change += float((group.score_KK.diag() - group.score_KK[range(len(places)), places]).sum())
+        begin, pairs = begin + len(places), pairs + len(places)
+    assert pairs == N and before != after
+    assert after - before == pytest.approx(compared.slope * change / pairs, rel=1e-4)
+
+
+def test_false_texts_of_pair_matching_stay() -> None:
+    real, fake = drawn(5), drawn(5) + 1
+    halves = -logsigmoid(real).mean() / 2 - logsigmoid(-fake).mean() / 2
+    assert float(pair_matching(real, fake, 5)) == pytest.approx(float(halves))
+
+
+def validated(
+    score: Tensor, loss: float = 1.0, names: str = "a", slope: float = 1.0, counts: Any = None
+) -> Validated:
+    terms = dict.fromkeys(names, torch.tensor(loss))
+    compared = dict.fromkeys(names, Comparisons.of_batch(score, slope))
+    return Validated(Losses(torch.tensor(loss), terms, len(score), 0), compared, counts)
+
+
+def record(*batches: Validated, pairs: Any = None, **options: Any) -> dict[str, Any]:
+    found = Validation(batches, ALONE)
+    said: dict[str, Any] = found.record(pairs or {"a": "x"}, **options)["permuted_pairs"]
+    return said
+
+
+SIGNAL = torch.eye(12)  # every true pair scores more than any other
+
+
+def test_the_record_of_a_model_that_knows_its_pairs_and_of_one_that_does_not() -> None:
+    said = record(validated(SIGNAL, slope=2.0))
+    term = said["terms"]["a"]
+    assert said["differs"] is True and term["p"] == 1 / (1 + DRAWS)
+    # Of true pairs a permutation keeps one on average: a twelfth.
+    assert term["permuted"]["value"] == pytest.approx(1 + 2 * (1 - 1 / 12), abs=0.02)
+    assert 1 < term["permuted"]["low"] < term["permuted"]["value"] <= term["permuted"]["high"]
+    assert term["rank"] == pytest.approx({"value": 1.0, "low": 1.0, "high": 1.0})
+    assert term["loss"] == 1
+    said = record(validated(torch.ones(12, 12)))
+    assert said["differs"] is False and said["terms"]["a"]["p"] == 1
+    assert said["terms"]["a"]["rank"] is None  # no candidate differs from the true one
+
+
+def test_terms_that_pair_the_same_answer_one_question() -> None:
+    weak = drawn(12, 12)
+    names = {"a": "image and text", "b": "image and text", "c": "place and word"}
+    for scores, differs in (
+        ((SIGNAL, weak, SIGNAL), True),
+        ((SIGNAL, SIGNAL, weak), False),
+        ((weak, weak, SIGNAL), False),
+    ):
+        compared = dict(zip(names, map(Comparisons.of_batch, scores), strict=True))
+        losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
+        assert record(Validated(losses, compared), pairs=names)["differs"] is differs
+
+
+def test_a_term_without_pairs_is_not_judged() -> None:
+    losses = Losses(torch.tensor(9.0), {"a": torch.tensor(9.0)}, 4, 0)
+    for compared in (None, Comparisons([Group(torch.ones(1, 1), np.zeros(1, int))])):
+        assert record(Validated(losses, {"a": compared})) == {
+            "differs": None,
+            "terms": {"a": {"loss": 9.0, "p": None, "permuted": None, "rank": None}},
+        }
+
+
+def test_each_patient_counts_once() -> None:
+    table = SampleTable(range(5), patients=np.array(["p", "q", "p", "r", "q"]))
+    assert table.first_of_patients(np.array([4, 3, 1, 2, 0])).tolist() == [2, 4, 3]
+    assert SampleTable(range(3)).first_of_patients(np.array([2, 0])).tolist() == [2, 0]
+    counts = np.array([True, False] * 6)
+    alone, part = record(validated(SIGNAL[:6, :6])), record(validated(SIGNAL, counts=counts))
+    assert part == alone
+
+
+class Two(Processes):
+    """This process beside one that has the same batches."""
+
+    def collect(self, value: Any) -> list[Any]:
+        return [value, value]
+
+
+def test_batches_of_all_processes_count() -> None:
+    found = Validation([validated(SIGNAL), validated(SIGNAL, 2.0)], Two())
+    assert found.means() == {"a": 1.5, "loss": 1.5} and len(found.losses) == 4
+    assert found.tallies["a"].pairs == 48 == found.tallies["a"].true
+
+
+def test_the_best_of_several_validations_is_compared_with_such() -> None:
+    found = Validation([validated(drawn(30, 30) + 0.3 * torch.eye(30))], ALONE)
+    permuted_D = dict(found.permuted())["a"]
+    # Another validation in which other permutations do well.
+    smallest = torch.minimum(permuted_D, permuted_D.roll(1))
+    ps = []
+    for limit_D, given in ((permuted_D, None), (smallest, {"a": smallest})):
+        term = found.record({"a": "x"}, given)["permuted_pairs"]["terms"]["a"]
+        ps.append(term["p"])
+        assert term["p"] == (1 + int((limit_D <= 1).sum())) / (1 + DRAWS)
+        assert term["permuted"]["low"] == pytest.approx(float(limit_D.quantile(0.05)))
+        assert term["permuted"]["value"] == pytest.approx(float(permuted_D.mean()))
+    assert ps[0] < ps[1] < 2 * ps[0]
