@@ -73,8 +73,9 @@ class FrameViews(PairViews):
         )
         logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
         targets = sent(masked.targets, device)
-        counts = totals(batch.processes, len(targets), len(ids))
-        return MaskedText(logits, targets, *counts, masked.positions.cpu() // ids.shape[1])
+        count, sequences = totals(batch.processes, len(targets), len(ids))
+        texts = masked.positions.cpu() // ids.shape[1]
+        return MaskedText(logits, targets, count, sequences, texts)
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]

@@ -85,7 +85,8 @@ class PackedCorpusProgram(TermsProgram):
         )
         positions = masked.positions[inside] - low * length
         logits = self.text.predict_tokens(hidden, sent(positions, device))
-        text = MaskedText(logits, sent(masked.targets[inside], device), *counts)
+        tokens, sequences = counts
+        text = MaskedText(logits, sent(masked.targets[inside], device), tokens, sequences)
         return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
 
     def _masked_batch(

@@ -128,9 +128,9 @@ class TextPasses:
             hidden = states[-1]
         logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
         targets = sent(masked.targets, self.device)
-        counts = totals(batch.processes, len(targets), len(ids))
+        count, sequences = totals(batch.processes, len(targets), len(ids))
         texts = masked.positions.cpu() // ids.shape[1]
-        predicted = MaskedText(logits, targets, *counts, texts)
+        predicted = MaskedText(logits, targets, count, sequences, texts)
         return TextOutput(self.encoder, ids, mask, states, predicted)
 
 
