@@ -27,8 +27,8 @@ class PlainSimclr(Term):
         )
 
     def loss(self, views: Views) -> Tensor:
-        gathered_VNP, own = views.batch.gather(*self._projected(views))
-        return nt_xent(*gathered_VNP, self.settings.temperature, own)
+        (first_NP, second_NP), own = views.batch.gather(*self._projected(views))
+        return nt_xent(first_NP, second_NP, self.settings.temperature, own)
 
     def comparisons(self, views: Views) -> Comparisons:
         first_NP, second_NP = (normalize(view.float(), dim=1) for view in self._projected(views))
