@@ -124,7 +124,7 @@ rule score_reference:
         ),
         benchmark=benchmark_of,
         cohort=subpath(input.cohort, parent=True),
-        pixels=subpath(input.pixels, parent=True),
+        pixels=lambda wildcards, input: option("--pixels", *folders(input.pixels)),
         reports=lambda wildcards, input: option("--training", *folders(input.training)),
         tagger=task_tagger_options,
         folder=subpath(output.metrics, parent=True),
@@ -133,7 +133,7 @@ rule score_reference:
         python -m cxrflow.benchmarks.score_reference {params.benchmark:q} {wildcards.name:q} \
             --task {wildcards.task:q} \
             --cohort {params.cohort:q} \
-            --pixels {params.pixels:q} \
+            {params.pixels:q} \
             {params.reports:q} \
             {params.tagger:q} \
             --settings {params.given:q} \

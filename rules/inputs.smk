@@ -148,15 +148,17 @@ def task_inputs(wildcards):
 
 def reference_pixels(wildcards):
     """The pixel store that reference rows of a task read: one that a model of it sees."""
+    if run.task(wildcards.task).benchmark.reads == "samples":
+        return []
     cohort = run.library.tasks[wildcards.task].cohort
     geometry = run.geometry_of(wildcards.task, f"reference/{wildcards.name}")
-    return f"<results>/pixels/{cohort}/{geometry}/store.json"
+    return [f"<results>/pixels/{cohort}/{geometry}/store.json"]
 
 
 def task_reports(wildcards):
-    """The training reports that a task's texts are held against, if it names any."""
+    """The second cohort of a task, to learn from or to hold its texts against, if it names any."""
     task = run.task(wildcards.task)
-    named = task.benchmark.reports and task.task.training is not None
+    named = (task.benchmark.reports or task.benchmark.training) and task.task.training is not None
     return [cohort_table(task.task.training)] if named else []
 
 

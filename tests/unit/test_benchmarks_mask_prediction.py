@@ -12,6 +12,7 @@ from benchmark_fakes import result_of, write_cohort
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.language.mask_references import most_frequent_by
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
@@ -150,3 +151,29 @@ def test_wrong_input_is_named(tokenizer):
         evaluate(model_that(tokenizer, 5), reports().assign(**dict.fromkeys(sections)))
     with pytest.raises(InputError, match="no text half"):
         evaluate(SimpleNamespace(text_encoder=None))
+
+
+def scored(name: str, table: pd.DataFrame) -> dict[str, float]:
+    settings = MaskPredictionSettings.model_validate({"intervals": {"replicates": 100}})
+    cohort = Cohort(table, {"name": "tiny", "synthetic": True})
+    result = result_of("mask_prediction", settings, reference=name, cohort=cohort)
+    return {name: metric.value for name, metric in result.metrics.items()}
+
+
+def test_reference_rows_know_training_words_and_their_neighbours():
+    """Every report counts on from a number: each word follows from the one before it."""
+    table = reports(300)
+    for section in ("findings", "impression"):
+        texts = [" ".join(f"w{(n + k) % 12}" for k in range(9)) for n in range(len(table))]
+        table[section], table[f"{section}_sentences"] = texts, [[text] for text in texts]
+    found = {name: scored(name, table) for name in ("random", "most_frequent", "neighbours")}
+    assert found["most_frequent"]["margin"] == 0
+    assert found["random"]["mask_accuracy"] == pytest.approx(1 / 12, abs=0.03)
+    # Where both neighbours are masked, or another word stands there, nothing tells.
+    assert found["neighbours"]["mask_accuracy"] > 0.85
+
+
+def test_the_most_frequent_word_of_a_context_by_hand():
+    context, word = np.array([7, 7, 7, 2, 2, 9]), np.array([1, 3, 3, 4, 0, 5])
+    contexts, words = most_frequent_by(context, word, 10)
+    assert contexts.tolist() == [2, 7, 9] and words.tolist() == [0, 3, 5]

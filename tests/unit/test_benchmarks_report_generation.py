@@ -17,7 +17,11 @@ from benchmark_fakes import make_store, result_of, write_cohort
 import cxrflow
 from cxrflow.benchmarks.generation import report_retrieval
 from cxrflow.benchmarks.generation.references import reference_reports
-from cxrflow.benchmarks.generation.report_generation import exchanged, read_studies
+from cxrflow.benchmarks.generation.report_generation import (
+    exchanged,
+    read_studies,
+    with_verbatim,
+)
 from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sentence_corpus
 from cxrflow.benchmarks.generation.report_scores import Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
@@ -320,3 +324,24 @@ def test_reference_rows_know_training_reports_alone(options: Namespace) -> None:
     result = result_of("report_generation", SETTINGS, without_model(options), "most_frequent")
     assert result.predictions["generated"].nunique() == 1
     assert result.metrics["rouge_l"].n == 4
+
+
+def test_sentences_that_stand_in_training_reports_are_counted() -> None:
+    """Word for word, whatever their capitals and blanks; each with the number of sentences."""
+    table = pd.DataFrame({"reference": TRUTH, "generated": TOLD}).assign(
+        generated_other_image=[None, "no pneumothorax .", None, "Nothing."]
+    )
+    scorer = Scorer(SETTINGS, None)
+    training = ["No pneumothorax. Worsening edema.", "The lungs are clear."]
+    counted, distinct = with_verbatim(table, scorer, training)
+    assert counted["verbatim_reference"].tolist() == [[1, 2], [1, 1], [1, 2], [0, 1]]
+    assert counted["verbatim"].tolist() == [[1, 2], [1, 1], [0, 2], [0, 1]]
+    assert counted["verbatim_other_image"].dropna().tolist() == [[1, 1], [0, 1]]
+    assert distinct == {"distinct_sentences": 6, "distinct_sentences_in_training": 3}
+    scores = pd.DataFrame(scorer.columns(TRUTH, TOLD)).join(counted)
+    scores = scores.assign(reference_labels=scorer.labels(TRUTH), with_prior=True)
+    scores = scores.drop(columns="verbatim_other_image")
+    values = statistic(scores, SETTINGS)(np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 0.0, 0.0]]))
+    assert values["verbatim_reference"] == pytest.approx([3 / 6, 1 / 2])
+    assert values["verbatim"] == pytest.approx([2 / 6, 1 / 2])
+    assert with_verbatim(table, scorer, [])[1] == {}

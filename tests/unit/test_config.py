@@ -20,7 +20,8 @@ def test_the_demo_is_valid_and_synthetic():
     config = load_config([DEMO])
     assert config.data.drawn(*config.datasets_in_use())
     assert config.trainable("biovil/biovil") and config.extent == "headline"
-    assert config.synthetic_hospital == HospitalSettings(followed=FollowedSettings())
+    hospital = HospitalSettings(followed=FollowedSettings(), radnli_pairs=480)  # as published
+    assert config.synthetic_hospital == hospital
 
 
 def test_the_paper_overlay_is_real(monkeypatch):

@@ -39,11 +39,11 @@ LATER = {"followed": None, "generic_pictures": HospitalSettings().generic_pictur
 BEFORE = SETTINGS.model_copy(update=LATER)
 DEMO = HospitalSettings(followed=FollowedSettings())
 # What these settings gave before there were followed patients: state and text, no picture, whose
-# last bits may differ between processors.
+# last bits may differ between processors. RadNLI's: since its pairs are of equally frequent kinds.
 GOLDEN = {
     "state": "af68d4dc6d494de8",
     "mimic_iii": "0c1cad911af47286",
-    "radnli": "cca851a302f2f72a",
+    "radnli": "a7f0a63103c37efb",
     "mednli": "78d42cb30caf11ae",
     "mimic_iv": "9717c545d2d36aa5",
     "stanza_text": "c62bf8fd8829a07c",
@@ -167,7 +167,8 @@ def test_sentence_pairs_differ_in_progression_alone() -> None:
     assert sorted(counts.values()) == [42, 75, 99, 145]  # Table C.2
     assert len({frozenset((pair.first, pair.second)) for pair in pairs}) == 361
     up = {"worse", "worsened", "worsening", "increased", "increasing", "increase", "larger",
-          "greater", "enlarged", "enlarging", "progressed", "progression"}  # fmt: skip
+          "greater", "enlarged", "enlarging", "progressed", "progression", "growth", "more",
+          "advancing"}  # fmt: skip
     for pair in pairs:
         if pair.subset == SWAPS:
             first, second = (set(text.lower().rstrip(".").replace(",", "").split())

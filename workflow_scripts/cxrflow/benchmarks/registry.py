@@ -123,6 +123,7 @@ JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
 )
 FRAMES, GUIDED, CHECKPOINTS = (frozenset({name}) for name in ("frames", "guided", "checkpoints"))
+WORD_RULES = ("random", "negation", "words", "tfidf", "overlap", "length")
 
 BENCHMARKS = {
     "phrase_grounding": Benchmark(
@@ -291,6 +292,8 @@ BENCHMARKS = {
         needs=TEXT,
         key=("study_id", "section"),
         clusters="language.mask_prediction:clusters",
+        references=("random", "most_frequent", "neighbours"),
+        reference_program="language.mask_references",
     ),
     "natural_language_inference": Benchmark(
         "language.natural_language_inference",
@@ -299,7 +302,9 @@ BENCHMARKS = {
         needs=TEXT,
         training="nli",
         clusters="language.sentence_pair_rows:pair_clusters",
-        own=("max_length",),
+        own=("max_length", "input", "head", "optimiser"),
+        references=(*WORD_RULES, "hypothesis"),
+        reference_program="language.references",
     ),
     "sentence_similarity": Benchmark(
         "language.sentence_similarity",
@@ -307,7 +312,9 @@ BENCHMARKS = {
         "nli",
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
-        own=("projection_trained",),
+        own=("projection_trained", "embedding"),
+        references=WORD_RULES,
+        reference_program="language.references",
     ),
     "report_generation": Benchmark(
         "generation.report_generation",
@@ -327,6 +334,8 @@ BENCHMARKS = {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
+        references=WORD_RULES,
+        reference_program="language.references",
     ),
     "checkpoint_series": Benchmark(
         "checkpoints.checkpoint_series",

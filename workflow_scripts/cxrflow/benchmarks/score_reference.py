@@ -9,7 +9,7 @@
 
 from collections.abc import Sequence
 
-from cxrflow.benchmarks.options import task_parser
+from cxrflow.benchmarks.options import require_inputs, task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.names import reference_name
 from cxrflow.programs.program import run
@@ -18,14 +18,16 @@ from cxrflow.settings import read_settings
 
 def main(argv: Sequence[str] | None = None) -> None:
     scored = (name for name, benchmark in BENCHMARKS.items() if benchmark.references)
-    folders = ("cohort", "pixels"), ("training", "stanza")
-    arguments = task_parser(__doc__, scored, *folders)
+    arguments = task_parser(__doc__, scored, ("cohort",), ("pixels", "training", "stanza"))
     arguments.add_argument("reference", help="one of the benchmark's reference rows")
     options = arguments.parse_args(argv)
     benchmark = BENCHMARKS[options.benchmark]
     if options.reference not in benchmark.references:
         names = ", ".join(benchmark.references)
         arguments.error(f"{options.benchmark} has no reference '{options.reference}'; has {names}")
+    required = {"pixels"} if benchmark.reads in ("pixels", "features") else set()
+    required |= {"training"} if benchmark.training else set()
+    require_inputs(arguments, options, sorted(required | {"pixels"}), required)
     settings = read_settings(options.settings, benchmark.settings)
     # Not above: a mistake in the options need not wait for libraries.
     from cxrflow.benchmarks.runner import inputs_of, score

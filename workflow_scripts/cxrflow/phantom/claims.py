@@ -18,9 +18,9 @@ RESOLVED = "resolved"
 class Claim:
     """The presence or absence of a topic; an empty field is not stated.
 
-    ``side``: left, right or both. ``zone``: of a lung. ``grade``: mild, moderate or severe.
-    ``change`` since the prior study: new, improved, stable, worsened; ``resolved`` goes with
-    ``present=False``.
+    ``side``: left, right or both. ``zone``: of a lung, on that side. ``grade``: mild, moderate or
+    severe. ``change`` since the prior study: new, improved, stable, worsened; ``resolved`` goes
+    with ``present=False``.
     """
 
     topic: str
@@ -35,16 +35,24 @@ class Claim:
 class Topics:
     """Relations between topics.
 
-    ``parents``: topic -> a more general one that it implies. ``places``: topics of which a patient
-    may have several at once, and the fields by which these differ (side, zone).
+    ``parents``: topic -> a more general one that it implies, which may have a parent too.
+    ``places``: topics of which a patient may have several at once, and the fields by which these
+    differ (side, zone).
     """
 
     parents: Mapping[str, str]
     places: Mapping[str, tuple[str, ...]]
 
+    def implied(self, topic: str) -> tuple[str, ...]:
+        """Return ``topic``, its parent, the parent's parent and so on."""
+        line = [topic]
+        while line[-1] in self.parents:
+            line.append(self.parents[line[-1]])
+        return tuple(line)
+
     def related(self, a: str, b: str) -> bool:
-        """True if both are the same topic, or one is the other's parent."""
-        return a == b or self.parents.get(a) == b or self.parents.get(b) == a
+        """True if both are the same topic, or one implies the other."""
+        return a in self.implied(b) or b in self.implied(a)
 
     def relation(self, premise: Sequence[Claim], hypothesis: Sequence[Claim]) -> str:
         """Entailment where every claim follows, contradiction where one is excluded, or neutral."""
@@ -60,9 +68,13 @@ class Topics:
             return False
         if not a.present:
             # "No effusion" covers the left one; "no left effusion" does not cover any other.
-            covered = b.topic == a.topic or self.parents.get(b.topic) == a.topic
-            return covered and a.side in ("", b.side) and b.change in ("", a.change)
-        general = self.parents.get(a.topic) == b.topic and not (b.grade or b.change)
+            return (
+                a.topic in self.implied(b.topic)
+                and a.side in ("", b.side)
+                and a.zone in ("", b.zone)
+                and b.change in ("", a.change)
+            )
+        general = b.topic in self.implied(a.topic) and not (b.grade or b.change)
         return (
             (a.topic == b.topic or general)
             and (b.side in ("", a.side) or a.side == BOTH)
@@ -75,8 +87,11 @@ class Topics:
         """True if ``a`` and ``b`` contradict each other."""
         if a.present != b.present:
             present, absent = (a, b) if a.present else (b, a)
-            of_it = absent.topic in (present.topic, self.parents.get(present.topic))
-            return of_it and (not absent.side or present.side in (absent.side, BOTH))
+            return (
+                absent.topic in self.implied(present.topic)
+                and (not absent.side or present.side in (absent.side, BOTH))
+                and absent.zone in ("", present.zone)
+            )
         if not a.present or a.topic != b.topic or not self._same_place(a, b):
             return False
         return any(

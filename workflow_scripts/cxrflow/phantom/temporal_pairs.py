@@ -1,9 +1,10 @@
 """Sentence pairs of the MS-CXR-T copy: the same progression in other words, or another one.
 
 BioViL-T Appendix C.2 makes pairs in two ways. *Swaps*: one word of change is exchanged for another.
-*RadGraph*: two sentences on the same finding at the same place with different words of change. A
-pair is a paraphrase or a contradiction in terms of progression, and in nothing else. No patient of
-the MIMIC-CXR copy is among them.
+*RadGraph*: two sentences on the same finding at the same place with different words of change, here
+in two different frames, so that a paraphrase has as few words in common as a contradiction. A pair
+is a paraphrase or a contradiction in terms of progression, and in nothing else. No patient of the
+MIMIC-CXR copy is among them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from cxrflow.phantom.claims import Claim
 from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.grammar import pick, write
 from cxrflow.phantom.patient import FIRST_FOLLOWED, make_patient
-from cxrflow.phantom.radiology_pairs import claim_slots, claims_of, say
+from cxrflow.phantom.radiology_sentences import claim_slots, claims_of
 from cxrflow.phantom.settings import HospitalSettings
 
 PARAPHRASE, CONTRADICTION = "paraphrase", "contradiction"
@@ -68,6 +69,22 @@ FRAMES: Sequence[tuple[str, Mapping[str, Sequence[str]]]] = (
         {
             "improved": ("improvement in", "decrease in", "resolution of"),
             "worsened": ("worsening of", "increase in", "progression of"),
+        },
+    ),
+    (
+        "There has been $word the $bare.",
+        {
+            "improved": ("an improvement of", "a reduction of", "partial clearing of"),
+            "stable": ("no change of", "no alteration of", "no evolution of"),
+            "worsened": ("a worsening of", "growth of", "a progression of"),
+        },
+    ),
+    (
+        "In comparison with the earlier film, $a $np $is $word.",
+        {
+            "improved": ("less extensive", "less marked", "regressing"),
+            "stable": ("as extensive", "similar", "constant"),
+            "worsened": ("more extensive", "more marked", "advancing"),
         },
     ),
 )
@@ -136,10 +153,26 @@ def _swap(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]
 
 
 def _reworded(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]:
-    """Two sentences on the same finding, each in words of its own."""
-    first, second = _two_changes(list(CHANGES), same, rng)
-    bare = replace(claim, grade="")
-    return say((replace(bare, change=first),), rng), say((replace(bare, change=second),), rng)
+    """Two sentences on the same finding, in two frames and with words of change of two stems."""
+    changes = _two_changes(list(CHANGES), same, rng)
+    texts: list[str] = []
+    stems: set[str] = set()
+    for place in rng.permutation(len(FRAMES)):
+        frame, words = FRAMES[int(place)]
+        options = [word for word in words.get(changes[len(texts)], ()) if _stem(word) not in stems]
+        if options:
+            word = pick(options, rng)
+            stems.add(_stem(word))
+            slots = claim_slots(replace(claim, grade=""), rng)
+            texts.append(write(frame, rng, {**slots, "word": word}).text)
+        if len(texts) == 2:
+            break
+    return texts[0], texts[1]
+
+
+def _stem(words: str) -> str:
+    """The beginning of the word of change; forms of a word share it."""
+    return next(word for word in words.lower().split() if len(word) > 3)[:5]
 
 
 def _two_changes(among: list[str], same: bool, rng: np.random.Generator) -> tuple[str, str]:

@@ -8,13 +8,17 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.generation.report_generation import predictions_of, read_studies
+from cxrflow.benchmarks.generation.report_generation import (
+    predictions_of,
+    read_studies,
+    training_reports,
+)
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.errors import InputError
 from cxrflow.metrics.report_text import bleu, bleu_counts
-from cxrflow.text.report_prompts import report_texts, words_of
+from cxrflow.text.report_prompts import words_of
 
 _COMPARED = 200  # training reports for `typical`: BLEU of all pairs grows with the square
 
@@ -46,9 +50,7 @@ def predict(name: str, inputs: Inputs, settings: ReportGenerationSettings) -> Pr
     empty where there is none.
     """
     samples, dropped = read_studies(inputs, settings)
-    table = inputs.cohort.table
-    training = report_texts(table[table["split"] == "train"], settings.sections)
-    training = [text for text in training if text]
+    training = training_reports(inputs, settings)
     if not training:
         raise InputError(f"{inputs.options.cohort}: no training report")
     texts = {"": pd.Series(reference_reports(name, training, samples), index=samples.index)}

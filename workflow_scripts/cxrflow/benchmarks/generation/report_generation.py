@@ -26,7 +26,7 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import usable_studies
 from cxrflow.errors import InputError
-from cxrflow.text.report_prompts import prior_texts
+from cxrflow.text.report_prompts import prior_texts, report_texts
 
 COLUMNS = (
     "subject_id", "study_id", "image_id", "split", "findings", "impression", "prior_study_id",
@@ -111,6 +111,7 @@ def predictions_of(
         scored = pd.DataFrame(columns, index=written.index).add_suffix(ending)
         predictions = predictions.join(scored)
     predictions["reference_labels"] = scorer.labels(samples["reference"].tolist())
+    predictions, distinct = with_verbatim(predictions, scorer, training_reports(inputs, settings))
     return Predictions(
         predictions,
         statistic(predictions, settings),
@@ -121,10 +122,43 @@ def predictions_of(
             "with_prior_image": int(predictions["with_prior"].sum()),
             "with_prior_report": int((samples["prior_report"] != "").sum()),
             "priors_not_stored": lost_priors(pixels, samples),
+            **distinct,
             "dropped": dropped,
         },
         protocol,
     )
+
+
+def training_reports(inputs: Inputs, settings: ReportGenerationSettings) -> list[str]:
+    """Return the training reports of the cohort, none of which is empty."""
+    table = inputs.cohort.table
+    texts = report_texts(table[table["split"] == "train"], settings.sections)
+    return [text for text in texts if text]
+
+
+def with_verbatim(
+    predictions: pd.DataFrame, scorer: Scorer, training: list[str]
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Count sentences that stand word for word in training reports, where there are any.
+
+    In ``verbatim_reference`` those of the radiologist's report, in ``verbatim`` those of the text
+    that was written, each with the number of its sentences; and how many distinct ones the
+    radiologists' reports have.
+    """
+    if not training:
+        return predictions, {}
+    corpus = {sentence for text in dict.fromkeys(training) for sentence in scorer.sentences(text)}
+    references = predictions["reference"].tolist()
+    columns: dict[str, Any] = {"verbatim_reference": scorer.verbatim(references, corpus)}
+    for name in [name for name in predictions if name.startswith("generated")]:
+        written = predictions[name].dropna()
+        counts = scorer.verbatim(written.tolist(), corpus)
+        columns[name.replace("generated", "verbatim")] = pd.Series(counts, index=written.index)
+    distinct = {sentence for text in references for sentence in scorer.sentences(text)}
+    return predictions.assign(**columns), {
+        "distinct_sentences": len(distinct),
+        "distinct_sentences_in_training": len(distinct & corpus),
+    }
 
 
 def predict(inputs: ModelInputs, settings: ReportGenerationSettings) -> Predictions:

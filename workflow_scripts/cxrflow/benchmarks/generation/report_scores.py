@@ -2,14 +2,16 @@
 
 Wording: BLEU-2 and BLEU-4 of the corpus, ROUGE-L, CIDEr-D. Facts: F1 of the 14 CheXpert labels of
 both texts, weighted as in BioViL-T's Table 1 and plain as in its Table 3, whose splits are those of
-CXR-RePaiR. Entities: TEM (appendix D) and NEM (appendix F.1), micro over all reports.
+CXR-RePaiR. Entities: TEM (appendix D) and NEM (appendix F.1), micro over all reports. Beside them
+stands the share of sentences that stand word for word in training reports, which wording alone can
+score by.
 
 Counts of each report are columns of predictions.parquet, so that resamples need no text and no
 model.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import chain
 from typing import Any
 
@@ -23,7 +25,7 @@ from cxrflow.errors import InputError
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.entity_match import corpus_f1, set_counts
 from cxrflow.metrics.factuality import factuality
-from cxrflow.metrics.intervals import Floats, Statistic, weighted_mean
+from cxrflow.metrics.intervals import Floats, Statistic, ratio, weighted_mean
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger, StanzaTagger, Tagger
 from cxrflow.reports.entities.temporal import COUNTED, is_temporal_entity
@@ -91,6 +93,16 @@ class Scorer:
         """Return the labels of texts that :meth:`read` got."""
         return [list(self._labels[text]) for text in texts]
 
+    def sentences(self, text: str) -> list[str]:
+        """Return the sentences of a text, words and punctuation apart, in lower case."""
+        (sentences,) = self.splitter.split([text])
+        return [" ".join(words_of(sentence)) for sentence in sentences]
+
+    def verbatim(self, texts: Sequence[str], corpus: Set[str]) -> list[list[int]]:
+        """Return how many sentences of each of N texts stand in a corpus, and how many it has."""
+        sentences = map(self.sentences, texts)
+        return [[sum(sentence in corpus for sentence in text), len(text)] for text in sentences]
+
     def _matches(
         self, references: Sequence[str], texts: Sequence[str], temporal: bool
     ) -> list[list[float]]:
@@ -156,6 +168,8 @@ def _of_columns(predictions: pd.DataFrame, chosen: NDArray[np.bool_], suffix: st
     truth, labels = array("reference_labels"), array(f"labels{suffix}")
     means = {n: array(f"{n}{suffix}") for n in ("rouge_l", "rouge_l_coco", "cider_d")}
     entities = {name: array(f"{name}{suffix}") for name in ("tem", "nem") if name in predictions}
+    columns = {"verbatim": f"verbatim{suffix}", "verbatim_reference": "verbatim_reference"}
+    verbatim = {name: array(column) for name, column in columns.items() if column in predictions}
 
     def scores(counts: Floats) -> dict[str, Floats]:
         weights = counts[:, chosen]
@@ -164,6 +178,8 @@ def _of_columns(predictions: pd.DataFrame, chosen: NDArray[np.bool_], suffix: st
         label_f1 = factuality(truth, labels, weights)
         by_name |= {f"label_f1_{average}": values for average, values in label_f1.items()}
         by_name |= {name: corpus_f1(matches, weights) for name, matches in entities.items()}
+        for name, counted in verbatim.items():
+            by_name[name] = ratio(weights @ counted[:, 0], weights @ counted[:, 1])
         return by_name
 
     return scores

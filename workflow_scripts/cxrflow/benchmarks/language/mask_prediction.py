@@ -8,7 +8,7 @@ always answers the piece most frequent among the targets of the training split.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
@@ -27,6 +28,9 @@ from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.tokenizer import VocabularyInfo
 
 COLUMNS = ("study_id", "subject_id", "split")
+
+# The piece [M] at each masked place of a batch, whose attention mask [B, L] is beside it.
+Answer = Callable[[MaskedBatch, torch.Tensor], NDArray[np.int64]]
 
 
 def sequence_keys(study_ids: Sequence[str], section: str) -> torch.Tensor:
@@ -83,22 +87,16 @@ def mask_reports(
     )
 
 
-@torch.inference_mode()
 def predict_masked(
-    model: Any, masked_reports: MaskedReports, frequent: int, settings: MaskPredictionSettings
+    answer: Answer, masked_reports: MaskedReports, frequent: int, settings: MaskPredictionSettings
 ) -> pd.DataFrame:
-    """Return a row for each sequence: its targets, and how many the model and ``frequent`` hit."""
-    device = next(model.text_encoder.parameters()).device
+    """Return a row for each sequence: its targets, and how many are hit by both answers."""
     frames = []
     for section in settings.sections:
         for rows, masked, attention in masked_reports.batches(section, settings.batch_size):
             right = np.zeros(0, dtype=bool)
             if len(masked.positions):
-                hidden = model.text_encoder.hidden_states(
-                    masked.input_ids.to(device), attention.to(device)
-                )
-                logits = model.text_encoder.predict_tokens(hidden, masked.positions.to(device))
-                right = logits.float().cpu().numpy().argmax(-1) == masked.targets.numpy()
+                right = answer(masked, attention) == masked.targets.numpy()
             owner = (masked.positions // masked.input_ids.shape[1]).numpy()
             always = masked.targets.numpy() == frequent
             frames.append(
@@ -171,20 +169,24 @@ def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
     return clusters_of(owners.where(owners.notna(), "study " + predictions["study_id"].astype(str)))
 
 
-def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Predictions:
-    """Predict masked tokens of the reports."""
-    model = inputs.model
-    if model.text_encoder is None:
-        raise InputError("the model has no text half")
-    longest = int(model.text_encoder.config.max_position_embeddings)
-    max_length = min(settings.max_length, longest)
+def predictions_of(
+    inputs: Inputs,
+    tokenizer: Any,
+    max_length: int,
+    answer_of: Callable[[MaskedReports, int], Answer],
+    settings: MaskPredictionSettings,
+) -> Predictions:
+    """Compare answers with the masked pieces of the reports.
+
+    ``answer_of`` gets the masked reports of the baseline, and the piece most frequent there.
+    """
     evaluated = inputs.rows(settings.split)
     training = inputs.rows(settings.baseline_split)
-    vocabulary = VocabularyInfo.from_tokenizer(model.tokenizer)
-    baseline = mask_reports(training, model.tokenizer, max_length, settings)
+    vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
+    baseline = mask_reports(training, tokenizer, max_length, settings)
     frequent = int(count_targets(baseline, vocabulary.size, settings).argmax())
-    masked = mask_reports(evaluated, model.tokenizer, max_length, settings)
-    predictions = predict_masked(model, masked, frequent, settings)
+    masked = mask_reports(evaluated, tokenizer, max_length, settings)
+    predictions = predict_masked(answer_of(baseline, frequent), masked, frequent, settings)
     return Predictions(
         predictions,
         statistic(predictions, settings),
@@ -201,3 +203,22 @@ def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Prediction
             "sentence_order": "as written",
         },
     )
+
+
+def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Predictions:
+    """Predict masked tokens of the reports."""
+    model = inputs.model
+    if model.text_encoder is None:
+        raise InputError("the model has no text half")
+    encoder = model.text_encoder
+    device = next(encoder.parameters()).device
+
+    @torch.inference_mode()
+    def answer(masked: MaskedBatch, attention: torch.Tensor) -> NDArray[np.int64]:
+        hidden = encoder.hidden_states(masked.input_ids.to(device), attention.to(device))
+        logits = encoder.predict_tokens(hidden, masked.positions.to(device))
+        return np.asarray(logits.float().cpu().numpy().argmax(-1))
+
+    longest = int(encoder.config.max_position_embeddings)
+    max_length = min(settings.max_length, longest)
+    return predictions_of(inputs, model.tokenizer, max_length, lambda *baseline: answer, settings)

@@ -6,13 +6,15 @@ pairs is the mean of five runs. Beside it stands the accuracy of always answerin
 class: RadNLI is mostly neutral, so a model that has learnt something can lie below it.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.inputs import choose_split, read_cohort
+from cxrflow.benchmarks.inputs import Cohort, Inputs, choose_split, read_cohort
 from cxrflow.benchmarks.language.pair_classifier import (
     FineTuningRun,
     LabelledSentencePairs,
@@ -66,41 +68,44 @@ def classes_of(labels: pd.Series) -> NDArray[np.int64]:
     return np.array([LABELS.index(label) for label in labels], dtype=np.int64)
 
 
-def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> Predictions:
-    """Fine-tune the model on the training cohort and test it, once for each run seed."""
-    model, cohort = inputs.model, inputs.cohort
-    encoder = model.text_encoder
-    if encoder is None:
-        raise InputError("the model has no text half")
+@dataclass(frozen=True)
+class InferencePairs:
+    """The pairs that are trained on, those that choose the epoch, and those that are tested."""
+
+    training: Cohort
+    train: pd.DataFrame
+    validation: pd.DataFrame
+    test: pd.DataFrame
+
+
+def read_pairs(inputs: Inputs, settings: NaturalLanguageInferenceSettings) -> InferencePairs:
+    """Read the pairs of the task's two cohorts."""
     training = read_cohort(inputs.options.training, inputs.file, COLUMNS)
     source = inputs.options.training / inputs.file
-    test, validation = (inputs.rows(name) for name in (settings.split, settings.validation_split))
-    train = choose_split(training.table, settings.train_split, source)
-    max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
+    return InferencePairs(
+        training,
+        choose_split(training.table, settings.train_split, source),
+        inputs.rows(settings.validation_split),
+        inputs.rows(settings.split),
+    )
 
-    def tokens(pairs: pd.DataFrame) -> PairTokens:
-        texts = pairs["premise"].tolist(), pairs["hypothesis"].tolist()
-        return PairTokens(*texts, model.tokenizer, max_length)
 
-    train_tokens, validation_tokens, test_tokens = tokens(train), tokens(validation), tokens(test)
-    weights = {name: value.clone() for name, value in encoder.state_dict().items()}
-    runs = [
-        fine_tune(
-            encoder,
-            weights,
-            LabelledSentencePairs(train_tokens, classes_of(train["label"])),
-            LabelledSentencePairs(validation_tokens, classes_of(validation["label"])),
-            test_tokens,
-            len(LABELS),
-            seed,
-            settings,
-        )
-        for seed in settings.run_seeds
-    ]
+def predictions_of(
+    inputs: Inputs,
+    pairs: InferencePairs,
+    answers: Mapping[int, NDArray[np.int64]],
+    settings: NaturalLanguageInferenceSettings,
+    data: Mapping[str, Any],
+    protocol: Mapping[str, Any],
+) -> Predictions:
+    """Compare the classes [N] that each run seed gives the test pairs with their labels."""
+    cohort, training, test = inputs.cohort, pairs.training, pairs.test
     columns = {
-        f"prediction_seed{run.seed}": [LABELS[place] for place in run.predictions_N] for run in runs
+        f"prediction_seed{seed}": [LABELS[place] for place in classes_N]
+        for seed, classes_N in answers.items()
     }
     predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
+    numbers = {"train": pairs.train, "validation": pairs.validation, "test": test}
     return Predictions(
         predictions,
         statistic(predictions, settings),
@@ -108,19 +113,62 @@ def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> 
             **cohort.data,
             "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
             "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
-            "pairs": {"train": len(train), "validation": len(validation), "test": len(test)},
+            "pairs": {name: len(table) for name, table in numbers.items()},
+            **data,
+        },
+        {
+            **protocol,
+            "trained_on": training.data["name"],
+            "interval_unit": "two sentences, in both directions",
+        },
+    )
+
+
+def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> Predictions:
+    """Fine-tune the model on the training cohort and test it, once for each run seed."""
+    model = inputs.model
+    encoder = model.text_encoder
+    if encoder is None:
+        raise InputError("the model has no text half")
+    pairs = read_pairs(inputs, settings)
+    max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
+
+    def tokens(table: pd.DataFrame) -> PairTokens:
+        texts = table["premise"].tolist(), table["hypothesis"].tolist()
+        return PairTokens(*texts, model.tokenizer, max_length)
+
+    tables = (pairs.train, pairs.validation, pairs.test)
+    train_tokens, validation_tokens, test_tokens = map(tokens, tables)
+    weights = {name: value.clone() for name, value in encoder.state_dict().items()}
+    runs = [
+        fine_tune(
+            encoder,
+            weights,
+            LabelledSentencePairs(train_tokens, classes_of(pairs.train["label"])),
+            LabelledSentencePairs(validation_tokens, classes_of(pairs.validation["label"])),
+            test_tokens,
+            len(LABELS),
+            seed,
+            settings,
+        )
+        for seed in settings.run_seeds
+    ]
+    return predictions_of(
+        inputs,
+        pairs,
+        {run.seed: run.predictions_N for run in runs},
+        settings,
+        {
             "truncated": sum(
-                pairs.truncated for pairs in (train_tokens, validation_tokens, test_tokens)
+                texts.truncated for texts in (train_tokens, validation_tokens, test_tokens)
             ),
-            "runs": [_record(run, test) for run in runs],
+            "runs": [_record(run, pairs.test) for run in runs],
         },
         {
             "max_length": max_length,
             "input": "[CLS] premise [SEP] hypothesis [SEP], segments 0 and 1",
             "head": "linear, on the last-layer [CLS]; all of the encoder is trained",
             "optimiser": "AdamW, linear warm-up and decay over all epochs",
-            "trained_on": training.data["name"],
-            "interval_unit": "two sentences, in both directions",
         },
     )
 

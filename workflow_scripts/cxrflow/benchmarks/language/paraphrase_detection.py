@@ -11,6 +11,7 @@ Unlike :mod:`sentence_similarity` (BioViL's Table 4) it compares states of the t
 projected ones, and classifies.
 """
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
@@ -113,11 +114,14 @@ def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
     return subsets
 
 
-def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predictions:
-    """Classify the pairs of the cohort that are similar or opposed."""
-    model, table = inputs.model, inputs.rows(settings.split)
-    if model.text_encoder is None:
-        raise InputError("the model has no text half")
+def classify(
+    inputs: Inputs,
+    settings: ParaphraseDetectionSettings,
+    similarities: Callable[[pd.DataFrame], Floats],
+    protocol: Mapping[str, Any],
+) -> Predictions:
+    """Classify the pairs of the cohort that are similar or opposed by their similarities [N]."""
+    table = inputs.rows(settings.split)
     samples, dropped = drop_rows(
         table, {"neither similar nor opposed": ~table["label"].isin([*SIMILAR, OPPOSED])}
     )
@@ -129,8 +133,7 @@ def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predi
                 f"samples.parquet: {len(np.unique(pairs[rows]))} pairs of sentences with the label "
                 f"{kind}; expected at least one for each of the {settings.folds} folds"
             )
-    kind = embedding_of(model, settings)
-    cosines = pair_cosines(samples, partial(embed, model, kind), settings.batch_size)
+    cosines = similarities(samples)
     fold, threshold = out_of_fold(cosines, similar, pairs, settings)
     columns = ["sample_id", "label", *(["subset"] if "subset" in samples else [])]
     predictions = samples[columns].assign(
@@ -144,5 +147,18 @@ def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predi
             "pairs": samples["label"].value_counts().sort_index().to_dict(),
             "dropped": dropped,
         },
-        {"embedding": kind, "interval_unit": "two sentences, in both directions"},
+        {**protocol, "interval_unit": "two sentences, in both directions"},
     )
+
+
+def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predictions:
+    """Classify the pairs by a model's cosines."""
+    model = inputs.model
+    if model.text_encoder is None:
+        raise InputError("the model has no text half")
+    kind = embedding_of(model, settings)
+
+    def cosines(samples: pd.DataFrame) -> Floats:
+        return pair_cosines(samples, partial(embed, model, kind), settings.batch_size)
+
+    return classify(inputs, settings, cosines, {"embedding": kind})
