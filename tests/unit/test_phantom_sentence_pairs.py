@@ -13,10 +13,10 @@ from cxrflow.phantom.claims import CONTRADICTION, ENTAILMENT, NEUTRAL, Claim, To
 from cxrflow.phantom.clinical_pairs import clinical_pairs, draw_premise
 from cxrflow.phantom.course import ZONES
 from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.radiology_pairs import DIRECTIONS, radiology_pairs
+from cxrflow.phantom.radiology_pairs import DIRECTIONS, absences_of, claims_of, radiology_pairs
 from cxrflow.phantom.radiology_relations import KINDS, Stated, confined, one_of, relations
-from cxrflow.phantom.radiology_sentences import absences_of, claims_of, say
 from cxrflow.phantom.wording import clinical_claims, radiology_claims
+from cxrflow.phantom.wording.radiology_sentences import say
 from cxrflow.phantom.writers.mednli import binary_parse, parse
 
 # A toy topic of which a patient may have one on each side, and its more general parent.

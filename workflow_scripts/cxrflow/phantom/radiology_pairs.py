@@ -8,16 +8,29 @@ published, nor how often a pair is about a side, a degree or a negation. So the 
 the same labels are equally frequent.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from cxrflow.phantom.claims import CONTRADICTION, ENTAILMENT, NEUTRAL
-from cxrflow.phantom.patient import make_patient
+from cxrflow.phantom.claims import CONTRADICTION, ENTAILMENT, NEUTRAL, RESOLVED, Claim
+from cxrflow.phantom.course import Finding
+from cxrflow.phantom.patient import Study, make_patient
 from cxrflow.phantom.radiology_relations import KINDS, Directions, Stated, one_of, relations
-from cxrflow.phantom.radiology_sentences import absences_of, claims_of, say
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.statements import deniable
+from cxrflow.phantom.wording.radiology_claims import (
+    ACUTE,
+    CHEST,
+    GRADES,
+    LUNGS,
+    NOUNS,
+    PLEURA,
+    TOPICS,
+    below,
+)
+from cxrflow.phantom.wording.radiology_sentences import Claims, say
 
 _STREAM, _ATTEMPTS, _PATIENTS_OF_A_FILE = 91, 2000, 100_000
 #: Labels of a pair's two directions -> share of the pairs. A statement and its paraphrase follow
@@ -28,6 +41,8 @@ DIRECTIONS: dict[Directions, float] = {
     (CONTRADICTION, CONTRADICTION): 0.15,
     (NEUTRAL, NEUTRAL): 0.61,
 }
+#: Finding -> topic; a lesion's topic is its kind.
+_TOPIC_OF = {name: name for name in NOUNS} | {"Lung Lesion": ""}
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,43 @@ class SentencePair:
     premise: str
     hypothesis: str
     label: str
+
+
+def claims_of(study: Study) -> list[Claim]:
+    """Claims of presence of a study, devices left out."""
+    return [_claim(finding, study) for finding in study.findings if finding.name in _TOPIC_OF]
+
+
+def _claim(finding: Finding, study: Study) -> Claim:
+    topic = _TOPIC_OF[finding.name] or finding.kind
+    fields = TOPICS.places.get(topic, ())
+    return Claim(
+        topic,
+        side=finding.side if "side" in fields else "",
+        zone=finding.zone if "zone" in fields else "",
+        grade=finding.grade if topic in GRADES else "",
+        change=study.changes.get(finding.key, ""),
+    )
+
+
+def absences_of(study: Study) -> list[Claims]:
+    """Claims of absence of a study: single topics, several together, resolved findings."""
+    absent = set(deniable(study)) & set(NOUNS)
+    if "Lung Lesion" in deniable(study):
+        absent |= {"mass", "nodule"}
+    general = [
+        topic for topic in (LUNGS, PLEURA, CHEST) if all(name in absent for name in below(topic))
+    ]
+    several = list(itertools.pairwise(sorted(absent)))
+    if absent.issuperset(ACUTE):
+        several.append(ACUTE)
+    gone = [
+        (Claim(finding.name, False, change=RESOLVED),)
+        for finding in study.resolved
+        if finding.name in absent
+    ]
+    single = [(name,) for name in [*sorted(absent), *general]]
+    return [tuple(Claim(name, False) for name in names) for names in [*single, *several]] + gone
 
 
 def _kinds(count: int, rng: np.random.Generator) -> list[tuple[Directions, str]]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from cxrflow.phantom.claims import BOTH, CONTRADICTION, ENTAILMENT, NEUTRAL, RESOLVED, Claim
 from cxrflow.phantom.course import ZONES
-from cxrflow.phantom.radiology_sentences import OPPOSITE, Claims, below
-from cxrflow.phantom.wording.radiology_claims import ALTERNATIVES, NORMAL, TOPICS
+from cxrflow.phantom.wording.radiology_claims import ALTERNATIVES, NORMAL, TOPICS, below
+from cxrflow.phantom.wording.radiology_sentences import OPPOSITE, Claims
 
 _OTHER_CHANGES = {
     "improved": ("worsened", "stable", "new"),

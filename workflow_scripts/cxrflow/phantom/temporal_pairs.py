@@ -16,8 +16,9 @@ from cxrflow.phantom.claims import Claim
 from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.grammar import pick, write
 from cxrflow.phantom.patient import FIRST_FOLLOWED, make_patient
-from cxrflow.phantom.radiology_sentences import claim_slots, claims_of
+from cxrflow.phantom.radiology_pairs import claims_of
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.radiology_sentences import claim_slots
 
 PARAPHRASE, CONTRADICTION = "paraphrase", "contradiction"
 SWAPS, RADGRAPH = "Swaps", "RadGraph"

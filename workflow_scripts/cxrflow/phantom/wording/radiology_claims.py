@@ -71,6 +71,13 @@ TOPICS = Topics(
         "nodule": _PLACE,
     },
 )
+
+
+def below(topic: str) -> list[str]:
+    """The topics with a noun that imply ``topic``, which is not among them."""
+    return [name for name in NOUNS if name != topic and topic in TOPICS.implied(name)]
+
+
 #: Findings of which a reader takes one for another.
 ALTERNATIVES = ("Atelectasis", "Consolidation", "Edema", "Pneumonia")
 #: What "no acute process" denies.

@@ -1,74 +1,19 @@
-"""Claims about a study's chest, and sentences that say them and no more.
+"""Sentences that say radiological claims and no more (see ``phantom.claims``).
 
 Every sentence is worded by itself, whatever it stands beside in a pair.
 """
 
-import itertools
-
 import numpy as np
 
 from cxrflow.phantom.claims import BOTH, RESOLVED, Claim
-from cxrflow.phantom.course import Finding
 from cxrflow.phantom.grammar import pick, write
-from cxrflow.phantom.patient import Study
-from cxrflow.phantom.statements import deniable
 from cxrflow.phantom.wording import context, places
 from cxrflow.phantom.wording import radiology_claims as words
 
 _ONE = {"s": "", "ies": "y", "is": "is", "has": "has"}
 _MANY = {"s": "s", "ies": "ies", "is": "are", "has": "have"}
 OPPOSITE = {"left": "right", "right": "left"}
-#: Finding -> topic; a lesion's topic is its kind.
-_TOPIC_OF = {name: name for name in words.NOUNS} | {"Lung Lesion": ""}
-
 Claims = tuple[Claim, ...]
-
-
-def claims_of(study: Study) -> list[Claim]:
-    """Claims of presence of a study, devices left out."""
-    return [_claim(finding, study) for finding in study.findings if finding.name in _TOPIC_OF]
-
-
-def _claim(finding: Finding, study: Study) -> Claim:
-    topic = _TOPIC_OF[finding.name] or finding.kind
-    fields = words.TOPICS.places.get(topic, ())
-    return Claim(
-        topic,
-        side=finding.side if "side" in fields else "",
-        zone=finding.zone if "zone" in fields else "",
-        grade=finding.grade if topic in words.GRADES else "",
-        change=study.changes.get(finding.key, ""),
-    )
-
-
-def absences_of(study: Study) -> list[Claims]:
-    """Claims of absence of a study: single topics, several together, resolved findings."""
-    absent = set(deniable(study)) & set(words.NOUNS)
-    if "Lung Lesion" in deniable(study):
-        absent |= {"mass", "nodule"}
-    general = [
-        topic
-        for topic in (words.LUNGS, words.PLEURA, words.CHEST)
-        if all(name in absent for name in below(topic))
-    ]
-    several = list(itertools.pairwise(sorted(absent)))
-    if absent.issuperset(words.ACUTE):
-        several.append(words.ACUTE)
-    gone = [
-        (Claim(finding.name, False, change=RESOLVED),)
-        for finding in study.resolved
-        if finding.name in absent
-    ]
-    single = [(name,) for name in [*sorted(absent), *general]]
-    return [tuple(Claim(name, False) for name in names) for names in [*single, *several]] + gone
-
-
-def below(topic: str) -> list[str]:
-    """The topics with a noun that imply ``topic``, which is not among them."""
-    return [name for name in words.NOUNS if name != topic and topic in words.TOPICS.implied(name)]
-
-
-# --- words --------------------------------------------------------------------------------------
 
 
 def say(claims: Claims, rng: np.random.Generator) -> str:
