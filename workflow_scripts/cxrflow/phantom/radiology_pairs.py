@@ -79,7 +79,7 @@ def absences_of(study: Study) -> list[Claims]:
     general = [
         topic for topic in (LUNGS, PLEURA, CHEST) if all(name in absent for name in below(topic))
     ]
-    several = list(itertools.pairwise(sorted(absent)))
+    several: list[tuple[str, ...]] = [*itertools.pairwise(sorted(absent))]
     if absent.issuperset(ACUTE):
         several.append(ACUTE)
     gone = [

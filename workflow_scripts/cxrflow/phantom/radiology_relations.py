@@ -7,7 +7,7 @@ relation, never the reason for a label.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -67,11 +67,10 @@ def _with(*fields: str) -> Callable[[Stated, Draw], list[Claims]]:
     """Findings with these details; each other detail is stated in half of the cases."""
 
     def starts(stated: Stated, rng: Draw) -> list[Claims]:
-        left_out = [
-            f for f in ("change", "grade", "zone") if f not in fields and rng.random() < 0.5
-        ]
+        details = [field for field in ("change", "grade", "zone") if field not in fields]
+        unstated: dict[str, Any] = {field: "" for field in details if rng.random() < 0.5}
         return [
-            (replace(claim, **dict.fromkeys(left_out, "")),)
+            (replace(claim, **unstated),)
             for claim in stated.present
             if all(getattr(claim, field) for field in fields)
         ]
@@ -123,7 +122,8 @@ def _less_detail(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Clai
     (claim,) = first
     details = [field for field in ("change", "grade", "zone", "side") if getattr(claim, field)]
     field = one_of(details or ["change"], rng)
-    less = {"zone": "", "side": "", "grade": "", "change": ""} if field == "side" else {field: ""}
+    fields = ("zone", "side", "grade", "change") if field == "side" else (field,)
+    less: dict[str, Any] = dict.fromkeys(fields, "")
     return first, (replace(claim, **less),)
 
 
@@ -174,8 +174,9 @@ def _other_finding(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Cl
     if claim.topic in ALTERNATIVES and rng.random() < 0.5:
         topic = one_of([name for name in ALTERNATIVES if name != claim.topic], rng)
         placed = topic in TOPICS.places and claim.topic in TOPICS.places
-        place = {"side": claim.side, "zone": claim.zone} if placed else {}
-        return first, (Claim(topic, **place), Claim(claim.topic, False, **place))
+        side, zone = (claim.side, claim.zone) if placed else ("", "")
+        absent = Claim(claim.topic, False, side=side, zone=zone)
+        return first, (Claim(topic, side=side, zone=zone), absent)
     normal = [topic for topic in TOPICS.implied(claim.topic) if topic in NORMAL]
     return first, (Claim(one_of(normal, rng), False),)
 

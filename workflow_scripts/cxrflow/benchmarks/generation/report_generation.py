@@ -150,7 +150,7 @@ def with_verbatim(
     corpus = {sentence for text in dict.fromkeys(training) for sentence in scorer.sentences(text)}
     references = predictions["reference"].tolist()
     columns: dict[str, Any] = {"verbatim_reference": scorer.verbatim(references, corpus)}
-    for name in [name for name in predictions if name.startswith("generated")]:
+    for name in map(str, predictions.filter(regex="^generated")):
         written = predictions[name].dropna()
         counts = scorer.verbatim(written.tolist(), corpus)
         columns[name.replace("generated", "verbatim")] = pd.Series(counts, index=written.index)

@@ -105,7 +105,7 @@ def _say_present(claim: Claim, rng: np.random.Generator) -> str:
 
 def _say_exclusion(claim: Claim, absent: Claim, rng: np.random.Generator) -> str:
     """A finding at its place alone, or a finding and not the one that was thought of."""
-    templates = words.RATHER_THAN
+    templates: tuple[str, ...] = words.RATHER_THAN
     if absent.topic == claim.topic:
         templates = words.CONFINED if claim.zone else words.CONFINED_TO_SIDE
     slots = claim_slots(claim, rng) | {"x": words.NOUNS[absent.topic]}
