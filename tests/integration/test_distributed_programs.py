@@ -22,9 +22,8 @@ from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.trunk import Patches
 from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.processes import Processes
-from cxrflow.training.step import Step
+from cxrflow.training.step import DataClock, Step
 from gloo_processes import run_processes
 
 BATCH = 13  # no multiple of the processes

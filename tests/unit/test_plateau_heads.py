@@ -15,7 +15,7 @@ from cxrflow.benchmarks.classification.plateau_heads import (
 )
 from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.training.monitor import Monitor
-from cxrflow.training.order import epoch_order
+from cxrflow.training.sampler import epoch_order
 
 ROWS, WIDTH, BATCH, RATE, DECAY, DROPOUT = 90, 12, 16, 0.05, 0.02, 0.2
 # COVIDx's three exclusive classes, CheXpert's several with unknown labels, a single one.

@@ -15,10 +15,9 @@ from cxrflow.objectives.global_alignment import global_alignment
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.objectives.section_matching import section_matching
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.settings import TrainingSettings
-from cxrflow.training.step import Step
+from cxrflow.training.step import DataClock, Step
 from gloo_processes import run_processes
 
 SAMPLES, FEATURES, REGIONS, WORDS = 13, 5, 6, 4

@@ -11,8 +11,8 @@ from cxrflow.errors import InputError
 from cxrflow.training import optimiser as optimisers
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.program import ParameterRule
-from cxrflow.training.schedule import learning_rate_factor
 from cxrflow.training.settings import OptimiserSettings, ScheduleSettings, TrainingSettings
+from cxrflow.training.step import learning_rate_factor
 
 
 def factors(**settings: object) -> list[float]:

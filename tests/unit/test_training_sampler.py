@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from cxrflow.errors import InputError
-from cxrflow.training.order import (
+from cxrflow.training.sampler import (
+    KindsSampler,
+    UniformSampler,
+    choose_sampler,
     contrastive_batches,
     drawn_batches,
     epoch_order,
     even_batches,
-    share,
 )
-from cxrflow.training.sampler import KindsSampler, UniformSampler, choose_sampler
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
 
@@ -28,7 +29,7 @@ def of_kinds(pairs: int, singles: int, batch_size: int, shares: int, seed: int =
 
 
 def share_sizes(batch_size: int, world: int) -> list[int]:
-    return [len(share(np.arange(batch_size), rank, world)) for rank in range(world)]
+    return [len(share) for share in np.array_split(np.arange(batch_size), world)]
 
 
 def most_batches(pairs: int, singles: int, batch_size: int, world: int) -> int:
@@ -89,8 +90,8 @@ def test_an_epoch_of_kinds() -> None:
         assert rows.shape == (sampler.batches_per_epoch, batch_size)
         assert len(np.unique(rows)) == rows.size
         for batch in rows:
-            for rank in range(world):
-                assert len(set(is_pair[share(batch, rank, world)])) <= 1
+            for share in np.array_split(batch, world):
+                assert len(set(is_pair[share])) <= 1
         used = int(is_pair[rows].sum())
         out = sampler.left_out
         assert out == (pairs - used, singles - (rows.size - used))

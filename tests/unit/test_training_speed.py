@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from cxrflow.errors import InputError
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained
 from cxrflow.training.speed import flop_counter, peak_flops
+from cxrflow.training.step import DataClock
 
 CPU = torch.device("cpu")
 

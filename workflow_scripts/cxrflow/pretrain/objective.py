@@ -19,10 +19,14 @@ from cxrflow.pretrain.inputs import move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import Terms
 from cxrflow.pretrain.views import Batch, Encoders, Needs, Views
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.order import contrastive_batches, drawn_batches, even_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, Program
-from cxrflow.training.sampler import choose_sampler
+from cxrflow.training.sampler import (
+    choose_sampler,
+    contrastive_batches,
+    drawn_batches,
+    even_batches,
+)
 from cxrflow.training.samples import SampleTable
 
 if TYPE_CHECKING:

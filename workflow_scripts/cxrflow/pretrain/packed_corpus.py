@@ -21,9 +21,9 @@ from cxrflow.pretrain.views import Batch, MaskedText, Views
 from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
-from cxrflow.training.order import drawn_batches
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
+from cxrflow.training.sampler import drawn_batches
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 

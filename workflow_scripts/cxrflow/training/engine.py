@@ -29,7 +29,6 @@ from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files.atomic import atomic_folder, naming, read_json, write_json
 from cxrflow.files.outputs import require_own_folder
 from cxrflow.training.compilation import compile_modules
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained, keep_freed_memory, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.monitor import Monitor
@@ -39,7 +38,7 @@ from cxrflow.training.program import Program
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.speed import flop_counter, speed, speed_in_words
 from cxrflow.training.state import StateFolder, differences, without_operations
-from cxrflow.training.step import Step, StepValues, not_finite
+from cxrflow.training.step import DataClock, Step, StepValues, not_finite
 
 log = logging.getLogger("cxrflow")
 

@@ -20,8 +20,8 @@ from cxrflow.errors import InputError
 from cxrflow.text.sentence_pairs import PairBatch, PairTokens
 from cxrflow.training.optimiser import build
 from cxrflow.training.precision import Precision, autocast, choose_precision
-from cxrflow.training.schedule import learning_rate_factor
 from cxrflow.training.settings import OptimiserSettings, ScheduleSettings
+from cxrflow.training.step import learning_rate_factor
 
 log = logging.getLogger("cxrflow")
 

@@ -23,9 +23,9 @@ from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSet
 from cxrflow.pretrain.views import Batch, Views, WrittenText
 from cxrflow.text.report_prompts import ReportBatch, ReportPrompts, words_of
 from cxrflow.text.tokenizer import read_tokenizer
-from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
+from cxrflow.training.sampler import epoch_order
 from cxrflow.training.samples import SampleTable
 
 
