@@ -18,8 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
 from toy_programs import COMPARING, LSTM, MESHED, trainings
 
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.trunk import Patches
+from cxrflow.encoders.image_encoder import Frames, Patches
 from cxrflow.pretrain.objective import Run, TermsProgram
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.training.processes import Processes

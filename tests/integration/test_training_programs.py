@@ -22,7 +22,7 @@ from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from toy_programs import Toy, trainings
 
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.attempts import FOLDER

@@ -20,7 +20,7 @@ from PIL import Image
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store_pixels import main
 from cxrflow.similarity.cosine import Cosine

@@ -17,8 +17,7 @@ from cxrflow.benchmarks.temporal import attention_rollout as program
 from cxrflow.benchmarks.temporal.rollout_places import PriorTransforms, Rollouts
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import attention_weights, block_attention, rollout
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry

@@ -12,8 +12,7 @@ from cxrflow.benchmarks import features as program
 from cxrflow.benchmarks.extract_features import main
 from cxrflow.benchmarks.inputs import image_batches
 from cxrflow.encoders import resnet
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.resnet import Trunk
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError

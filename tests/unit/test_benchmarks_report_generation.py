@@ -22,7 +22,7 @@ from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sente
 from cxrflow.benchmarks.generation.report_scores import Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.runner import inputs_of
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore

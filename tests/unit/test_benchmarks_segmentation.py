@@ -25,9 +25,8 @@ from cxrflow.benchmarks.grounding.patches import (
 from cxrflow.benchmarks.grounding.region import make_window
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.inputs import Cohort, image_batches
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, Patches, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.encoders.trunk import Patches
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry

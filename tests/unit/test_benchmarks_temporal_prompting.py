@@ -18,8 +18,7 @@ from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.encoders.report_decoder import ReportDecoder, load_decoder, save_decoder
 from cxrflow.encoders.settings import ReportDecoderSettings, TextEncoderSettings
 from cxrflow.errors import InputError

@@ -38,8 +38,7 @@ from cxrflow.benchmarks.classification.transfer_settings import (
     LinearClassificationSettings,
 )
 from cxrflow.benchmarks.evaluate import main
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 

@@ -18,13 +18,12 @@ from cxrflow.encoders.captioning import (
     save_captioner,
 )
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames, build_trunk
 from cxrflow.encoders.settings import (
     LstmCaptioningSettings,
     ResNetSettings,
     TransformerCaptioningSettings,
 )
-from cxrflow.encoders.trunk import build_trunk
 from cxrflow.errors import InputError
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
 from cxrflow.pretrain.settings import CaptionTrainingSettings

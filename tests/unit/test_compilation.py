@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.training.compilation import compile_modules
 

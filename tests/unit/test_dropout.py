@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from cxrflow.encoders.dropout import Dropout, attention, dropout_factors
+from cxrflow.encoders.attention import Dropout, attention, dropout_factors
 
 ROWS, HEADS, QUERIES, KEYS, WIDTH = 3, 2, 5, 7, 4
 

@@ -20,8 +20,7 @@ from transformers import (
 from cxrflow.commands.export import export
 from cxrflow.encoders.bert import BertConfig as OurConfig
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half, text_projection
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.errors import InputError

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.settings import ResNetSettings
 

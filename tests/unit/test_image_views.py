@@ -11,9 +11,8 @@ from test_pair_matching import IMAGE, Pictures
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
+from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.encoders.trunk import Patches
 from cxrflow.errors import InputError
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.objective import Run, Term

@@ -8,7 +8,7 @@ import torch
 from literal import unit
 from torch import Tensor, nn
 
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.images.augment import StoredPixels
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Run

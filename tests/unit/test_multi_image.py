@@ -12,8 +12,7 @@ from torch import Tensor
 
 import cxrflow
 from cxrflow.commands.export import export
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.multi_image import Trunk, space_encoding
 from cxrflow.encoders.released.image import (

@@ -12,8 +12,7 @@ from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.released.image import (
     read_released_image,
     released_image,

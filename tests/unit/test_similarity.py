@@ -18,8 +18,7 @@ from cxrflow.benchmarks.classification.zero_shot_classification import prompt_si
 from cxrflow.benchmarks.generation.report_retrieval import encode_texts
 from cxrflow.commands.export import export
 from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json

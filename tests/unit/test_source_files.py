@@ -151,7 +151,7 @@ def test_a_programs_code_is_what_it_imports() -> None:
     } <= text
     assert not {"encoders/resnet.py", "images/store.py", "pretrain/terms/simclr.py"} & text
     image = {str(path.relative_to(PACKAGE)) for path in files("pretrain.image")}
-    assert {"encoders/trunk.py", "images/augment.py"} <= image
+    assert {"encoders/image_encoder.py", "images/augment.py"} <= image
     assert "encoders/resnet.py" not in image  # a trunk is imported by its name; the rules add it
     assert not {"encoders/cxr_bert.py", "text/masking.py", "files/atomic.py"} & image
 

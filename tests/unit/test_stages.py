@@ -6,7 +6,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames, ImageTrunk, build_trunk
 from cxrflow.encoders.settings import (
     ComparisonSettings,
     ImageEncoderSettings,
@@ -14,7 +14,6 @@ from cxrflow.encoders.settings import (
     ResNetSettings,
     TextEncoderSettings,
 )
-from cxrflow.encoders.trunk import ImageTrunk, build_trunk
 
 SIZES = {"block": "basic", "layers": (1, 2, 1, 1), "width": 4, "channels": 1}
 COMPARISON = ComparisonSettings(width=16, heads=4, feed_forward=24, blocks=2)

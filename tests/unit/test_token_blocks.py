@@ -5,13 +5,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from cxrflow.encoders.token_blocks import Padded, Ragged, TokenBlocks
+from cxrflow.encoders.attention import Padded, Ragged, TokenBlocks
 
 LENGTHS, HEADS, WIDTH, OTHERS = (7, 3, 40, 3), 2, 8, 5
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu])]
 
 
-def one_by_one(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None) -> Tensor:
+def one_by_one(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, *_: float) -> Tensor:
     """What torch's kernels do with nested tensors on a GPU, for a CPU."""
     if not q.is_nested:
         return scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)
@@ -26,11 +26,14 @@ def one_by_one(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None) -> Ten
 
 @pytest.mark.parametrize("kind", [Ragged, Padded])
 @pytest.mark.parametrize("name", DEVICES)
-def test_tokens_attend_within_their_block_and_to_what_belongs_to_it(name: str, kind: type) -> None:
+def test_tokens_attend_within_their_block_and_to_what_belongs_to_it(
+    name: str, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if name == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
     device, length = torch.device(name), max(LENGTHS)
-    attention = one_by_one if name == "cpu" else scaled_dot_product_attention
+    if name == "cpu":
+        monkeypatch.setattr("cxrflow.encoders.attention.scaled_dot_product_attention", one_by_one)
     there_BL = torch.arange(length) < torch.tensor(LENGTHS)[:, None]
     blocks = TokenBlocks.of(there_BL.long() - 1, device)
     assert isinstance(blocks.blocks, Padded)
@@ -39,8 +42,8 @@ def test_tokens_attend_within_their_block_and_to_what_belongs_to_it(name: str, k
     states_BLC = torch.randn(len(LENGTHS), length, 3 * WIDTH, device=device, requires_grad=True)
     others_BMD = torch.randn(2, len(LENGTHS), OTHERS, WIDTH, device=device, requires_grad=True)
     tokens_TC = states_BLC.flatten(0, 1)[blocks.tokens]
-    within_TD = blocks.attend(tokens_TC, HEADS, attention)
-    to_TD = blocks.attend_to(tokens_TC[:, :WIDTH], others_BMD, length, HEADS, attention)
+    within_TD = blocks.attend(tokens_TC, HEADS)
+    to_TD = blocks.attend_to(tokens_TC[:, :WIDTH], others_BMD, length, HEADS)
 
     def heads(states_LD: Tensor) -> Tensor:
         return states_LD.unflatten(-1, (HEADS, -1)).transpose(-2, -3)

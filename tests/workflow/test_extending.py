@@ -244,8 +244,7 @@ def test_the_image_encoder_pauses_and_trains_and_is_read_back(extended: Checkout
 from pathlib import Path
 import torch
 from cxrflow.config import load_config
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 run = load_config(["config.yaml", "three.yaml"])
 settings = run.model("my_method/my_transformer").settings.encoder
 assert settings.kind == "vit" and settings.blocks == 2

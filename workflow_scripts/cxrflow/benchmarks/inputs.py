@@ -21,7 +21,7 @@ from cxrflow.files.parquet import read_table
 if TYPE_CHECKING:
     import torch
 
-    from cxrflow.encoders.frames import Frames
+    from cxrflow.encoders.image_encoder import Frames
     from cxrflow.images.augment import StoredPixels
 
 log = logging.getLogger("cxrflow")
@@ -146,7 +146,7 @@ def read_frames(
     """
     import torch
 
-    from cxrflow.encoders.frames import Frames
+    from cxrflow.encoders.image_encoder import Frames
     from cxrflow.images.augment import StoredPixels
 
     def read(rows: NDArray[np.int64], keys: NDArray[np.int64]) -> torch.Tensor:

@@ -102,12 +102,14 @@ class PixelStore:
             pixels[i] = self._shard(int(shards[i]))[positions[i]]
         return pixels
 
-    def inside(self, rows: ArrayLike) -> NDArray[np.float32] | None:
-        """Left, top, width, height [n, 4] of the images in their squares; None where all counts."""
+    def inside(self) -> NDArray[np.float32] | None:
+        """Left, top, width, height [N, 4] of all images in their squares; None where all counts."""
         if self.geometry.padded:
             return None
-        placed = [self.placement(row).inside_stored() for row in np.asarray(rows)]
-        return np.array(placed, dtype=np.float32)
+        originals = self.index[["original_height", "original_width"]].to_numpy()
+        sizes, number_N = np.unique(originals, axis=0, return_inverse=True)
+        boxes = [self.geometry.place(*size).inside_stored() for size in sizes.tolist()]
+        return np.array(boxes, dtype=np.float32).reshape(-1, 4)[number_N.reshape(-1)]
 
     def placement(self, row: int) -> Placement:
         """Where the original of a row lies in its stored square, for boxes."""

@@ -24,8 +24,7 @@ from torch.nn.utils.rnn import pad_sequence
 from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.decoding import Search, decode
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, load_image_half
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.released.halves import (
     find_files,

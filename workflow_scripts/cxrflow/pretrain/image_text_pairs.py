@@ -11,9 +11,13 @@ from pathlib import Path
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, save_image_half
-from cxrflow.encoders.trunk import only_current
+from cxrflow.encoders.image_encoder import (
+    Frames,
+    ImageEncoder,
+    ImageOutput,
+    only_current,
+    save_image_half,
+)
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.pretrain.inputs import copy_tokenizer

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.images.augment import StoredPixels
 from cxrflow.images.free_memory import free_memory
@@ -50,6 +50,8 @@ class SplitImages:
         self.store, self.device = store, device
         self.rows = store.rows(samples["image_id"])
         self.priors = store.find(samples[PRIOR]) if priors else np.full(len(samples), -1)
+        inside = store.inside()
+        self._inside = None if inside is None else torch.from_numpy(inside).to(device)
         stored_rows = np.union1d(self.rows, self.priors[self.priors >= 0])
         self.pixels: Tensor | None = None
         need, free = len(stored_rows) * store.size**2, free_memory(device)
@@ -92,8 +94,7 @@ class SplitImages:
         return frames._replace(prior=earlier, rows=self._there(with_prior))
 
     def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> StoredPixels:
-        inside = self.store.inside(rows)
-        boxes = None if inside is None else torch.as_tensor(inside, device=self.device)
+        boxes = None if self._inside is None else self._inside[self._there(rows)]
         if self.pixels is None:
             return StoredPixels(self._read(rows), self._there(keys), boxes)
         return StoredPixels(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.trunk import Patches, build_trunk
+from cxrflow.encoders.image_encoder import Frames, Patches, build_trunk
 from cxrflow.files.atomic import write_json
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.objective import Run, TermsProgram

@@ -26,9 +26,7 @@ from cxrflow.training.samples import SampleTable
 # For type checkers alone: an edit of the text encoder retrains no program on images alone.
 if TYPE_CHECKING:
     from cxrflow.encoders.cxr_bert import CXRBert
-    from cxrflow.encoders.frames import Frames
-    from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
-    from cxrflow.encoders.trunk import ImageTrunk
+    from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, ImageTrunk
     from cxrflow.encoders.word_aggregation import Words
 
 KeyT = TypeVar("KeyT")

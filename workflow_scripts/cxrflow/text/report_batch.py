@@ -19,10 +19,10 @@ from tokenizers import Tokenizer
 
 from cxrflow.compute.keyed_random import row_state, uniform
 from cxrflow.errors import InputError
-from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 
+Ints = NDArray[np.int64]
 Section = Literal["findings", "impression"]
 SECTIONS: tuple[Section, ...] = ("findings", "impression")
 
@@ -138,3 +138,15 @@ def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _R
     total = int(sizes.sum())
     tokens = np.fromiter((i for sentence in flat for i in sentence), dtype=np.int32, count=total)
     return _Ragged(tokens, offsets_of(sizes), offsets_of(counts), stream)
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
+    """``concatenate([arange(s, s + c) for s, c in zip(starts, counts)])`` without the loop."""
+    ends = np.cumsum(counts)
+    total = ends[-1] if len(ends) else 0
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - ends + counts, counts)
+
+
+def offsets_of(counts: Ints) -> Ints:
+    """Where each list starts, and where the last ends: ``[0, c0, c0 + c1, …]``."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])

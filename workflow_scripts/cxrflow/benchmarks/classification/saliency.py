@@ -23,8 +23,7 @@ from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSe
 from cxrflow.benchmarks.figures.columns import ModelColumn, given_columns
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, read_cohort
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats

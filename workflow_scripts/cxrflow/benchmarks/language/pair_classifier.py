@@ -2,7 +2,7 @@
 
 A linear layer on the last-layer [CLS] of "[CLS] premise [SEP] hypothesis [SEP]" gives the logits of
 the classes; all of the encoder is trained with it. The encoder works on real tokens alone
-(``encoders.token_blocks``), so batches need not be of similar length to be quick.
+(``encoders.attention``), so batches need not be of similar length to be quick.
 """
 
 import logging

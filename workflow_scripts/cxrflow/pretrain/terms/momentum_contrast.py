@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from cxrflow.compute.keyed_random import row_state
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term

@@ -11,7 +11,7 @@ from torch import Tensor
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.captioning import Captioner, patches_of, save_captioner
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 from cxrflow.images.store import PixelStore

@@ -13,8 +13,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.inputs import copy_tokenizer
 from cxrflow.pretrain.objective import Run, TermsProgram

@@ -1,4 +1,4 @@
-"""Sequences without their padding: what a transformer needs to work on real tokens alone.
+"""Attention and dropout of transformers, on real tokens alone.
 
 Everything in BERT but attention treats each token by itself, so it can run on the T real tokens of
 a batch, one after the other. Attention stays inside a *block*: a padded sequence, or one document
@@ -7,25 +7,90 @@ Many tokens on a GPU are not padded: it has kernels for blocks of any lengths, w
 nested tensors, at a cost in host time that only they are worth. Both ways drop attention, as BioViL
 does (25 %, section 2.1).
 
+On a CPU torch draws one value of a dropout mask at a time, a fifth of the time of a small text
+encoder's step. Here four values share a draw of 64 bits, so that a rate is a multiple of 2^-16. And
+torch's attention with dropout looks for queries that see no key, of which there are none here. On a
+GPU both are torch's own.
+
 Shapes: B rows, L places, T real tokens, D width, C of anything; N blocks (of a group), W places of
-each, X places of all groups; M patches of an image.
+each, X places of all groups; M patches of an image; H heads, Q queries, K keys of width d.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import scaled_dot_product_attention, softmax
 
 from cxrflow.compute.device_copy import sent
 
+_STEPS = 1 << 16  # of a dropout rate
 _STEP = 32  # blocks whose lengths fall between the same multiples of this attend together
 _ALIGNED = 16  # keys of a mask that a GPU reads at once
 MANY = 65_536  # tokens from which nested tensors pay on a GPU (docs/performance.md)
 
-Attention = Callable[..., Tensor]
+
+class Dropout(nn.Dropout):
+    """As torch's: in training a share ``p`` of values becomes zero, others grow by 1 / (1 - p)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu" or not self.training or self.p in (0, 1):
+            return super().forward(x)
+        return x * dropout_factors(x, self.p)
+
+
+def dropout_factors(like: Tensor, rate: float) -> Tensor:
+    """Factors of the shape and type of ``like``, on a CPU: 0 for a share ``rate``, else
+    1 / (1 - rate)."""
+    factors: Tensor = torch.ops.cxrflow.dropout_factors(like.detach(), rate)
+    return factors
+
+
+# An operator, so that a compiled model draws what an uncompiled one does.
+torch.library.define("cxrflow::dropout_factors", "(Tensor like, float rate) -> Tensor")
+
+
+@torch.library.impl("cxrflow::dropout_factors", "CPU")
+def _factors(like: Tensor, rate: float) -> Tensor:
+    dropped = min(round(rate * _STEPS), _STEPS - 1)
+    words = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+    levels = words.view(torch.int16)[: like.numel()].view(like.shape)
+    factors = torch.empty(like.shape, dtype=like.dtype)
+    torch.ge(levels, dropped - _STEPS // 2, out=factors)
+    return factors.mul_(_STEPS / (_STEPS - dropped))
+
+
+@torch.library.register_fake("cxrflow::dropout_factors")
+def _factors_shape(like: Tensor, rate: float) -> Tensor:
+    return torch.empty(like.shape, dtype=like.dtype)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+) -> Tensor:
+    """softmax(q k^T / sqrt(d)) v, [..., H, Q, d], with dropout of the weights.
+
+    ``attn_mask`` (bool, broadcast to [..., H, Q, K]) is True where a query sees a key; every query
+    must see one. ``is_causal``: query i sees keys 0 to i.
+    """
+    if q.device.type != "cpu" or dropout_p == 0:
+        return scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        unseen = torch.zeros(attn_mask.shape, dtype=scores.dtype)
+        scores = scores.add_(unseen.masked_fill_(~attn_mask, -torch.inf))
+    weights = softmax(scores, dim=-1)
+    return (weights * dropout_factors(weights, dropout_p)) @ v
 
 
 @dataclass(frozen=True)
@@ -55,19 +120,19 @@ class TokenBlocks:
         kind = Ragged if device.type == "cuda" and len(real) >= MANY else Padded
         return cls(sent(real[order], device), kind.of(sizes[rank], device))
 
-    def attend(self, qkv_T3D: Tensor, heads: int, attention: Attention) -> Tensor:
+    def attend(
+        self, qkv_T3D: Tensor, heads: int, dropout: float = 0.0, causal: bool = False
+    ) -> Tensor:
         """Contexts [T, D] of the tokens from those of their own block.
 
-        ``qkv_T3D`` holds a token's query, key and value, each D wide. ``attention`` gets blocks as
-        ``attention(q, k, v, attn_mask=...)``, [N, heads, W, D / heads] each, and gives contexts of
-        that shape.
+        ``qkv_T3D`` holds a token's query, key and value, each D wide. ``causal``: from itself and
+        those before it; padding is then on the right, where no token sees it.
         """
-        return self.blocks.contexts(
-            attention, self.blocks.by_block(qkv_T3D.unflatten(1, (3, heads, -1))), masked=True
-        )
+        qkv = self.blocks.by_block(qkv_T3D.unflatten(1, (3, heads, -1)))
+        return self.blocks.contexts(qkv, dropout, causal, masked=not causal)
 
     def attend_to(
-        self, q_TD: Tensor, kv_BMD: Sequence[Tensor], length: int, heads: int, attention: Attention
+        self, q_TD: Tensor, kv_BMD: Sequence[Tensor], length: int, heads: int, dropout: float = 0.0
     ) -> Tensor:
         """Contexts [T, D] of the tokens from key and value of what belongs to their row.
 
@@ -78,7 +143,7 @@ class TokenBlocks:
             self.blocks.of_blocks(part_BMD.index_select(0, row_N).unflatten(2, (heads, -1)))
             for part_BMD in kv_BMD
         ]
-        return self.blocks.contexts(attention, qkv, masked=False)
+        return self.blocks.contexts(qkv, dropout, causal=False, masked=False)
 
 
 @dataclass(frozen=True)
@@ -110,9 +175,12 @@ class Ragged:
         """The values [N] of each block's first token."""
         return values_T[self.offsets[:-1]]
 
-    def contexts(self, attention: Attention, qkv: list[list[Tensor]], masked: bool) -> Tensor:
+    def contexts(
+        self, qkv: list[list[Tensor]], dropout: float, causal: bool, masked: bool
+    ) -> Tensor:
         """[T, D]; nothing is padded, so nothing needs a mask."""
-        contexts = attention(*(nested for (nested,) in qkv), attn_mask=None)
+        q, k, v = (nested for (nested,) in qkv)
+        contexts = attention(q, k, v, None, dropout, causal)
         return contexts.transpose(1, 2).values().flatten(1)
 
 
@@ -171,11 +239,13 @@ class Padded:
         """The values [N] of each block's first token."""
         return torch.cat([part_NW1[:, 0, 0] for part_NW1 in self._padded(values_T[:, None])])
 
-    def contexts(self, attention: Attention, qkv: list[list[Tensor]], masked: bool) -> Tensor:
+    def contexts(
+        self, qkv: list[list[Tensor]], dropout: float, causal: bool, masked: bool
+    ) -> Tensor:
         """[T, D]; ``masked``: keys are tokens, and padding is none."""
         contexts = [
-            attention(*states, attn_mask=group.mask if masked else None)
-            for group, *states in zip(self.groups, *qkv, strict=True)
+            attention(q, k, v, group.mask if masked else None, dropout, causal)
+            for group, q, k, v in zip(self.groups, *qkv, strict=True)
         ]
         context_XD = torch.cat([c.transpose(1, 2).flatten(2).flatten(0, 1) for c in contexts])
         if self.places is None:
