@@ -5,10 +5,9 @@ import torch
 from literal import draw, in_float64, same, unit  # noqa: F401
 from torch import Tensor
 
-from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.objectives.masked_language_modelling import masked_language_modelling
-from cxrflow.objectives.section_matching import section_matching
+from cxrflow.objectives.contrastive import global_alignment, section_matching
 from cxrflow.objectives.simclr import nt_xent
+from cxrflow.objectives.token_likelihood import masked_language_modelling
 
 pytestmark = pytest.mark.usefixtures("in_float64")
 

@@ -10,10 +10,12 @@ from torch import Tensor, distributed
 from toy_training import SETTINGS, Toy
 
 from cxrflow.errors import InputError
-from cxrflow.objectives.contrastive import symmetric_cross_entropy
-from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.objectives.contrastive import (
+    global_alignment,
+    section_matching,
+    symmetric_cross_entropy,
+)
 from cxrflow.objectives.local_alignment import local_similarity
-from cxrflow.objectives.section_matching import section_matching
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.settings import TrainingSettings

@@ -1,9 +1,52 @@
-"""The symmetric contrastive cross-entropy shared by section matching and global alignment."""
+"""Symmetric contrastive losses: BioViL Eq. 1 (sections), Eq. 2 and ConVIRT Eq. 4 (images, texts).
+
+Each matches N things with N others by the cross-entropy of both directions.
+"""
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 ALL = slice(None)
+
+
+def global_alignment(
+    image_NP: Tensor,
+    text_NP: Tensor,
+    temperature: float = 0.5,
+    rows: slice = ALL,
+    image_to_text: float = 0.5,
+) -> Tensor:
+    """Match N images with their N texts in the L2-normalised joint space; a scalar.
+
+    BioViL's Eq. 2 (section 2.2) sums both directions; ConVIRT's Eq. 4 gives the share lambda, here
+    ``image_to_text``, to the one that finds the text of an image, and 1 - lambda to the other.
+    This is twice ConVIRT's sum, which at equal shares is Eq. 2.
+    ``rows``: the pairs of this process, see :func:`symmetric_contrastive`.
+    """
+    image_NP, text_NP = (normalize(embedding.float(), dim=1) for embedding in (image_NP, text_NP))
+    return symmetric_contrastive(image_NP, text_NP, temperature, rows, image_to_text)
+
+
+def section_matching(
+    findings_NP: Tensor,
+    impression_NP: Tensor,
+    temperature: float = 0.5,
+    normalised: bool = True,
+    rows: slice = ALL,
+) -> Tensor:
+    """Match IMPRESSION to FINDINGS of the same report among N reports (RSM, Eq. 1); a scalar.
+
+    ``findings_NP`` and ``impression_NP`` are projected [CLS] tokens. The paper does not say
+    whether they are L2-normalised as in Eq. 2; ``normalised`` (default) makes them so, since one
+    projection serves both equations and tau is 0.5 in both. ``rows``: the reports of this
+    process, see :func:`symmetric_contrastive`.
+    """
+    if normalised:
+        findings_NP, impression_NP = (
+            normalize(embedding.float(), dim=1) for embedding in (findings_NP, impression_NP)
+        )
+    return symmetric_contrastive(findings_NP, impression_NP, temperature, rows)
 
 
 def symmetric_contrastive(

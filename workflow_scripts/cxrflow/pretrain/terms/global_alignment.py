@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.objectives.contrastive import global_alignment
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings

@@ -5,7 +5,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from cxrflow.objectives.masked_language_modelling import masked_language_modelling
+from cxrflow.objectives.token_likelihood import masked_language_modelling
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings

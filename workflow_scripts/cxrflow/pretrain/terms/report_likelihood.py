@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from cxrflow.objectives.report_likelihood import report_likelihood
+from cxrflow.objectives.token_likelihood import report_likelihood
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import ReportLikelihoodSettings

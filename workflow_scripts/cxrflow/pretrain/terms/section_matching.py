@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from cxrflow.objectives.section_matching import section_matching
+from cxrflow.objectives.contrastive import section_matching
 from cxrflow.pretrain.chance import Answers
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.settings import SectionMatchingSettings

@@ -39,7 +39,7 @@ class MaskedLanguageSettings(TermSettings):
     title = "Masked language modelling"
 
     reduction: Literal["token", "sequence"] = Field(
-        "token", description="see objectives/masked_language_modelling.py"
+        "token", description="see objectives/token_likelihood.py"
     )
     masking: MaskingSettings = MaskingSettings()
     forward: Literal["separate", "shared"] = Field(

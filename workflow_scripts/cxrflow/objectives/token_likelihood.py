@@ -1,4 +1,4 @@
-"""Masked language modelling: BioViL section 2.1."""
+"""Likelihood of tokens: masked words (BioViL section 2.1), and reports (BioViL-T Appendix F.1)."""
 
 from torch import Tensor, nn
 
@@ -15,3 +15,11 @@ def masked_language_modelling(logits_MV: Tensor, targets_M: Tensor, divisor: int
     if targets_M.numel() == 0:
         return logits_MV.sum() * 0.0
     return nn.functional.cross_entropy(logits_MV.float(), targets_M, reduction="sum") / divisor
+
+
+def report_likelihood(logits_TV: Tensor, targets_T: Tensor, tokens: int) -> Tensor:
+    """Minus the sum of log p(w_t | w_<t, prior report, patches) over T tokens, over ``tokens``.
+
+    ``tokens`` are those of the whole batch, of which T may be a share: a scalar.
+    """
+    return nn.functional.cross_entropy(logits_TV.float(), targets_T, reduction="sum") / tokens
