@@ -21,8 +21,7 @@ from cxrflow.pretrain.terms.settings import (
     SectionMatchingSettings,
     TextTerms,
 )
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
+from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section, WordMasker
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.precision import Precision

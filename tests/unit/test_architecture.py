@@ -144,7 +144,6 @@ def test_modules_say_what_they_are_and_import_by_whole_names() -> None:
 PRETRAINING = (
     ("settings", "terms.settings", "registry", "chance"),
     ("inputs", "starts", "image_classes", "resident_images"),
-    ("views",),
     ("objective", "report_text"),
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
     ("pair_tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),

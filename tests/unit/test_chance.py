@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from cxrflow.pretrain.chance import LEAST_GAIN, Answers, Validated, Validation, upper_end
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Batch, MaskedText, Term
 from cxrflow.pretrain.registry import TERMS
-from cxrflow.pretrain.views import Batch, MaskedText
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 

@@ -13,9 +13,9 @@ import cxrflow
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.guided_text import GuidedText, load_guidance, save_guidance
 from cxrflow.errors import InputError
+from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pair_tables import require_earlier_priors
 from cxrflow.pretrain.report_text import Texts
-from cxrflow.pretrain.views import Batch
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

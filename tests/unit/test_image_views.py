@@ -15,10 +15,9 @@ from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
-from cxrflow.pretrain.objective import Run, Term
+from cxrflow.pretrain.objective import Batch, Needs, Run, Term, Views
 from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.views import Batch, Needs, Views
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable

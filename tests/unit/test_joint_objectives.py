@@ -21,10 +21,10 @@ from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.local_alignment import Matching
+from cxrflow.pretrain.objective import Batch, TextOutput, Views
 from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
-from cxrflow.pretrain.views import Batch, TextOutput, Views
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo
 from cxrflow.training.processes import ALONE
 

@@ -16,6 +16,7 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
 from cxrflow.models.model import Model
+from cxrflow.pretrain.objective import Batch, Needs
 from cxrflow.pretrain.pair_tables import pair_texts, required_section
 from cxrflow.pretrain.report_text import (
     TextPasses,
@@ -27,7 +28,6 @@ from cxrflow.pretrain.report_text import (
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
-from cxrflow.pretrain.views import Batch, Needs
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

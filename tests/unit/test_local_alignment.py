@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cxrflow.objectives.contrastive import symmetric_cross_entropy
+from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import Matching, local_similarity
 
 LENGTHS = [4, 1, 7, 2, 5]

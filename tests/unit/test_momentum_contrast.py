@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.images.augment import StoredPixels
 from cxrflow.objectives.momentum_contrast import momentum_contrast
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
 from cxrflow.pretrain.two_views import TwoViews, TwoViewsProgram
-from cxrflow.pretrain.views import Batch
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 

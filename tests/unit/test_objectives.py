@@ -5,9 +5,8 @@ import torch
 from literal import draw, in_float64, same, unit  # noqa: F401
 from torch import Tensor
 
-from cxrflow.objectives.contrastive import global_alignment, section_matching
+from cxrflow.objectives.biovil import global_alignment, masked_language_modelling, section_matching
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.objectives.token_likelihood import masked_language_modelling
 
 pytestmark = pytest.mark.usefixtures("in_float64")
 

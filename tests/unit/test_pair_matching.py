@@ -16,14 +16,13 @@ from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.objective import Batch, Run, Views
 from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.settings import StudyPretrainingSettings
 from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.pair_matching import PairMatching
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
-from cxrflow.pretrain.views import Batch, Views
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.samples import SampleTable

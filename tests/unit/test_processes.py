@@ -10,7 +10,7 @@ from torch import Tensor, distributed
 from toy_training import SETTINGS, Toy
 
 from cxrflow.errors import InputError
-from cxrflow.objectives.contrastive import (
+from cxrflow.objectives.biovil import (
     global_alignment,
     section_matching,
     symmetric_cross_entropy,

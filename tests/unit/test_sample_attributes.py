@@ -17,9 +17,8 @@ from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Run, Term, TermsProgram
+from cxrflow.pretrain.objective import Encoders, Run, Term, TermsProgram, Views
 from cxrflow.pretrain.settings import ImagePretrainingSettings, TextPretrainingSettings
-from cxrflow.pretrain.views import Encoders, Views
 from cxrflow.training import sampler
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable

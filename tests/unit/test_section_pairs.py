@@ -10,10 +10,9 @@ from small_text import write_text_model
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.pretrain.views import Batch
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

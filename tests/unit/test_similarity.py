@@ -24,6 +24,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.models.model import Model
 from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.pretrain.objective import TextOutput
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.pair_matching import PairMatching
 from cxrflow.pretrain.terms.settings import (
@@ -32,7 +33,6 @@ from cxrflow.pretrain.terms.settings import (
     PairMatchingSettings,
     StudyTerms,
 )
-from cxrflow.pretrain.views import TextOutput
 from cxrflow.similarity import similarity as module
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity, save_similarity

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, imported_by
-from cxrflow.pretrain.objective import Run, Term, TermsProgram
+from cxrflow.pretrain.objective import Batch, Needs, Run, Term, TermsProgram, Views
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
@@ -21,7 +21,6 @@ from cxrflow.pretrain.settings import (
     TextPretrainingSettings,
 )
 from cxrflow.pretrain.terms.settings import JointTerms, MaskedLanguageSettings, TextTerms
-from cxrflow.pretrain.views import Batch, Needs, Views
 from cxrflow.settings import overlay
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable

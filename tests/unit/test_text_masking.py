@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cxrflow.compute.keyed_random import row_state, threshold, uniform
-from cxrflow.text.masking import WordMasker
+from cxrflow.text.report_batch import WordMasker
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo
 

@@ -20,14 +20,12 @@ from cxrflow.encoders.guided_text import GuidedText, save_guidance
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import move
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.objective import Batch, MaskedText, Run
 from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.report_text import TextPasses, Texts, totals, train_only
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
-from cxrflow.pretrain.views import Batch, MaskedText
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.report_batch import ReportTokens, WordMasker
 from cxrflow.training.program import ParameterRule
 from cxrflow.training.samples import SampleTable
 

@@ -21,12 +21,11 @@ from cxrflow.encoders.image_encoder import (
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.objective import Batch, Computed, Run, TermsProgram
 from cxrflow.pretrain.report_text import PASSES, TextPasses, Texts, TextViews
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
-from cxrflow.pretrain.views import Batch, Computed
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.training.samples import SampleTable
 

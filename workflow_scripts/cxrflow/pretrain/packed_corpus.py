@@ -14,13 +14,11 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.objective import Batch, MaskedText, Run, TermsProgram, Views
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, totals
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.pretrain.views import Batch, MaskedText, Views
-from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
-from cxrflow.text.report_batch import SECTIONS, ReportTokens
+from cxrflow.text.report_batch import SECTIONS, MaskedBatch, ReportTokens
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 from cxrflow.training.sampler import drawn_batches

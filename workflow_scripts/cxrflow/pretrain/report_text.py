@@ -19,9 +19,8 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
-from cxrflow.pretrain.views import Batch, Computed, MaskedText, Needs, TextOutput, Views
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import ReportTokens, Section
+from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
+from cxrflow.text.report_batch import ReportTokens, Section, WordMasker
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import Processes

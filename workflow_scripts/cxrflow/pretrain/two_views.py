@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from cxrflow.encoders.image_encoder import Frames, Patches, build_trunk
 from cxrflow.files.atomic import write_json
 from cxrflow.images.augment import Augmentation
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.objective import Batch, Computed, Run, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
-from cxrflow.pretrain.views import Batch, Computed, Views
 from cxrflow.training.samples import SampleTable
 
 

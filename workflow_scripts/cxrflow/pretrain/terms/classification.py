@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.terms.settings import ImageClassSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Classification(Term):

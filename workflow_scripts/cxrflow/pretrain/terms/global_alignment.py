@@ -3,11 +3,10 @@
 import torch
 from torch import Tensor
 
-from cxrflow.objectives.contrastive import global_alignment
+from cxrflow.objectives.biovil import global_alignment
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Needs, Term, Views
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
-from cxrflow.pretrain.views import Needs, Views
 
 
 class GlobalAlignment(Term):

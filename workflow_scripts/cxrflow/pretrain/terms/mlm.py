@@ -5,11 +5,10 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from cxrflow.objectives.token_likelihood import masked_language_modelling
+from cxrflow.objectives.biovil import masked_language_modelling
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Mlm(Term):

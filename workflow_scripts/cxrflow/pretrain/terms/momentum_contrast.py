@@ -21,9 +21,8 @@ from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 SHUFFLING = 32  # stream of the keyed draws
 

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 from cxrflow.similarity.perceptron import Perceptron, PerceptronConfig
 
 

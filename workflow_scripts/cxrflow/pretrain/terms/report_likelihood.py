@@ -2,11 +2,10 @@
 
 from torch import Tensor
 
-from cxrflow.objectives.token_likelihood import report_likelihood
+from cxrflow.objectives.biovil import report_likelihood
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Term, Views
 from cxrflow.pretrain.terms.settings import ReportLikelihoodSettings
-from cxrflow.pretrain.views import Views
 
 
 class ReportLikelihood(Term):

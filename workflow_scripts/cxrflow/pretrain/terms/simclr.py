@@ -5,9 +5,8 @@ from torch import Tensor, nn
 
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.chance import Answers
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.terms.settings import SimclrSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 def projection(features: int, hidden: int, output: int) -> nn.Module:

@@ -16,10 +16,9 @@ from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.objective import Batch, Run, TermsProgram, Views, WrittenText
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSettings
-from cxrflow.pretrain.views import Batch, Views, WrittenText
 from cxrflow.text.report_prompts import ReportBatch, ReportPrompts, words_of
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

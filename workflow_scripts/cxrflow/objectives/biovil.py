@@ -1,6 +1,7 @@
-"""Symmetric contrastive losses: BioViL Eq. 1 (sections), Eq. 2 and ConVIRT Eq. 4 (images, texts).
+"""BioViL's losses: sections (Eq. 1), images and texts (Eq. 2), masked words (section 2.1).
 
-Each matches N things with N others by the cross-entropy of both directions.
+Beside them what they share with others: ConVIRT's Eq. 4, the likelihood of a report (BioViL-T
+Appendix F.1), and the symmetric cross-entropy of a batch's similarities.
 """
 
 import torch
@@ -74,3 +75,25 @@ def symmetric_cross_entropy(logits_NN: Tensor, rows: slice = ALL, row_share: flo
         for logits in (logits_NN, logits_NN.T)
     )
     return (2 * row_share * row_sum + 2 * (1 - row_share) * column_sum) / len(logits_NN)
+
+
+def masked_language_modelling(logits_MV: Tensor, targets_M: Tensor, divisor: int) -> Tensor:
+    """Cross-entropy summed over M masked positions, divided by ``divisor``; a scalar.
+
+    The paper writes ``-1/|B| sum_w log p(w_m | w_rest)``: the sum over the masked tokens of a
+    sequence, mean over the sequences, so that ``divisor`` is their number. The library it trained
+    with averages over masked tokens, and lambda_MLM = 0.1 only balances Eq. 1 with that one. Where
+    a batch is computed in parts, the divisor is that of the whole batch. Without masked positions
+    the loss is zero, with a gradient.
+    """
+    if targets_M.numel() == 0:
+        return logits_MV.sum() * 0.0
+    return nn.functional.cross_entropy(logits_MV.float(), targets_M, reduction="sum") / divisor
+
+
+def report_likelihood(logits_TV: Tensor, targets_T: Tensor, tokens: int) -> Tensor:
+    """Minus the sum of log p(w_t | w_<t, prior report, patches) over T tokens, over ``tokens``.
+
+    ``tokens`` are those of the whole batch, of which T may be a share: a scalar.
+    """
+    return nn.functional.cross_entropy(logits_TV.float(), targets_T, reduction="sum") / tokens
