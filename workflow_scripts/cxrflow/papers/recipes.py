@@ -10,9 +10,9 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.encoders.released.settings import PROGRAMS, Kind
+from cxrflow.encoders.released.settings import Kind
 from cxrflow.names import Name
-from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram, program_of
 from cxrflow.settings import Settings
 from cxrflow.text.settings import VocabularySettings
 
@@ -121,7 +121,7 @@ class Recipe(Settings):
     def _fits_its_program(self) -> Self:
         program = self.kind
         if self.weights is not None:
-            imported = PROGRAMS[self.weights]
+            imported = program_of(self.weights)
             if TRAINING_PROGRAMS[imported].offers != program.offers:
                 raise ValueError(
                     f"weights is '{self.weights}', which stands for a model of the program "

@@ -30,9 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
-    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.inputs import Pairs, model_fingerprint
+    from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.starts import start_image
     from cxrflow.pretrain.writing.captions import CaptionProgram, rows_with_text
@@ -61,23 +60,13 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
         for name, texts in reports.items()
     }
     images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
-    program = CaptionProgram(
-        settings,
-        run,
-        {name: pairs.samples(split) for name, split in splits.items()},
-        images,
-        ReportTexts(reports, prompts, options.vocabulary),
-        image,
-        decoder,
-    )
+    samples = {name: pairs.samples(split) for name, split in splits.items()}
+    texts = ReportTexts(reports, prompts, options.vocabulary)
+    program = CaptionProgram(settings, run, samples, images, texts, image, decoder)
     data = {
-        **pairs.describe(),
-        "geometry": str(store.geometry),
-        "pixels": file_digest(options.pixels / "store.json")[:16],
+        **images_record(pairs, store, samples),
         "vocabulary": pieces.fingerprint,
         "image": model_fingerprint(options.image),
-        "train_samples": len(splits["train"]),
-        "validation_samples": len(splits["validate"]),
         "cut_reports": prompts["train"].cut_reports,
     }
     remedies = ("a smaller training.batch_size", "a smaller decoder.report_length", SMALLER_IMAGES)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cxrflow.encoders.released.settings import PROGRAMS, ImportSettings, Kind
+from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
+from cxrflow.pretrain.registry import program_of
 from cxrflow.programs.program import parser, run, seed_number
 from cxrflow.settings import read_settings
 
@@ -24,7 +25,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--weights", type=Path, required=True, help="published weights")
     arguments.add_argument("--image", type=Path, help="BioViL's image weights, if elsewhere")
     arguments.add_argument(
-        "--kind", choices=list(PROGRAMS), required=True, help="what was published (docs/weights.md)"
+        "--kind",
+        choices=list(PUBLISHED),
+        required=True,
+        help="what was published (docs/weights.md)",
     )
     arguments.add_argument("--model", required=True, help="name of this model")
     arguments.add_argument(
@@ -81,7 +85,7 @@ def import_weights(
         facts = {
             **halves.run,
             "model": model,
-            "program": PROGRAMS[kind],
+            "program": program_of(kind),
             "seed": seed,
             "learnt": None,  # nothing was trained here
             "settings": settings.record(),

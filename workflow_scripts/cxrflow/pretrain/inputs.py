@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +147,19 @@ class Pairs:
             "fingerprint": file_digest(self.path)[:16],
             "dropped": [drop.counted() for drop in self.dropped],
         }
+
+
+def images_record(
+    pairs: Pairs, store: "PixelStore", samples: Mapping[str, SampleTable]
+) -> dict[str, Any]:
+    """The entries of ``run.json`` on pairs, their pixels, and the samples of both splits."""
+    return {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(store.path / "store.json")[:16],
+        "train_samples": len(samples["train"]),
+        "validation_samples": len(samples["validate"]),
+    }
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:

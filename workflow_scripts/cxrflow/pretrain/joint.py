@@ -10,11 +10,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.pretrain.arguments import image_text_parser, run_training
+from cxrflow.pretrain.arguments import Prepared, image_text_parser, run_training
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.arguments import Prepared
     from cxrflow.pretrain.objective import Run
 
 
@@ -23,12 +22,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_training("joint", image_text_parser(__doc__).parse_args(argv), prepare)
 
 
-def prepare(options: Namespace, settings: Any, run: "Run") -> "Prepared":
+def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
 
-    method = PairMethod()
-    return prepare_pairs(options, settings, run, method)
+    return prepare_pairs(options, settings, run, PairMethod())
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.pretrain.arguments import image_text_parser, run_training
+from cxrflow.pretrain.arguments import Prepared, image_text_parser, run_training
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.arguments import Prepared
     from cxrflow.pretrain.objective import Run
 
 
@@ -22,13 +21,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_training("studies", image_text_parser(__doc__).parse_args(argv), prepare)
 
 
-def prepare(options: Namespace, settings: Any, run: "Run") -> "Prepared":
+def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.pretrain.pair_tables import StudyTable
     from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
 
-    method = PairMethod(StudyTable, new_projection=True)
-    return prepare_pairs(options, settings, run, method)
+    return prepare_pairs(options, settings, run, PairMethod(StudyTable, new_projection=True))
 
 
 if __name__ == "__main__":

@@ -16,3 +16,6 @@ class DoublyStochastic(Term):
     def loss(self, views: Views) -> Tensor:
         assert views.written.attended is not None
         return doubly_stochastic(views.written.attended, len(views.batch.rows))
+
+    def answers(self, views: Views) -> None:
+        """Nothing is chosen: the term is how evenly a captioner looks."""

@@ -33,3 +33,6 @@ class Findings(Term):
             logits_NC[known_NC], labels_NC[known_NC], reduction="sum"
         )
         return summed / (len(views.batch.rows) * logits_NC.shape[1])
+
+    def answers(self, views: Views) -> None:
+        """Each finding is a choice of its own, and they are not equally frequent."""
