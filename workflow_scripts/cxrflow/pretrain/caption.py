@@ -6,10 +6,9 @@ model folder it writes holds the trunk and the captioner, and loads with ``cxrfl
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.programs.program import run
 
@@ -19,12 +18,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_caption``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    arguments.add_argument("--vocabulary", type=Path, required=True, help="folder of the tokenizer")
-    arguments.add_argument("--image", type=Path, help="image model folder to start from")
-    options = arguments.parse_args(argv)
-    run_training("caption", options, prepare)
+    run_training("caption", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -> Prepared:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.programs.program import run
 
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_image``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    options = arguments.parse_args(argv)
-    run_training("image", options, prepare)
+    run_training("image", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: ImagePretrainingSettings, run: "Run") -> Prepared:

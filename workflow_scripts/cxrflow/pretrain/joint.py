@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.pretrain.arguments import Prepared, image_text_parser, run_training
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_joint``."""
-    run_training("joint", image_text_parser(__doc__).parse_args(argv), prepare)
+    run_training("joint", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import ReportTrainingSettings
 from cxrflow.programs.program import run
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_report``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    arguments.add_argument(
-        "--start", type=Path, required=True, help="model folder to start from, with both halves"
-    )
-    options = arguments.parse_args(argv)
-    run_training("report", options, prepare)
+    run_training("report", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") -> Prepared:

@@ -8,10 +8,9 @@ projection.
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.image import prepare_images
 from cxrflow.pretrain.settings import SupervisedSettings
 from cxrflow.programs.program import run
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_supervised``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    arguments.add_argument("--image", type=Path, help="image model folder to start from")
-    run_training("supervised", arguments.parse_args(argv), prepare)
+    run_training("supervised", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: SupervisedSettings, run: "Run") -> Prepared:

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.pretrain.arguments import Prepared, image_text_parser, run_training
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_temporal``."""
-    run_training("temporal", image_text_parser(__doc__).parse_args(argv), prepare)
+    run_training("temporal", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
