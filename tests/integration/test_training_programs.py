@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,10 @@ from toy_programs import Toy, trainings
 
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
+from cxrflow.files.source_code import PACKAGE
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.attempts import FOLDER
+from cxrflow.training.step import Step
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.
@@ -128,6 +131,26 @@ def test_gpu_and_cpu_begin_alike(name: str, undisturbed: Undisturbed, tmp_path: 
         losses[device] = json.loads(first)["loss"]
     # A GPU rounds the factors of convolutions to TF32.
     assert losses["cuda"] == pytest.approx(losses["cpu"], rel=1e-3)
+
+
+def test_a_joint_step_reads_from_few_files(
+    undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From batch to views, terms and update a reader has few files to open."""
+    files, step = set[str](), Step.__call__
+
+    def watched(self: Step, number: int, *rest: Any) -> Any:
+        if number:  # the first step makes what later ones find
+            sys.setprofile(lambda frame, *_: files.add(frame.f_code.co_filename))
+        try:
+            return step(self, number, *rest)
+        finally:
+            sys.setprofile(None)
+
+    monkeypatch.setattr(Step, "__call__", watched)
+    undisturbed.toy("joint").train("joint", tmp_path, epochs=None, steps=2).succeeds()
+    entered = sorted(name for name in files if name.startswith(str(PACKAGE)))
+    assert str(PACKAGE / "training/step.py") in entered and len(entered) <= 20, entered
 
 
 def test_joint_model_folder_is_complete(undisturbed: Undisturbed) -> None:
