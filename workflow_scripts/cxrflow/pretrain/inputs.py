@@ -17,7 +17,7 @@ from cxrflow.files.atomic import file_digest, fingerprint, read_object
 from cxrflow.files.drops import EXAMPLES, Drop, Tally
 from cxrflow.files.parquet import read_table
 from cxrflow.text.sentences import has_text, sentences_of
-from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, rewrite_tokenizer
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.processes import Processes
 from cxrflow.training.samples import SampleTable
@@ -169,9 +169,7 @@ def copy_tokenizer(source: Path, target: Path) -> None:
             shutil.copy(source / name, target / name)
         return
     # Released folders may have vocab.txt alone; the other files say what was read from it.
-    tokenizer = read_tokenizer(source)
-    pieces = VocabularyInfo.from_tokenizer(tokenizer).pieces
-    write_tokenizer(target, pieces, bool(getattr(tokenizer.normalizer, "lowercase", True)))
+    rewrite_tokenizer(source, target)
 
 
 def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Path) -> None:

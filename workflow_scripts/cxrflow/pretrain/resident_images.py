@@ -68,7 +68,7 @@ class SplitImages:
         if resident:
             remedies = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
             with explained(f"{store.path}, {len(stored_rows)} images", device, remedies):
-                self.pixels = store.resident(device, stored_rows)
+                self.pixels = self._resident(stored_rows)
                 self._places = np.zeros(len(store), np.int64)
                 self._places[stored_rows] = np.arange(len(stored_rows))
 
@@ -98,6 +98,15 @@ class SplitImages:
         if self.pixels is None:
             return StoredPixels(self._read(rows), self._there(keys), boxes)
         return StoredPixels(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)
+
+    def _resident(self, rows: NDArray[np.int64]) -> Tensor:
+        shape = (len(rows), self.store.size, self.store.size)
+        pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        step = 1024  # bounds the copy in host memory
+        for start in range(0, len(rows), step):
+            read = self.store.read(rows[start : start + step])
+            pixels[start : start + step] = torch.from_numpy(read)
+        return pixels
 
     def _there(self, numbers: NDArray[np.int64]) -> Tensor:
         return sent(torch.from_numpy(numbers), self.device)
