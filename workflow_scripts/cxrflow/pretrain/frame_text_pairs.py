@@ -10,24 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from tokenizers import Tokenizer
 
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
-from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import move
 from cxrflow.pretrain.objective import Batch, MaskedText, Run
 from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.report_text import TextPasses, Texts, totals, train_only
-from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.text.report_batch import ReportTokens, WordMasker
 from cxrflow.training.program import ParameterRule
-from cxrflow.training.samples import SampleTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,19 +81,11 @@ class FrameTextProgram(ImageTextProgram):
     settings: TemporalPretrainingSettings
     texts: Mapping[str, FrameTexts]
 
-    def __init__(
-        self,
-        settings: TemporalPretrainingSettings,
-        run: Run,
-        samples: Mapping[str, SampleTable],
-        images: Mapping[str, SplitImages],
-        texts: Mapping[str, FrameTexts],
-        image: ImageEncoder,
-        text: CXRBert,
-        vocabulary: Path,
-    ) -> None:
-        super().__init__(settings, run, samples, images, texts, image, text, vocabulary)
-        self.steady = not images["train"].have_priors
+    def __init__(self, settings: TemporalPretrainingSettings, run: Run, *inputs: Any) -> None:
+        """``inputs`` are those of an :class:`ImageTextProgram`."""
+        super().__init__(settings, run, *inputs)
+        image, text = self.image, self.text
+        self.steady = not self.images["train"].have_priors
         parameters = dict(image.named_parameters())
         undecayed = ("encoder.vit_pooler.type_embed", "encoder.missing_previous_emb")
         self.parameter_rules = [
