@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
 from cxrflow.encoders.projection import TextProjection
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, write_json
+from cxrflow.files.atomic import read_object
 from cxrflow.settings import from_record
 
 ConfigT = TypeVar("ConfigT", bound=BertConfig)
@@ -247,8 +246,8 @@ def _any_length(compiled: TokenWise) -> TokenWise:
 def save_text_half(text: CXRBert, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as transformers does."""
     published = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
-    write_json(folder / "config.json", text.config.model_dump(mode="json") | published)
-    save_file(untied(text), folder / "model.safetensors", {"format": "pt"})
+    config = text.config.model_dump(mode="json") | published
+    save_weights(folder, config, untied(text), {"format": "pt"})
 
 
 def untied(text: CXRBert) -> dict[str, Tensor]:

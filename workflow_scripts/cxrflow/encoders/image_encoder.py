@@ -13,14 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from cxrflow.encoders.projection import ImageProjection
 from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
-from cxrflow.encoders.weights import load_weights, read_weights
-from cxrflow.files.atomic import read_object, write_json
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
+from cxrflow.files.atomic import read_object
 from cxrflow.settings import from_record
 
 T = TypeVar("T")
@@ -158,11 +157,7 @@ class ImageEncoder(nn.Module):
 
 def save_image_half(image: ImageEncoder, folder: Path) -> None:
     """Write ``image/config.json`` and ``image/model.safetensors``."""
-    target = folder / "image"
-    target.mkdir(parents=True, exist_ok=True)
-    write_json(target / "config.json", image.settings.model_dump(mode="json"))
-    state = {name: value.contiguous() for name, value in image.state_dict().items()}
-    save_file(state, target / "model.safetensors")
+    save_weights(folder / "image", image.settings.model_dump(mode="json"), image.state_dict())
 
 
 def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:

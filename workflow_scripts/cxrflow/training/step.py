@@ -165,7 +165,7 @@ def not_finite(values: Mapping[str, float]) -> str | None:
 def learning_rate_factor(
     settings: ScheduleSettings, step: int, steps: int, plateaus: int = 0
 ) -> float:
-    """Factor on the base rate for the update numbered ``step`` (from 0) of ``steps``.
+    """Factor on the base rate for the update numbered ``step`` (from 0) of ``steps`` (BioViL E.1).
 
     Rises linearly over the warm-up (its first update is already above zero), then, if linear or
     cosine, falls so that the update after the last would be zero. ``plateaus``: how often
