@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from cxrflow.pretrain.chance import LEAST_GAIN, Answers, Validated, Validation, upper_end
+from cxrflow.pretrain.chance import LEAST_GAIN, Answers, Validation, upper_end
 from cxrflow.pretrain.objective import Batch, MaskedText, Term
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.training.processes import ALONE, Processes
@@ -28,8 +28,9 @@ def kind_of(name: str) -> Any:
 
 
 def chance_of(term: Any, views: Any) -> float:
-    batch = Validated(
-        Losses(torch.tensor(0.0), {"term": torch.tensor(0.0)}, N, 0), {"term": term.answers(views)}
+    batch = (
+        Losses(torch.tensor(0.0), {"term": torch.tensor(0.0)}, N, 0),
+        {"term": term.answers(views)},
     )
     found = Validation([batch], ALONE).chance("term")
     assert found is not None
@@ -112,7 +113,7 @@ def validation(*values: float, candidates: int = 32, processes: Any = ALONE) -> 
     """Batches with these losses of a term that chooses among candidates."""
     return Validation(
         [
-            Validated(
+            (
                 Losses(torch.tensor(value), {"term": torch.tensor(value)}, 4, 0),
                 {"term": Answers(torch.ones(candidates))},
             )
@@ -143,14 +144,14 @@ def test_learnt_is_surely_below_chance_and_by_a_margin() -> None:
 
 def test_a_term_without_a_chance_is_not_judged() -> None:
     losses = Losses(torch.tensor(9.0), {"term": torch.tensor(9.0)}, 4, 0)
-    record = Validation([Validated(losses, {"term": None})], ALONE).record(["term"])
+    record = Validation([(losses, {"term": None})], ALONE).record(["term"])
     assert record["learnt"] is True
     assert record["validation"]["term"] == {
         "loss": 9.0, "upper": 9.0, "chance": None, "learnt": None,
     }  # fmt: skip
     broken = Losses(torch.tensor(math.nan), {"term": torch.tensor(math.nan)}, 4, 0)
     answers = {"term": Answers(torch.ones(4))}
-    record = Validation([Validated(broken, answers)], ALONE).record(["term"])
+    record = Validation([(broken, answers)], ALONE).record(["term"])
     assert record["learnt"] is False and record["validation"]["term"]["loss"] is None
 
 
@@ -164,7 +165,7 @@ class Two(Processes):
 def test_answers_of_all_batches_and_processes_are_pooled() -> None:
     losses = Losses(torch.tensor(1.0), {"term": torch.tensor(1.0)}, 4, 0)
     one, other = (Answers(torch.tensor(counts)) for counts in ([2, 0, 0], [0, 2, 0]))
-    batches = [Validated(losses, {"term": one}), Validated(losses, {"term": other})]
+    batches = [(losses, {"term": one}), (losses, {"term": other})]
     pooled = Validation(batches, Two())
     assert pooled.chance("term") == pytest.approx(math.log(2))
     assert len(pooled.batches) == 4 and pooled.means() == {"term": 1.0, "loss": 1.0}

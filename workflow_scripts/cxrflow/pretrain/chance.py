@@ -34,17 +34,14 @@ class Answers(NamedTuple):
     number: float = 1.0  # of choices in the loss; 2 where it is the sum of both directions
 
 
-class Validated(NamedTuple):
-    """A batch of a validation."""
-
-    losses: Losses
-    answers: dict[str, Answers | None]  # by term
-
-
 class Validation:
-    """The batches of a validation, in all processes."""
+    """The batches of a validation, in all processes: the losses of each, and answers by term."""
 
-    def __init__(self, batches: Iterable[Validated], processes: Processes) -> None:
+    def __init__(
+        self,
+        batches: Iterable[tuple[Losses, dict[str, Answers | None]]],
+        processes: Processes,
+    ) -> None:
         batches_here, counts = [], dict[str, Any]()
         for losses, answers in batches:
             values = {n: float(v) for n, v in {**losses.terms, "loss": losses.total}.items()}
@@ -57,9 +54,9 @@ class Validation:
                     counts[name] = counts.get(name, 0) + answer.counts.double().cpu().numpy()
         self.batches = [batch for batches in processes.collect(batches_here) for batch in batches]
         self.counts: dict[str, Any] = {}
-        for found in processes.collect(counts):
-            for name, answer in found.items():
-                self.counts[name] = self.counts.get(name, 0) + answer
+        for counts_of_process in processes.collect(counts):
+            for name, count in counts_of_process.items():
+                self.counts[name] = self.counts.get(name, 0) + count
 
     def means(self) -> dict[str, float]:
         """Losses by name, each the mean weighted by the batches' samples."""

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.errors import InputError
-from cxrflow.pretrain.chance import Answers, Validated, Validation
+from cxrflow.pretrain.chance import Answers, Validation
 from cxrflow.pretrain.inputs import move, require_whole_ghosts
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.tokenizer import VocabularyInfo
@@ -374,10 +374,7 @@ class TermsProgram(Program):
     def validated(self, batches: Iterable[Views]) -> dict[str, float]:
         """The mean objective of this process's validation batches and those of all others."""
         validated = (
-            Validated(
-                self.objective(views),
-                {name: term.answers(views) for name, term in self.terms.items()},
-            )
+            (self.objective(views), {name: t.answers(views) for name, t in self.terms.items()})
             for views in batches
         )
         validation = Validation(validated, self.run.processes)
