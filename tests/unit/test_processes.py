@@ -132,12 +132,12 @@ def test_steps_in_several_processes_are_those_of_one(world: int) -> None:
             torch.testing.assert_close(state[name], value, rtol=1e-9, atol=1e-12)
 
 
-def exchanged() -> tuple[int, list[str], str | None, Tensor]:
+def exchanged() -> tuple[list[int], list[str], str | None, Tensor]:
     processes = here()
     rows = torch.full((len(processes.share(np.arange(5))), 2), processes.rank, dtype=torch.bfloat16)
     (gathered,), _ = processes.gather(5, rows)
     return (
-        processes.total(processes.rank + 1),
+        processes.totals(processes.rank + 1),
         processes.collect(f"rank {processes.rank}"),
         processes.first(lambda: "done"),
         gathered,
@@ -146,8 +146,8 @@ def exchanged() -> tuple[int, list[str], str | None, Tensor]:
 
 def test_processes_count_collect_and_wait_for_the_first() -> None:
     found = run_processes(3, exchanged)
-    for total, names, _, gathered in found:
-        assert total == 6 and names == ["rank 0", "rank 1", "rank 2"]
+    for totals, names, _, gathered in found:
+        assert totals == [6] and names == ["rank 0", "rank 1", "rank 2"]
         assert gathered[:, 0].tolist() == [0, 0, 1, 1, 2]
         assert gathered.dtype == torch.bfloat16
     assert [done for _, _, done, _ in found] == ["done", None, None]

@@ -21,7 +21,7 @@ from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import move
 from cxrflow.pretrain.objective import Batch, MaskedText, Run
 from cxrflow.pretrain.pair_tables import pair_texts
-from cxrflow.pretrain.report_text import TextPasses, Texts, totals, train_only
+from cxrflow.pretrain.report_text import TextPasses, Texts, train_only
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.text.report_batch import ReportTokens, WordMasker
 from cxrflow.training.program import ParameterRule
@@ -68,7 +68,7 @@ class FrameViews(PairViews):
         )
         logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
         targets = sent(masked.targets, device)
-        return MaskedText(logits, targets, *totals(batch.processes, len(targets), len(ids)))
+        return MaskedText(logits, targets, *batch.processes.totals(len(targets), len(ids)))
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]

@@ -15,7 +15,7 @@ from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import copy_tokenizer
 from cxrflow.pretrain.objective import Batch, MaskedText, Run, TermsProgram, Views
-from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, totals
+from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.packing import PackedCorpus, Plan
 from cxrflow.text.report_batch import SECTIONS, MaskedBatch, ReportTokens
@@ -96,7 +96,7 @@ class PackedCorpusProgram(TermsProgram):
         ids, inside = packed["input_ids"], packed["document"] >= 0
         assert self.passes.masker is not None
         masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
-        return packed, masked, totals(self.run.processes, len(masked.targets), len(rows))
+        return packed, masked, self.run.processes.totals(len(masked.targets), len(rows))
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""

@@ -23,7 +23,6 @@ from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextO
 from cxrflow.text.report_batch import ReportTokens, Section, WordMasker
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.processes import Processes
 
 OTHER_TEXT = 49  # stream of the keyed draws of another sample's text
 REPORT: tuple[Section, ...] = ("impression", "findings")  # the order of a whole report (MGCA)
@@ -127,7 +126,7 @@ class TextPasses:
             hidden = states[-1]
         logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
         targets = sent(masked.targets, self.device)
-        counts = totals(batch.processes, len(targets), len(ids))
+        counts = batch.processes.totals(len(targets), len(ids))
         return TextOutput(self.encoder, ids, mask, states, MaskedText(logits, targets, *counts))
 
 
@@ -156,12 +155,6 @@ class TextViews(Views):
     @property
     def tokens(self) -> int:  # type: ignore[override]
         return sum(int(text.mask.sum()) for text in self.texts.values())
-
-
-def totals(processes: Processes, *counts: int) -> list[int]:
-    """Sums of counts over all processes."""
-    sums: list[int] = processes.sum(torch.tensor(counts)).tolist()
-    return sums
 
 
 def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFrame:

@@ -265,13 +265,12 @@ class Engine:
             return
         with flop_counter(self.settings.compile) as counter:
             yield
-        self.flops = self.processes.total(counter.get_total_flops())
+        (self.flops,) = self.processes.totals(counter.get_total_flops())
 
     def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
         """Counts over all processes; whether one is asked to stop; whether the first would save."""
-        counts = [samples, tokens, int(stop), int(save and self.processes.is_first)]
-        numbers: list[int] = self.processes.sum(torch.tensor(counts)).tolist()
-        return numbers
+        save = save and self.processes.is_first
+        return self.processes.totals(samples, tokens, int(stop), int(save))
 
     def _read(self, all_of_them: bool) -> None:
         """Take in the values of steps; those of a GPU's last step only when they are wanted."""

@@ -68,9 +68,10 @@ class Processes:
             dist.all_reduce(values)
         return values
 
-    def total(self, count: int) -> int:
-        """The sum of a count over all processes."""
-        return int(self.sum(torch.tensor(count)))
+    def totals(self, *counts: int) -> list[int]:
+        """The sum of each count over all processes."""
+        sums: list[int] = self.sum(torch.tensor(counts)).tolist()
+        return sums
 
     def collect(self, value: Result) -> list[Result]:
         """Gather any object of every process, in the order of ranks."""

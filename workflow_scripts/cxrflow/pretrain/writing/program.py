@@ -43,7 +43,7 @@ class WrittenViews(Views):
         self._program, self._split = program, split
         self._prompts = program.texts.prompts[split].batch(batch.own)
         self._targets = self._prompts.targets.to(program.run.device)
-        self._predicted = batch.processes.total(len(self._targets))
+        (self._predicted,) = batch.processes.totals(len(self._targets))
         self.tokens = int(self._prompts.mask.sum())
 
     @cached_property
