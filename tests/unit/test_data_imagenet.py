@@ -12,9 +12,8 @@ from cxrflow.data.cohorts.build_cohort import main as build_cohort
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.data.readers.imagenet import META, TRUTH, read
 from cxrflow.errors import InputError
-from cxrflow.phantom.pictures import CLASSES, LEAST, MOST, picture
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.imagenet import wnid, write_imagenet
+from cxrflow.phantom.writers.imagenet import CLASSES, LEAST, MOST, picture, wnid, write_imagenet
 
 TRAINED, VALIDATED = 35, 16
 

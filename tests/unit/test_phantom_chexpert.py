@@ -11,7 +11,11 @@ from PIL import Image
 from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.readers.chexpert import OBSERVATIONS
 from cxrflow.phantom.acquisition import LOOKS
-from cxrflow.phantom.chexpert import (
+from cxrflow.phantom.patient import hospital
+from cxrflow.phantom.report import report_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.retrieval import QUERIES
+from cxrflow.phantom.writers.chexpert import (
     CATEGORIES,
     LOOK,
     Record,
@@ -21,10 +25,6 @@ from cxrflow.phantom.chexpert import (
     sizes,
     truth,
 )
-from cxrflow.phantom.patient import hospital
-from cxrflow.phantom.report import report_of
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.wording.retrieval import QUERIES
 from cxrflow.reports.labels.observations import OBSERVATIONS as LABELLED
 from cxrflow.reports.labels.observations import POSITIVE, UNCERTAIN
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller

@@ -12,7 +12,7 @@ from cxrflow.phantom.course import DEVICES, FINDINGS, Finding, sample_finding
 from cxrflow.phantom.drawing import draw, finding_boxes
 from cxrflow.phantom.patient import Patient, Study, make_patient
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.sheets import findings as findings_sheet
+from cxrflow.phantom.sheets import contact
 
 SETTINGS = HospitalSettings(spoilt_share=0.0)
 SIZE = 192
@@ -192,9 +192,10 @@ def test_spoilt_images_are_spoilt() -> None:
         assert np.abs(spoilt(how) - good).mean() > 0.08
 
 
-@pytest.mark.parametrize("extra", [[], ["--lateral"], ["--variety"]])
-def test_contact_sheet(tmp_path: Path, extra: list[str]) -> None:
+@pytest.mark.parametrize("sheet", ["findings", "lateral", "variety", "categories"])
+def test_contact_sheet(tmp_path: Path, sheet: str) -> None:
     output = tmp_path / "sheet.png"
-    findings_sheet.main(["--output", str(output), "--tile", "64", "--pixels", "64", *extra])
+    size = ["--tile", "64", "--pixels", "64"]
+    contact.main(["--sheet", sheet, "--output", str(output), *size])
     with Image.open(output) as sheet:
         assert sheet.width >= 8 * 64 and len(np.unique(np.asarray(sheet))) > 20

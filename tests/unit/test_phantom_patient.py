@@ -10,8 +10,8 @@ from scipy.stats import chi2_contingency, rankdata
 
 from cxrflow.phantom.course import FINDINGS, GROUNDED, LEAST_CHANGE, PATHOLOGIES
 from cxrflow.phantom.patient import Patient, Study, hospital, make_patient
-from cxrflow.phantom.rsna import NORMAL, NOT_NORMAL, OPACITY, make_rsna_case
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.rsna import NORMAL, NOT_NORMAL, OPACITY, make_rsna_case
 
 
 @pytest.fixture(scope="module")

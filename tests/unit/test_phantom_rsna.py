@@ -40,7 +40,7 @@ def test_rsna(written: Path) -> None:
 
 def test_every_rsna_opacity_has_a_box() -> None:
     from cxrflow.phantom.drawing import finding_boxes
-    from cxrflow.phantom.rsna import OPACITY, make_rsna_case
+    from cxrflow.phantom.writers.rsna import OPACITY, make_rsna_case
 
     for index in range(120):
         case = make_rsna_case(SETTINGS, index)

@@ -49,8 +49,7 @@ STAGES: Final = {
     "make_page": "page.make_page",
 }
 SHEETS: Final = {
-    "draw_findings": "phantom.sheets.findings",
-    "draw_classes": "phantom.sheets.classes",
+    "draw_contact_sheet": "phantom.sheets.contact",
     "draw_course": "phantom.sheets.course",
 }
 PROGRAMS: Final = COMMANDS | STAGES | SHEETS
