@@ -30,6 +30,14 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of 60 pictures of benchmark_fakes, which lie beside it; nobody changes it."""
+    from benchmark_fakes import make_store
+
+    return make_store(tmp_path_factory.mktemp("pictures"), 60)
+
+
 @pytest.fixture
 def results(synthetic: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""

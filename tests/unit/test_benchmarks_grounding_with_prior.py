@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from benchmark_fakes import (
     CATEGORIES,
+    DATA,
     FakeModel,
     grounding_samples,
     make_store,
@@ -18,6 +19,7 @@ from benchmark_fakes import (
 from config_overlays import real
 from PIL import Image
 
+from command_options import options
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.figures.sheet import GAP
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
@@ -28,7 +30,7 @@ from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.store import PixelStore
 
 COUNT = 30
-FIGURE = '{"title": "Both.", "task": "b/t", "alone": "b/a", "model": "b/m", "count": 2}'
+FIGURE = {"title": "Both.", "task": "b/t", "alone": "b/a", "model": "b/m", "count": 2}
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     priors[1] = "lost"
     write_cohort(root / "cohort", "samples.parquet", table.assign(prior_image_id=priors))
     settings = PhraseGroundingSettings(categories=list(CATEGORIES), intervals={"replicates": 100})
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     for name, rows in (("beside", table), ("alone", table.iloc[::-1].reset_index(drop=True))):
-        contents = {"cohort": Cohort(rows, data), "pixels": PixelStore(pixels)}
+        contents = {"cohort": Cohort(rows, DATA), "pixels": PixelStore(pixels)}
         result = result_of("phrase_grounding", settings, model=FakeModel(), **contents)
         result.write(root / name, "b/m", 0)
     return root
@@ -57,11 +58,9 @@ def root(made: Path, tmp_path: Path) -> Path:
 
 
 def drawn(root: Path, *more: str) -> dict:
-    main(
-        ["priors", "--results", str(root / "beside"), str(root / "alone")]
-        + ["--cohort", str(root / "cohort"), "--pixels", *[str(root / "pixels")] * 2]
-        + ["--settings", FIGURE, "--output", str(root / "figure.png"), *more]
-    )
+    read = {"results": [root / "beside", root / "alone"], "pixels": [root / "pixels"] * 2}
+    read |= {"cohort": root / "cohort", "settings": FIGURE}
+    main(["priors", *options(**read, output=root / "figure.png"), *more])
     return read_json(root / "figure.json")
 
 
