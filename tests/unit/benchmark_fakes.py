@@ -72,14 +72,18 @@ def boxes_of(number: int) -> list[list[int]]:
 
 
 def store_of(
-    folder: Path, names: Iterable[str], geometry: str = f"shorter{SIZE}", root: str = "root"
+    folder: Path,
+    names: Iterable[str],
+    geometry: str = f"shorter{SIZE}",
+    root: str = "root",
+    **settings: Any,
 ) -> Path:
     """A real pixel store of the PNG files below ``root``, each called as its image."""
     images = pd.DataFrame({"image_id": list(names)})
     images["image_path"] = images["image_id"] + ".png"
     images.to_parquet(folder / "images.parquet")
-    listed = {"root": folder / root, "images": folder / "images.parquet"}
-    store_pixels(options(**listed, geometry=geometry, output=folder / "pixels"))
+    asked = {"root": folder / root, "images": folder / "images.parquet", "settings": settings}
+    store_pixels(options(**asked, geometry=geometry, output=folder / "pixels"))
     return folder / "pixels"
 
 

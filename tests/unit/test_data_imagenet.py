@@ -1,14 +1,12 @@
 """ImageNet's layout: what the hospital writes of it is read back, and damage is said."""
 
-import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+from cohort_fixtures import cohort
 from PIL import Image
 
-from cxrflow.data.cohorts.build_cohort import main as build_cohort
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.data.readers.imagenet import META, TRUTH, read
 from cxrflow.errors import InputError
@@ -55,13 +53,8 @@ def test_what_is_above_the_classes_is_none(root: Path) -> None:
 
 def test_a_cohort_trains_on_one_part_and_validates_on_the_other(root: Path, tmp_path: Path) -> None:
     settings = {"kind": "classification", "splits": {"method": "official"}}
-    build_cohort(
-        [
-            *("--dataset", "imagenet", "--layout", "imagenet", "--root", str(root)),
-            *("--settings", json.dumps(settings), "--output", str(tmp_path / "cohort")),
-        ]
-    )
-    samples = pd.read_parquet(tmp_path / "cohort" / "samples.parquet")
+    options = ["--dataset", "imagenet", "--layout", "imagenet", "--root", root]
+    _, samples = cohort(tmp_path / "cohort", *options, **settings)
     assert samples["split"].value_counts().to_dict() == {"train": TRAINED, "validate": VALIDATED}
     assert (np.stack(samples["labels"].to_list()).sum(axis=1) == 1).all()
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from cohort_fixtures import cohort
 
-from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.errors import InputError
@@ -30,19 +30,12 @@ def radnli(root: Path, *lines: Any) -> Path:
     return root
 
 
-def make(output: Path, name: str, root: Path, **settings: Any) -> dict[str, Any]:
-    values = json.dumps({"kind": "nli"} | settings)
-    main(["--layout", name, "--root", str(root), "--settings", values, "--output", str(output)])
-    return json.loads((output / "flow.json").read_text())
-
-
-def drops(flow: dict[str, Any]) -> dict[str, int]:
-    return {drop["reason"]: drop["count"] for drop in flow["steps"][0]["dropped"]}
+def make(output: Path, name: str, root: Path, **settings: Any) -> tuple[dict, pd.DataFrame]:
+    return cohort(output, "--layout", name, "--root", root, **({"kind": "nli"} | settings))
 
 
 def test_the_synthetic_sets_are_read_whole(written: Path, tmp_path: Path) -> None:
-    flow = make(tmp_path / "rad", "radnli", written / "radnli")
-    rows = pd.read_parquet(tmp_path / "rad" / "samples.parquet")
+    flow, rows = make(tmp_path / "rad", "radnli", written / "radnli")
     assert list(rows) == ["sample_id", "pair_id", "premise", "hypothesis", "label", "split"]
     assert rows["sample_id"].is_unique and set(rows["split"]) == {"validate", "test"}
     assert flow["synthetic"] and flow["steps"][0]["dropped"] == []
@@ -53,7 +46,7 @@ def test_the_synthetic_sets_are_read_whole(written: Path, tmp_path: Path) -> Non
         "detail": "0 pairs of sentences stand in several of the published splits",
     }
     assert sum(flow["labels"].values()) == len(rows)
-    flow = make(tmp_path / "med", "mednli", written / "mednli")
+    flow, _ = make(tmp_path / "med", "mednli", written / "mednli")
     assert set(flow["splits"]) == {"train", "validate", "test"}
 
 
@@ -73,9 +66,9 @@ def test_what_cannot_be_used_is_counted_with_its_reason(tmp_path: Path) -> None:
         FIRST | {"sentence1": FIRST["sentence2"], "sentence2": FIRST["sentence1"]},
         FIRST | {"sentence1": "A line\u2028end of another kind."},
     )
-    flow = make(tmp_path / "out", "radnli", root, max_failed_share=0.9)
-    name = NAMES[0]
-    assert drops(flow) == {
+    flow, rows = make(tmp_path / "out", "radnli", root, max_failed_share=0.9)
+    name, drops = NAMES[0], flow["steps"][0]["dropped"]
+    assert {drop["reason"]: drop["count"] for drop in drops} == {
         f"{name}: gold_label is -": 1,
         f"{name}: gold_label is none of entailment, neutral, contradiction": 1,
         f"{name}: sentence2 is missing or blank": 1,
@@ -85,20 +78,16 @@ def test_what_cannot_be_used_is_counted_with_its_reason(tmp_path: Path) -> None:
         f"{name}: not UTF-8": 1,
         "the same line again": 1,
     }
-    chosen = {drop["reason"]: drop["failed"] for drop in flow["steps"][0]["dropped"]}
+    chosen = {drop["reason"]: drop["failed"] for drop in drops}
     assert not chosen[f"{name}: gold_label is -"] and chosen[f"{name}: not valid JSON"]
-    examples = {e for drop in flow["steps"][0]["dropped"] for e in drop["examples"]}
-    assert f"{root / name}:6" in examples
-    rows = pd.read_parquet(tmp_path / "out" / "samples.parquet")
+    assert f"{root / name}:6" in {example for drop in drops for example in drop["examples"]}
     assert rows["sample_id"].tolist() == ["validate-1", "validate-11", "validate-12", "test-1"]
     assert "\u2028" in rows["premise"][2]
 
 
 def test_too_much_damage_ends_the_program(tmp_path: Path) -> None:
     root = radnli(tmp_path / "root", FIRST, b"{")
-    with pytest.raises(
-        InputError, match=r"1 of 3 samples failed at 'pairs listed'.*not valid JSON"
-    ):
+    with pytest.raises(InputError, match="1 of 3 samples failed at 'pairs .*not valid JSON"):
         make(tmp_path / "out", "radnli", root)
     assert not (tmp_path / "out").exists()
 
@@ -112,7 +101,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_pair_in_two_splits_is_recorded(tmp_path: Path) -> None:
     swapped = FIRST | {"sentence1": "Cardiomegaly.", "sentence2": FIRST["sentence1"]}
-    flow = make(tmp_path / "out", "radnli", radnli(tmp_path / "root", FIRST, swapped))
+    flow, _ = make(tmp_path / "out", "radnli", radnli(tmp_path / "root", FIRST, swapped))
     assert flow["checks"][0]["passed"] is False
     assert flow["checks"][0]["detail"].startswith("1 pairs")
 
