@@ -45,6 +45,24 @@ def results(synthetic: Path, tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
+@pytest.fixture(scope="session")
+def demo():
+    """The demo's configuration; nobody changes it."""
+    return load_config([DEMO])
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """Write a paper's YAML, from its text or its values, and give its path."""
+
+    def write(values, name="mine.yaml"):
+        text = values if isinstance(values, str) else yaml.safe_dump(values, sort_keys=False)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
 @pytest.fixture
 def overlay(tmp_path):
     """Write an overlay and load it over the demo's configuration, or over what lies on that."""

@@ -15,8 +15,7 @@ def places(config):
     return [(g.dataset, g.reference, g.holder, g.file) for g in config.label_comparisons()]
 
 
-def test_labels_are_compared_with_what_comes_with_the_reports(overlay):
-    demo = load_config([DEMO])
+def test_labels_are_compared_with_what_comes_with_the_reports(demo, overlay):
     assert places(demo) == [
         ("mimic_cxr", "chexpert", "mimic_cxr_jpg", JPG_TABLES["chexpert"]),
         ("mimic_cxr", "negbio", "mimic_cxr_jpg", JPG_TABLES["negbio"]),

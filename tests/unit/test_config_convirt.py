@@ -14,10 +14,8 @@ def test_a_series_has_the_settings_of_its_task_and_its_own_over_them(overlay):
     assert found.benchmark == "linear_classification" and found.metric == "auroc/1"
     expected = {**each.settings.model_dump(mode="json"), "fractions": [0.01]}
     assert found.settings == expected and found.settings["patience"] == 7
-    assert [one.program for one in series.computed] == [
-        "checkpoints.checkpoint_series",
-        "classification.linear_classification",
-    ]
+    programs = ["checkpoints.checkpoint_series", "classification.linear_classification"]
+    assert [one.program for one in series.computed] == programs
     model = "convirt/convirt"
     for task in ("convirt/rsna_linear", "convirt/rsna_checkpoints"):
         assert config.geometry_of(task, model) == each.settings.geometry
@@ -34,12 +32,10 @@ def test_only_models_that_keep_checkpoints_and_can_do_the_task_have_a_series(ove
     assert config.can_do("biovil/simclr", "convirt/image_retrieval")
 
 
-def test_of_goes_with_the_benchmark_of_checkpoints():
+@pytest.mark.parametrize("change", [{}, {"benchmark": "linear_probe", "of": "convirt/rsna_linear"}])
+def test_of_goes_with_the_benchmark_of_checkpoints(change):
     with pytest.raises(ValueError, match="`of` and a benchmark of checkpoints go together"):
-        Task.model_validate(SERIES)
-    other = {**SERIES, "benchmark": "linear_probe", "of": "convirt/rsna_linear"}
-    with pytest.raises(ValueError, match="`of` and a benchmark of checkpoints go together"):
-        Task.model_validate(other)
+        Task.model_validate(SERIES | change)
 
 
 def test_saliency_is_drawn_where_radiographs_may_be_shown_and_maps_anywhere(overlay):
@@ -55,9 +51,7 @@ def test_the_control_of_shuffled_pairs_is_searched_by_text_and_keeps_no_checkpoi
     tasks = config.tasks_of("convirt/convirt_shuffled")
     assert {"convirt/text_retrieval", "convirt/image_retrieval"} <= set(tasks)
     assert not [task for task in tasks if task.endswith("_checkpoints")]
-    own, control = (
-        config.model(f"convirt/{name}").settings for name in ("convirt", "convirt_shuffled")
-    )
+    own, control = (config.model(f"convirt/{n}").settings for n in ("convirt", "convirt_shuffled"))
     changed = {"shuffled_pairs", "training"}
     for name in set(type(own).model_fields) - changed:
         assert getattr(own, name) == getattr(control, name)

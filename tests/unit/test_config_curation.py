@@ -1,7 +1,6 @@
 """A cohort whose images a model chooses: what the run needs for it, and what cannot be."""
 
 import pytest
-import yaml
 
 from cxrflow.errors import InputError
 
@@ -11,7 +10,7 @@ ALL = {"papers": ["biovil_t"], "extent": "all"}
 
 
 @pytest.fixture
-def mine(tmp_path, overlay):
+def mine(paper, overlay):
     """A configuration with a paper of one's own, whose table scores on its cohort `curated`."""
 
     def load(curation, task=None, **parts):
@@ -19,14 +18,13 @@ def mine(tmp_path, overlay):
         scored = {"extends": "biovil_t/temporal_probe", "cohort": "curated"}
         column = {"key": "a", "label": "A", "metric": "macro_accuracy"}
         table = {"title": "T", "source": "ours", "task": "t", "columns": [column]}
-        paper = {
+        values = {
             "cohorts": {"curated": cohort, **parts.pop("cohorts", {})},
             "tasks": {"t": task or scored},
             "tables": {"t": {**table, "rows": [{"label": "R", "model": "biovil_t/biovil_t"}]}},
             **parts,
         }
-        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(paper), encoding="utf-8")
-        return overlay({"papers": [str(tmp_path / "mine.yaml")]})
+        return overlay({"papers": [paper(values)]})
 
     return load
 
@@ -122,14 +120,9 @@ def test_a_row_an_image_leaves_nothing_to_choose(mine):
 
 def test_a_model_does_not_choose_what_it_learns_from(mine):
     own = {"extends": "biovil_t/mimic_cxr", "curation": GOOD | {"model": "m"}}
-    with pytest.raises(
-        InputError, match="each other: mine/m -> mine/m, which curation of mine/pairs"
-    ):
-        mine(
-            GOOD | {"model": "m"},
-            cohorts={"pairs": own},
-            models={"m": {"extends": "biovil_t/biovil_t", "cohort": "pairs"}},
-        )
+    learnt = {"extends": "biovil_t/biovil_t", "cohort": "pairs"}
+    with pytest.raises(InputError, match="other: mine/m -> mine/m, which curation of mine/pairs"):
+        mine(GOOD | {"model": "m"}, cohorts={"pairs": own}, models={"m": learnt})
 
 
 def test_only_what_is_curated_is_counted(mine):

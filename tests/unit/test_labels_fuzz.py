@@ -10,24 +10,7 @@ from cxrflow.reports.labels.scope.labeller import ScopeLabeller, read_sentence
 from cxrflow.reports.labels.scope.mentions import load_rules
 from cxrflow.reports.labels.scope.phrases import variants
 
-MARKS = [
-    ",",
-    ".",
-    ";",
-    ":",
-    "(",
-    ")",
-    "/",
-    "-",
-    "?",
-    "___",
-    "XXXX",
-    "\t",
-    "\x07",
-    "é",
-    "\u202e",
-    "1.",
-]
+MARKS = [*",.;:()/-?\té", "___", "XXXX", "\x07", "\u202e", "1."]
 NAMES = {*OBSERVATIONS, OTHER_FINDING}
 
 

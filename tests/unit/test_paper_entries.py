@@ -1,7 +1,6 @@
 """``extends`` inside a paper: entries and scales laid over each other, and where errors point."""
 
 import pytest
-import yaml
 
 from cxrflow.errors import InputError
 from cxrflow.papers import load_paper
@@ -29,19 +28,13 @@ TABLE = {
 
 
 @pytest.fixture
-def paper(tmp_path):
-    """Read a paper of these entries; in ``text`` as YAML."""
-
-    def read(values, name="mine"):
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-        return load_paper(str(path))
-
-    return read
+def read(paper):
+    """Read a paper of these entries."""
+    return lambda values: load_paper(paper(values))
 
 
-def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(paper):
-    models = paper(
+def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(read):
+    models = read(
         {
             "models": {
                 "last": {"extends": "middle", "scales": {"study": {"settings": {"length": 80}}}},
@@ -59,10 +52,8 @@ def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(paper):
     assert list(models) == ["last", "middle", "mine", "base"]  # as they are written
     middle, last = models["middle"], models["last"]
     assert (middle.text, middle.image) == ("mine/mine", "biovil/simclr")
-    assert middle.settings["terms"] == {
-        "global_alignment": {"weight": 0.5, "temperature": 0.1},
-        "mlm": None,
-    }
+    aligned = {"weight": 0.5, "temperature": 0.1}
+    assert middle.settings["terms"] == {"global_alignment": aligned, "mlm": None}
     # A scale follows the one it extends, as the entry that is read has it.
     assert models["base"].scales["study"].settings == {"length": 96, "dropout": 0.1}
     assert middle.scales["study"].settings == {"length": 96, "dropout": 0.2}
@@ -71,25 +62,19 @@ def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(paper):
     assert last.scales["demo"] == middle.scales["demo"]
 
 
-def test_a_mapping_that_extends_null_replaces_the_one_below_it(paper):
-    models = paper(
-        {
-            "models": {
-                "base": BASE,
-                "new": {
-                    "extends": "base",
-                    "settings": {"terms": {"extends": None, "pair_matching": {}}},
-                    "scales": {"study": {"extends": None, "settings": {"extends": None, "a": 1}}},
-                },
-            }
-        }
-    ).models
+def test_a_mapping_that_extends_null_replaces_the_one_below_it(read):
+    new = {
+        "extends": "base",
+        "settings": {"terms": {"extends": None, "pair_matching": {}}},
+        "scales": {"study": {"extends": None, "settings": {"extends": None, "a": 1}}},
+    }
+    models = read({"models": {"base": BASE, "new": new}}).models
     assert models["new"].settings == {"length": 512, "terms": {"pair_matching": {}}}
     assert models["new"].scales["study"].model_dump() == {"geometry": None, "settings": {"a": 1}}
 
 
-def test_every_kind_of_entry_extends(paper):
-    mine = paper(
+def test_every_kind_of_entry_extends(read):
+    mine = read(
         {
             "cohorts": {
                 "pairs": {"dataset": "mimic_cxr", "kind": "pairs"},
@@ -153,24 +138,22 @@ def test_every_kind_of_entry_extends(paper):
         ),
     ],
 )
-def test_a_mistake_names_the_entry_that_has_it(paper, models, message):
+def test_a_mistake_names_the_entry_that_has_it(read, models, message):
     with pytest.raises(InputError) as error:
-        paper({"models": models})
+        read({"models": models})
     lines = str(error.value).splitlines()
     assert message in lines[0] and len(lines) == len(set(lines))
 
 
-def test_a_row_of_an_extended_table_is_named_where_it_is_written(paper):
+def test_a_row_of_an_extended_table_is_named_where_it_is_written(read):
     tables = {
         "a": TABLE | {"rows": [*TABLE["rows"], {"label": "x"}]},
         "b": {"extends": "a", "rows": [{"label": "y", "model": 1}]},
     }
     with pytest.raises(InputError) as error:
-        paper({"models": {"base": BASE}, "tables": tables})
-    assert [line.partition("key ")[2][:20] for line in str(error.value).splitlines()] == [
-        "'tables.a.rows.1': r",
-        "'tables.b.rows.0.mod",
-    ]
+        read({"models": {"base": BASE}, "tables": tables})
+    keys = [line.partition("key ")[2][:20] for line in str(error.value).splitlines()]
+    assert keys == ["'tables.a.rows.1': r", "'tables.b.rows.0.mod"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +163,7 @@ def test_a_row_of_an_extended_table_is_named_where_it_is_written(paper):
         ({}, {"frozen_layers": -1}, "models.a.scales.demo.settings.frozen_layers"),
     ],
 )
-def test_a_wrong_setting_is_named_where_it_is_written(overlay, tmp_path, settings, scale, key):
+def test_a_wrong_setting_is_named_where_it_is_written(overlay, paper, settings, scale, key):
     """Settings are read by their program, when the configuration is."""
     scales = {"small": {"extends": "demo"}, "demo": {"settings": scale}}
     models = {
@@ -188,13 +171,10 @@ def test_a_wrong_setting_is_named_where_it_is_written(overlay, tmp_path, setting
         "b": {"extends": "a", "settings": {"length": 32}},
     }
     for names in ("ab", "ba"):  # whichever of the two is asked for first
-        path = tmp_path / f"{names}.yaml"
-        entries = {"models": {name: models[name] for name in names}}
-        path.write_text(yaml.safe_dump(entries, sort_keys=False))
+        path = paper({"models": {name: models[name] for name in names}}, f"{names}.yaml")
         with pytest.raises(InputError, match=f"{names}.yaml: key '{key}' is -1"):
-            overlay({"papers": [str(path)]})
+            overlay({"papers": [path]})
     # In a file of its own the entry that it extends is named by that file.
-    mine = {"models": {"c": {"extends": "ab/b", "control": True}}}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
+    mine = paper({"models": {"c": {"extends": "ab/b", "control": True}}})
     with pytest.raises(InputError, match=f"ab.yaml: key '{key}' is -1"):
-        overlay({"papers": [str(tmp_path / "mine.yaml")]})
+        overlay({"papers": [mine]})

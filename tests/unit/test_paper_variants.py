@@ -16,15 +16,9 @@ SHARES = {1: 0.01, 5: 0.05, 10: 0.1, 20: 0.2, 50: 0.5, 100: 1.0}
 
 
 @pytest.fixture
-def read(tmp_path):
+def read(paper):
     """Read a paper of these values."""
-
-    def read(values):
-        path = tmp_path / "mine.yaml"
-        path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-        return load_paper(str(path))
-
-    return read
+    return lambda values: load_paper(paper(values))
 
 
 def names(template, vary, **entry):
@@ -92,9 +86,8 @@ def test_its_tables_have_a_row_or_a_column_a_value(overlay):
     tables = config.chosen[STUDY.stem].tables
     rows = tables["figure5"].rows
     assert [row.label for row in rows[:2]] == ["CLIP, 1 % of the pairs", "CLIP, 5 % of the pairs"]
-    assert [row.published["zero_shot"][0] for row in rows[6:]] == [
-        *("65.7", "66.2", "66.4", "66.7", "68.7", "68.5")
-    ]
+    values = [row.published["zero_shot"][0] for row in rows[6:]]
+    assert values == ["65.7", "66.2", "66.4", "66.7", "68.7", "68.5"]
     assert rows[11].model == f"{STUDY.stem}/ours_100"
     columns = tables["retrieval"].columns
     assert [column.key for column in columns] == [f"share_{share}" for share in SHARES]
@@ -105,11 +98,8 @@ def test_its_tables_have_a_row_or_a_column_a_value(overlay):
     assert [claim.rows[1] for claim in claims] == [row.label for row in rows[:6]]
 
 
-MODEL = {
-    "program": "initial",
-    "geometry": "square64",
-    "settings": {"encoder": {"normalisation": "imagenet"}},
-}
+MODEL = {"program": "initial", "geometry": "square64"}
+MODEL["settings"] = {"encoder": {"normalisation": "imagenet"}}
 
 
 @pytest.mark.parametrize(
@@ -182,10 +172,7 @@ def test_the_documented_example_is_six_models(read):
     assert models["contrastive_random_1"].settings["training_share"] == 0.01
 
 
-def test_a_training_share_needs_a_cohort_with_shares(overlay, tmp_path):
-    path = tmp_path / STUDY.name
-    path.write_text(STUDY.read_text().replace(", share_unit: study", ""), encoding="utf-8")
-    with pytest.raises(
-        InputError, match="training_share' is 0.01, but rows of cohort .*share_unit"
-    ):
-        overlay({"papers": [str(path)]})
+def test_a_training_share_needs_a_cohort_with_shares(overlay, paper):
+    path = paper(STUDY.read_text().replace(", share_unit: study", ""), STUDY.name)
+    with pytest.raises(InputError, match="share' is 0.01, but rows of cohort .*share_unit"):
+        overlay({"papers": [path]})

@@ -30,20 +30,8 @@ def test_columns_are_in_the_order_of_the_csv() -> None:
 
 
 def test_positive_outranks_uncertain_outranks_negative() -> None:
-    values = dict(
-        zip(
-            OBSERVATIONS,
-            aggregate(
-                [
-                    ("Edema", 0, False),
-                    ("Edema", -1, True),
-                    ("Fracture", -1, True),
-                    ("Fracture", 1, True),
-                ]
-            ),
-            strict=True,
-        )
-    )
+    found = [("Edema", 0, False), ("Edema", -1, True), ("Fracture", -1, True)]
+    values = dict(zip(OBSERVATIONS, aggregate([*found, ("Fracture", 1, True)]), strict=True))
     assert values["Edema"] == -1 and values["Fracture"] == 1
     assert math.isnan(values["No Finding"]) and math.isnan(values["Pneumonia"])
 
