@@ -46,6 +46,22 @@ def results(synthetic: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text model of three layers with its tokenizer; nobody changes it."""
+    from small_text import write_text_model
+
+    return write_text_model(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture
+def text(text_folder: Path):
+    """The model of that folder."""
+    from cxrflow.encoders.cxr_bert import load_text_half
+
+    return load_text_half(text_folder).eval()
+
+
+@pytest.fixture(scope="session")
 def demo():
     """The demo's configuration; nobody changes it."""
     return load_config([DEMO])

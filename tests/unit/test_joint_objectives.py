@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from literal import draw
-from small_text import WORDS, write_text_model
+from small_text import WORDS
 from speed.text_steps import in_transformers
 from test_local_alignment import literal_loss, literal_similarity, local_loss
 from torch import Tensor
@@ -16,8 +16,9 @@ from torch.func import functional_call
 from torch.nn.functional import normalize
 from transformers import BertTokenizerFast
 
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import Frames
+from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.local_alignment import Matching
@@ -27,16 +28,6 @@ from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo
 from cxrflow.training.processes import ALONE
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture
-def text(folder: Path) -> CXRBert:
-    return load_text_half(folder).eval()
 
 
 def literal_words(text: CXRBert, ids: Tensor, kept: Tensor, layers: int) -> list[list[Tensor]]:
@@ -67,13 +58,13 @@ def literal_local_loss(regions: Tensor, texts: list[list[Tensor]], length_1: boo
     return literal_loss(literal_similarity(regions, words, lengths, Matching()), 10.0)
 
 
-def term_of(text: CXRBert, folder: Path, **settings: Any) -> LocalAlignment:
-    program: Any = SimpleNamespace(text=text, vocabulary=VocabularyInfo.from_folder(folder))
+def term_of(text: CXRBert, text_folder: Path, **settings: Any) -> LocalAlignment:
+    program: Any = SimpleNamespace(text=text, vocabulary=VocabularyInfo.from_folder(text_folder))
     return LocalAlignment(LocalAlignmentSettings(**settings), program)
 
 
-def read(text: CXRBert, folder: Path, texts: list[str], layers: int) -> TextOutput:
-    batch = BertTokenizerFast.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+def read(text: CXRBert, text_folder: Path, texts: list[str], layers: int) -> TextOutput:
+    batch = BertTokenizerFast.from_pretrained(text_folder)(texts, padding=True, return_tensors="pt")
     ids, mask = batch["input_ids"], batch["attention_mask"]
     return TextOutput(text, ids, mask, text.last_states(ids, mask, layers), None)
 
@@ -87,53 +78,51 @@ def views_of(image: ImageOutput, text: TextOutput) -> Views:
 
 @pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_local_term_is_glorias_loss_of_projected_words(
-    text: CXRBert, folder: Path, layers: int, normalised: bool
-) -> None:
+def test_local_term_is_glorias_loss_of_projected_words(text, text_folder, layers, normalised):
     text.double()
-    image = ImageEncoder(
-        ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=8)
-    ).eval()
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=8)
+    image = ImageEncoder(sizes).eval()
     pixels = torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0))
     output = image(Frames(pixels))
     regions = output.unnormalised_patches.flatten(1, 2).double()
     texts = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
-    encoded = read(text, folder, texts, 3)  # as many layers as another term may read
-    term = term_of(text, folder, layers=layers, normalised=normalised)
+    encoded = read(text, text_folder, texts, 3)  # as many layers as another term may read
+    term = term_of(text, text_folder, layers=layers, normalised=normalised)
     assert term.words(encoded).lengths == [4, 1, 6]
     ours = term.loss(views_of(output, encoded))
     words = literal_words(text, encoded.ids, encoded.mask.bool(), layers)
     wanted = literal_local_loss(regions, words, normalised)
+    both = (ours, wanted)
     torch.testing.assert_close(ours.double(), wanted, rtol=1e-4, atol=1e-5)
     for parameters in (list(text.bert.encoder.parameters()), list(image.projector.parameters())):
-        for found, literal in zip(
-            torch.autograd.grad(ours, parameters, retain_graph=True),
-            torch.autograd.grad(wanted, parameters, retain_graph=True),
-            strict=True,
-        ):
+        gradients = (torch.autograd.grad(one, parameters, retain_graph=True) for one in both)
+        for found, literal in zip(*gradients, strict=True):
             largest = float(literal.abs().max())
             torch.testing.assert_close(found, literal, rtol=1e-3, atol=1e-3 * largest + 1e-9)
 
 
-def test_cls_is_a_word_where_it_is_said(text: CXRBert, folder: Path) -> None:
-    encoded = read(text, folder, ["no effusions"], 1)
-    counts = [
-        term_of(text, folder, layers=1, cls_is_word=said).words(encoded).lengths
-        for said in (False, True)
-    ]
-    assert counts == [[2], [3]]
+def test_cls_is_a_word_where_it_is_said(text: CXRBert, text_folder: Path) -> None:
+    encoded = read(text, text_folder, ["no effusions"], 1)
+    for said, count in ((False, 2), (True, 3)):
+        term = term_of(text, text_folder, layers=1, cls_is_word=said)
+        assert term.words(encoded).lengths == [count]
 
 
-def test_more_layers_than_there_are_is_one_line(text: CXRBert, folder: Path) -> None:
+def test_more_layers_than_there_are_is_one_line(text: CXRBert, text_folder: Path) -> None:
     with pytest.raises(InputError, match=r"'terms.local_alignment.layers' is 4, but the text enc"):
-        term_of(text, folder)
+        term_of(text, text_folder)
     with pytest.raises(InputError, match=r"'frozen_layers' is 4, but the text encoder has 3"):
         freeze_below(text, 4)
 
 
-def test_shares_of_the_local_loss_add_up_to_the_published_sum(text: CXRBert, folder: Path) -> None:
+def test_shares_of_the_local_loss_add_up_to_the_published_sum(
+    text: CXRBert, text_folder: Path
+) -> None:
     """One process: the shared-out form is the whole loss itself."""
-    term, encoded = term_of(text, folder, layers=1), read(text, folder, ["no heart", "is large"], 1)
+    term, encoded = (
+        term_of(text, text_folder, layers=1),
+        read(text, text_folder, ["no heart", "is large"], 1),
+    )
     words = term.words(encoded)
     patches = draw(2, 2, 3, 8).float()
     output = ImageOutput(patches.mean((1, 2)), patches, patches, patches)

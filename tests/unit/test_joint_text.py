@@ -8,7 +8,7 @@ import pytest
 import torch
 from literal import draw
 from pydantic import ValidationError
-from small_text import MINIMAL, REPORTS, pool_of, write_text_model
+from small_text import MINIMAL, REPORTS, pool_of
 from speed.text_steps import in_transformers
 from transformers import AutoModel, BertTokenizerFast
 
@@ -31,16 +31,6 @@ from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture
-def text(folder: Path) -> CXRBert:
-    return load_text_half(folder).eval()
 
 
 def test_last_states_are_transformers_hidden_states(text: CXRBert) -> None:
@@ -82,11 +72,11 @@ def test_pooling_without_a_mask_is_refused(text: CXRBert) -> None:
         text.project(torch.zeros(1, 2, 24))
 
 
-def test_pooling_is_kept_with_the_model(folder: Path, tmp_path: Path) -> None:
-    started = start_text(folder, 0.1, 0.1, "max")
+def test_pooling_is_kept_with_the_model(text_folder: Path, tmp_path: Path) -> None:
+    started = start_text(text_folder, 0.1, 0.1, "max")
     save_text_half(started, tmp_path)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
+        (tmp_path / name).write_bytes((text_folder / name).read_bytes())
     assert json.loads((tmp_path / "config.json").read_text())["text_pooling"] == "max"
     model = Model.load(tmp_path)
     texts = ["heart is large .", "no effusions"]
@@ -118,14 +108,12 @@ def test_the_pool_is_all_sentences_with_text() -> None:
     assert REPORTS["impression_sentences"][2] == []  # the table given stays as it is
 
 
-def test_one_sentence_is_drawn_uniformly_and_by_report_alone(folder: Path) -> None:
-    tokenizer = read_tokenizer(folder)
+def test_one_sentence_is_drawn_uniformly_and_by_report_alone(text_folder: Path) -> None:
+    tokenizer = read_tokenizer(text_folder)
     reports = ReportTokens(sentence_pool(REPORTS, ("findings", "impression")), tokenizer, 32)
     rows = np.arange(len(REPORTS))
     batch = reports.batch(rows, "impression", 3, 5, one_sentence=True)
-    ids_of = {
-        row: [tokenizer.encode(sentence).ids for sentence in pool_of(row)] for row in range(3)
-    }
+    ids_of = {row: [tokenizer.encode(text).ids for text in pool_of(row)] for row in range(3)}
     counts = {row: [0] * len(ids_of[row]) for row in range(3)}
     for row, ids, mask in zip(rows, batch["input_ids"], batch["attention_mask"], strict=True):
         counts[row % 3][ids_of[row % 3].index(ids[mask.bool()].tolist())] += 1
@@ -152,16 +140,14 @@ def test_settings_say_which_section_a_report_must_have() -> None:
         required(sentence_sections=["findings", "findings"])
 
 
-def test_a_report_is_impression_then_findings(folder: Path) -> None:
-    tokenizer = read_tokenizer(folder)
+def test_a_report_is_impression_then_findings(text_folder: Path) -> None:
+    tokenizer = read_tokenizer(text_folder)
     settings = JointPretrainingSettings(**MINIMAL, text="report", length=40)
     texts = pair_texts(settings, REPORTS[:9], tokenizer, training=False)
     tokens = texts.intact(Batch(np.array([0, 1]), 0, 0, ALONE))
     for row, ids, mask in zip((0, 1), tokens["input_ids"], tokens["attention_mask"], strict=True):
-        sentences = [
-            *(REPORTS["impression_sentences"][row] or []),
-            *(REPORTS["findings_sentences"][row] or []),
-        ]
+        columns = (REPORTS[f"{name}_sentences"] for name in ("impression", "findings"))
+        sentences = [sentence for column in columns for sentence in column[row] or []]
         words = [id_ for one in sentences for id_ in tokenizer.encode(one).ids]
         words = [id_ for id_ in words if id_ not in (2, 3)]
         assert ids[mask.bool()].tolist() == [2, *words, 3]
@@ -169,10 +155,8 @@ def test_a_report_is_impression_then_findings(folder: Path) -> None:
 
 @pytest.mark.parametrize("forward", ["separate", "shared"])
 @pytest.mark.parametrize("layers", [0, 1, 2])
-def test_texts_go_through_the_encoder_as_the_terms_need(
-    text: CXRBert, folder: Path, layers: int, forward: str
-) -> None:
-    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), ("findings",), True)
+def test_texts_go_through_the_encoder_as_the_terms_need(text, text_folder, layers, forward):
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 32), ("findings",), True)
     batch = Batch(np.array([0, 3, 2, 6]), 7, 1, ALONE)
     mlm = Needs(masking=MaskedLanguageSettings.model_validate({"forward": forward}))
     needs = Needs.of_all([mlm, Needs(texts=("findings",), layers=layers)])
@@ -196,10 +180,8 @@ def test_texts_go_through_the_encoder_as_the_terms_need(
     assert heads == (set() if layers else {"cls_projection_head"})
 
 
-def test_without_mlm_nothing_is_masked_and_the_token_head_rests(
-    text: CXRBert, folder: Path
-) -> None:
-    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), ("findings",), True)
+def test_without_mlm_nothing_is_masked_and_the_token_head_rests(text, text_folder):
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 32), ("findings",), True)
     needs, batch = Needs(texts=("findings",)), Batch(np.array([0, 3]), 7, 1, ALONE)
     passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
     assert passes(texts.intact(batch), batch).masked is None
@@ -216,10 +198,7 @@ def test_frozen_layers_and_embeddings_get_no_gradient(text: CXRBert, layers: int
     loss = text.project(hidden).square().sum()
     (loss + text.predict_tokens(hidden, torch.tensor([1])).square().sum()).backward()
     moved = {name for name, parameter in text.named_parameters() if parameter.grad is not None}
-    frozen = {
-        name
-        for name, _ in text.named_parameters()
-        if name.startswith(("bert.embeddings.", "bert.encoder.layer.0.", "bert.encoder.layer.1."))
-    }
     everything = {name for name, _ in text.named_parameters()}
+    below = ("bert.embeddings.", "bert.encoder.layer.0.", "bert.encoder.layer.1.")
+    frozen = {name for name in everything if name.startswith(below)}
     assert moved == (everything - frozen if layers else everything)

@@ -32,14 +32,7 @@ def draw(lengths: list[int], seed: int = 0, regions: int = 6, width: int = 3) ->
     return images.requires_grad_(), words.requires_grad_()
 
 
-def local_loss(
-    images: Tensor,
-    words: Tensor,
-    lengths: list[int],
-    matching: Matching = MATCHINGS["published code"],
-    temp3: float = 10.0,
-    **budget: int,
-) -> Tensor:
+def local_loss(images, words, lengths, matching=MATCHINGS["published code"], temp3=10.0, **budget):
     """The loss of pairs, as the term of that name makes it of all similarities."""
     similarity = local_similarity(images, words, lengths, matching, **budget)
     return symmetric_cross_entropy(temp3 * similarity)
@@ -95,9 +88,8 @@ def test_chunks_and_what_is_kept_change_nothing(texts_a_chunk: int, kept: int) -
     # Of a chunk both its attention (6 regions) and its contexts (3 features) are kept.
     kept_bytes = kept * (text_bytes + text_bytes // 2)
     literal = literal_loss(literal_similarity(images, words, lengths, Matching()), 3.0)
-    ours = local_loss(
-        images, words, lengths, temp3=3.0, chunk_bytes=chunk_bytes, kept_bytes=kept_bytes
-    )
+    budget = {"chunk_bytes": chunk_bytes, "kept_bytes": kept_bytes}
+    ours = local_loss(images, words, lengths, temp3=3.0, **budget)
     same(ours, literal, images, words)
 
 
@@ -109,9 +101,8 @@ def test_gradcheck(matching: Matching) -> None:
     def similarity(images: Tensor, words: Tensor) -> Tensor:
         return local_similarity(images, torch.nan_to_num(words), lengths, matching, 1, 200)
 
-    assert torch.autograd.gradcheck(
-        similarity, (images, words.detach().nan_to_num().requires_grad_())
-    )
+    known = words.detach().nan_to_num().requires_grad_()
+    assert torch.autograd.gradcheck(similarity, (images, known))
 
 
 def test_one_pair_costs_nothing_and_leaves_the_next_batch_alone() -> None:
@@ -254,8 +245,6 @@ def test_the_low_data_equations_on_their_own_scale() -> None:
     ],
     ids=["no words", "too long", "a length missing", "widths differ"],
 )
-def test_what_does_not_fit_is_refused(
-    lengths: list[int], regions: tuple[int, ...], words: tuple[int, ...]
-) -> None:
+def test_what_does_not_fit_is_refused(lengths, regions, words):
     with pytest.raises(ValueError, match="words|features"):
         local_similarity(torch.ones(regions), torch.ones(words), lengths)

@@ -70,11 +70,11 @@ def test_nt_xent_is_simclr_eq_1() -> None:
     # SimCLR numbers the views 2k-1, 2k: pairs are neighbours.
     views = [unit(v) for view_pair in zip(first, second, strict=True) for v in view_pair]
 
+    def likeness(i: int, j: int) -> Tensor:
+        return torch.exp(torch.dot(views[i], views[j]) / 0.1)
+
     def term(i: int, j: int) -> Tensor:
-        below = sum(
-            torch.exp(torch.dot(views[i], views[k]) / 0.1) for k in range(len(views)) if k != i
-        )
-        return -torch.log(torch.exp(torch.dot(views[i], views[j]) / 0.1) / below)
+        return -torch.log(likeness(i, j) / sum(likeness(i, k) for k in range(8) if k != i))
 
     literal = sum(term(2 * k, 2 * k + 1) + term(2 * k + 1, 2 * k) for k in range(4)) / 8
     same(nt_xent(first, second, 0.1), literal, first, second)

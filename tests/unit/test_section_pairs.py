@@ -13,7 +13,8 @@ from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.pretrain.objective import Batch
+from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
 
@@ -59,10 +60,8 @@ def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, t
     chosen = settings(TWICE)
     frame = matched_reports(pairs, "train", chosen)
     reports = ReportTokens(frame, read_tokenizer(folder), 40)
-    first, second = (
-        reports.batch(np.arange(9), section, seed=1, epoch=0)
-        for section in ("findings", "impression")
-    )
+    texts = (reports.batch(np.arange(9), name, seed=1, epoch=0) for name in SECTIONS)
+    first, second = texts
     for one, other in zip(first["input_ids"], second["input_ids"], strict=True):
         assert sorted(one.tolist()) == sorted(other.tolist())
     assert not torch.equal(first["input_ids"], second["input_ids"])

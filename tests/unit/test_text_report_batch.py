@@ -85,9 +85,8 @@ def test_shuffling_keeps_sentences_whole_and_depends_on_the_report_alone(pairs, 
 
 
 def test_orders_are_uniform(tokenizer):
-    pairs = pd.DataFrame(
-        {"findings_sentences": [["wa.", "wb.", "wc."]] * 3000, "impression": "wa."}
-    )
+    texts = [["wa.", "wb.", "wc."]] * 3000
+    pairs = pd.DataFrame({"findings_sentences": texts, "impression": "wa."})
     ids = ReportTokens(pairs, tokenizer, 16).batch(range(3000), "findings", 0, 0)["input_ids"]
     _, counts = torch.unique(ids, dim=0, return_counts=True)
     assert len(counts) == 6 and counts.min() > 420 and counts.max() < 580

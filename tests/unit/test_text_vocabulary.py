@@ -12,6 +12,7 @@ import pytest
 from small_text import write_documents
 from tokenizers import normalizers, pre_tokenizers
 
+from command_options import options
 from cxrflow.errors import InputError
 from cxrflow.text import vocabulary
 from cxrflow.text.tokenizer import (
@@ -104,16 +105,12 @@ def test_alphabet_limit_breaks_ties_by_code_point():
     counts = {"ab": 4, "c": 3, "d": 4, "cad": 1}
     assert choose_alphabet(counts, 3) == ["a", "b", "d"]
     # What is left of a word begins with its first character that is kept.
-    assert train_wordpiece(counts, 100, [], 1, limit_alphabet=3) == [
-        *("a", "b", "d", "##b", "##d", "ab", "ad")
-    ]
+    pieces = train_wordpiece(counts, 100, [], 1, limit_alphabet=3)
+    assert pieces == ["a", "b", "d", "##b", "##d", "ab", "ad"]
 
 
 def build(paths: list[Path], output: Path, **settings: object) -> dict:
-    vocabulary.main(
-        ["--documents", *map(str, paths), "--settings", json.dumps(settings)]
-        + ["--output", str(output)]
-    )
+    vocabulary.main(options(documents=paths, settings=settings, output=output))
     return json.loads((output / "vocabulary.json").read_text())
 
 
@@ -121,13 +118,8 @@ def test_two_processes_write_the_same_bytes(tmp_path):
     a = write_documents(tmp_path / "a" / "documents.parquet", texts_of(2, 500, 300))
     b = write_documents(tmp_path / "b" / "documents.parquet", ODD)
     facts = build([a, b], tmp_path / "first", size=400)
-    command = [sys.executable, "-m", "cxrflow.text.vocabulary", "--documents", str(a), str(b)]
-    command += [
-        "--settings",
-        '{"size": 400}',
-        "--output",
-        str(tmp_path / "second"),
-    ]
+    command = [sys.executable, "-m", "cxrflow.text.vocabulary"]
+    command += options(documents=[a, b], settings={"size": 400}, output=tmp_path / "second")
     root = Path(vocabulary.__file__).parents[2]
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
     subprocess.run(command, check=True, env=environment, capture_output=True)

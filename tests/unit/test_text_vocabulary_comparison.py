@@ -1,10 +1,10 @@
 """Tables 1 and 3: a case worked out by hand, and what is refused."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from benchmark_fakes import metrics_of
 
 from cxrflow.benchmarks.measure_data import main
 from cxrflow.errors import InputError
@@ -33,20 +33,10 @@ def cohort(tmp_path: Path) -> Path:
     return folder / "pairs.parquet"
 
 
-def compare(pairs: Path, *more: str, **settings: object) -> dict:
+def compare(pairs: Path, *more: Path, **settings: object) -> dict:
     root = pairs.parent.parent
-    main(
-        ["vocabulary", "--vocabulary", str(root / "whole"), str(root / "cut"), *more]
-        + [
-            "--cohort",
-            str(pairs.parent),
-            "--settings",
-            json.dumps(settings),
-            "--output",
-            str(root / "out"),
-        ]
-    )
-    return json.loads((root / "out" / "metrics.json").read_text())
+    read = {"vocabulary": [root / "whole", root / "cut", *more], "cohort": pairs.parent}
+    return metrics_of(main, "vocabulary", **read, settings=settings, output=root / "out")
 
 
 def test_by_hand(cohort):
@@ -63,9 +53,8 @@ def test_by_hand(cohort):
     assert comparison["benchmark"] == "vocabulary" and comparison["data"]["synthetic"] is True
     entry = comparison["metrics"]["increase/cut"]
     assert entry["n"] == 2 and entry["low"] is entry["high"] is None  # both of one patient
-    assert comparison["protocol"]["dropped"] == [
-        {"reason": "no findings text", "count": 1, "examples": ["3"], "failed": False}
-    ]
+    empty = {"reason": "no findings text", "count": 1, "examples": ["3"], "failed": False}
+    assert comparison["protocol"]["dropped"] == [empty]
     counts = pd.read_parquet(cohort.parent.parent / "out" / "predictions.parquet")
     assert counts["study_id"].tolist() == ["1", "2"] and counts["words"].tolist() == [3, 7]
     assert counts["tokens/cut"].tolist() == [5, 9]
@@ -85,4 +74,4 @@ def test_the_result_does_not_change_from_run_to_run(cohort):
 
 def test_two_vocabularies_of_one_name(cohort):
     with pytest.raises(InputError, match="the folders' names are the results'; two are 'cut'"):
-        compare(cohort, "elsewhere/cut")
+        compare(cohort, Path("elsewhere/cut"))

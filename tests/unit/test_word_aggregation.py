@@ -25,12 +25,9 @@ def table(*dropped: str) -> Tensor:
 
 def draw(layers: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return [
-        torch.randn(*IDS.shape, 3, generator=generator, dtype=torch.float64)
-        .to(dtype)
-        .requires_grad_()
-        for _ in range(layers)
-    ]
+    shape = (layers, *IDS.shape, 3)
+    states = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    return [state.requires_grad_() for state in states]
 
 
 def literal(layers: list[Tensor], dropped: tuple[str, ...]) -> list[list[Tensor]]:
