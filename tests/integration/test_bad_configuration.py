@@ -60,9 +60,7 @@ PROGRAMS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("line", PROGRAMS)
-def test_wrong_settings_of_a_program(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_settings_of_a_program(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module, *words = line.split()
     end = program(module, {"nothing": 1}, *words, **PROGRAMS[line], output="result")

@@ -5,7 +5,6 @@ in one line, or leaves them out and counts them.
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -39,9 +38,7 @@ def with_leak(frame: pd.DataFrame) -> pd.DataFrame:
         (lambda frame: frame[frame["split"] != "validate"], ["no row of split 'validate'"]),
     ],
 )
-def test_pairs_that_cannot_be_trained_on(
-    stages: Stages, tmp_path: Path, name: str, change: Callable, words: list[str]
-) -> None:
+def test_pairs_that_cannot_be_trained_on(stages, tmp_path, name, change, words):
     if name == "train_words" and words == ["no row of split 'train'"]:
         pytest.skip("phase II trains on token files; it takes no training row from the pairs")
     path = stages.cohort / "pairs.parquet"
@@ -56,9 +53,7 @@ def test_pairs_that_cannot_be_trained_on(
     assert absent(tmp_path / "model") and no_state(tmp_path / "model")
 
 
-def test_section_without_a_token_is_left_out_and_counted(
-    stages: Stages, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_section_without_a_token_is_left_out_and_counted(stages, tmp_path, caplog):
     path = stages.cohort / "pairs.parquet"
     study = pd.read_parquet(path).query("split == 'train'")["study_id"].iloc[0]
 

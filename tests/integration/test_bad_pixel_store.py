@@ -26,9 +26,7 @@ def without(stages: Stages, tmp_path: Path, images: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["images", "joint"])
-def test_training_leaves_out_images_that_are_not_stored(
-    stages: Stages, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_training_leaves_out_images_that_are_not_stored(stages, tmp_path, name, caplog):
     rows = pd.read_parquet(stages.cohort / "pairs.parquet").query("split == 'train'")
     lost = rows.iloc[0]
     pixels = without(stages, tmp_path, [lost["image_id"]])

@@ -187,9 +187,7 @@ def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_killed_in_two_processes_ends_with_the_same_weights(
-    inputs: Path, parents: Path, tmp_path: Path
-) -> None:
+def test_killed_in_two_processes_ends_with_the_same_weights(inputs, parents, tmp_path):
     toy = trainings(inputs, parents, 2)["joint"]
     undisturbed = in_processes(toy.command("undisturbed", tmp_path), 2)
     subprocess.run(undisturbed, env=ENVIRONMENT, check=True)

@@ -126,9 +126,7 @@ def test_old_result_outlives_a_full_disk(finished: Stages, disk: Path, name: str
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_simulated_full_disk(
-    finished: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_simulated_full_disk(finished, tmp_path, monkeypatch, name):
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -78,9 +78,7 @@ def test_a_csv_is_labelled_as_the_published_files_are_written(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "parquet", "dictionary.parquet"])
-def test_every_kind_of_table_gives_the_same(
-    tmp_path: Path, kind: str, expected: np.ndarray
-) -> None:
+def test_every_kind_of_table_gives_the_same(tmp_path, kind, expected):
     path = tmp_path / f"in.{kind}"
     frame = pd.DataFrame({"Report Impression": TEXTS, "other": 1})
     if kind.endswith("parquet"):
@@ -292,9 +290,7 @@ def test_findings_and_impression_of_a_table_are_both_labelled_and_named(tmp_path
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 @pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "csv.gz"])
-def test_separators_are_recognised(
-    tmp_path: Path, separator: str, ending: str, expected: np.ndarray
-) -> None:
+def test_separators_are_recognised(tmp_path, separator, ending, expected):
     path, output = tmp_path / f"in.{ending}", tmp_path / "labels.csv"
     pd.DataFrame({"study": range(5), "report": TEXTS}).to_csv(path, sep=separator, index=False)
     label(path, output).succeeds()
@@ -302,9 +298,7 @@ def test_separators_are_recognised(
     assert summary(output)["separator"] == separator
 
 
-def test_a_table_may_come_from_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: np.ndarray
-) -> None:
+def test_a_table_may_come_from_standard_input(tmp_path, monkeypatch, expected):
     def given(content: bytes) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
 
@@ -346,9 +340,7 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_p
     }
 
 
-def test_a_folder_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     (tmp_path / "reports" / "closed").mkdir(parents=True)
     (tmp_path / "reports" / "good.txt").write_text("No edema.")
     scan = os.scandir
@@ -363,9 +355,7 @@ def test_a_folder_that_cannot_be_read_is_named(
 
 
 @pytest.mark.parametrize("place", ["file/labels.csv", "/proc/none/labels.csv"])
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(
-    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path, place, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("cxrflow.reports.label_sources.find_source", pytest.fail)
     path = table(tmp_path / "in.csv")
@@ -419,9 +409,7 @@ def test_texts_come_back_as_written(tmp_path: Path, seed: int) -> None:
         (["text", "text"], None),
     ],
 )
-def test_one_obvious_text_column_is_found(
-    tmp_path: Path, columns: list[str], chosen: int | None
-) -> None:
+def test_one_obvious_text_column_is_found(tmp_path, columns, chosen):
     path = tmp_path / "in.csv"
     path.write_text(",".join(columns) + "\n" + ",".join(map(str, range(len(columns)))) + "\n")
     if chosen is None:

@@ -10,9 +10,7 @@ from speed import training_cost
 ROOT = Path(__file__).parents[2]
 
 
-def test_steps_are_timed_and_stand_for_the_whole_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_are_timed_and_stand_for_the_whole_training(tmp_path, monkeypatch):
     monkeypatch.setattr(training_cost, "DOCUMENTS", 300)
     words = ["--configfile", str(ROOT / "config.yaml"), "--images", "80", "--processes", "1"]
     words += ["--models", "biovil/cxr_bert_phase2", "biovil_t/biovil_t"]

@@ -160,9 +160,7 @@ def test_findings_are_those_of_the_report(given: list[str], tmp_path: Path) -> N
     assert model["metrics"]["auroc/edema"]["value"] is None
 
 
-def test_findings_are_read_in_the_sentences_that_the_corpus_cut(
-    given: list[str], tmp_path: Path
-) -> None:
+def test_findings_are_read_in_the_sentences_that_the_corpus_cut(given, tmp_path):
     """Lines without a stop are sentences there, where their text alone would be one."""
     rows, cut = studies(), ["No pneumothorax", "Pneumonia"]
     rows["impression_sentences"] = [[text] for text in rows["impression"]]

@@ -203,9 +203,7 @@ def test_resampled_reports_score_as_their_copies() -> None:
         assert drawn[name] == pytest.approx(value), name
 
 
-def test_a_decoder_is_scored_with_its_controls(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_decoder_is_scored_with_its_controls(options, monkeypatch, tmp_path):
     model = Model()
     monkeypatch.setattr(cxrflow, "load", lambda *_: model)
     result = result_of("report_generation", SETTINGS, options)
@@ -226,9 +224,7 @@ def test_a_decoder_is_scored_with_its_controls(
     assert float(again["rouge_l"][0]) == pytest.approx(result.metrics["rouge_l"].value)
 
 
-def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(options, monkeypatch):
     model = Model(takes_prior=False)
     assert model.decoder is not None
     model.decoder.settings = ReportDecoderSettings(prior_report=False)
@@ -237,9 +233,7 @@ def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(
     assert "bleu_4/other_image" in names and "bleu_4/other_prior" not in names
 
 
-def test_a_decoder_of_other_sections_is_refused(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decoder_of_other_sections_is_refused(options, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda *_: Model())
     with pytest.raises(InputError, match="writes findings and impression, but settings.sections"):
         impression = SETTINGS.model_copy(update={"sections": ("impression",)})
@@ -285,9 +279,7 @@ class Joint(Model):
         return SimpleNamespace(projected_global=embedding, unnormalised_patches=None)
 
 
-def test_the_nearest_report_and_sentences_are_found(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nearest_report_and_sentences_are_found(options, monkeypatch):
     def encode_texts(model: Joint, texts: list[str], batch_size: int) -> EncodedTexts:
         nearness = torch.eye(len(model.texts)) + 0.1
         return EncodedTexts(torch.stack([nearness[model.texts.index(text)] for text in texts]))

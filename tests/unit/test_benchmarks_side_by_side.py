@@ -127,9 +127,7 @@ def test_texts_are_hidden_where_privacy_says_so(world: tuple[Path, Config]) -> N
         ({"reference": "Another."}, "its studies or their reports are not those of"),
     ],
 )
-def test_what_does_not_fit_is_one_line(
-    world: tuple[Path, Config], change: dict[str, str | None], said: str
-) -> None:
+def test_what_does_not_fit_is_one_line(world, change, said):
     folders = write_results(world[0])
     path = folders[1] / "predictions.parquet"
     pd.read_parquet(path).assign(**change).to_parquet(path)

@@ -158,9 +158,7 @@ def test_a_decoder_that_saw_no_prior_is_given_none(world: Path, tmp_path: Path) 
     assert result.metrics["macro_accuracy"].value == result.metrics["other_prior"].value
 
 
-def test_the_program_says_what_is_wrong(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_says_what_is_wrong(world, tmp_path, capsys):
     folder = writer(tmp_path / "model", ONE)
     read = ["--model", folder, "--cohort", world / "cohort", "--pixels", world / "pixels"]
     arguments = ["temporal_prompting", *map(str, read), "--output", str(tmp_path / "out")]

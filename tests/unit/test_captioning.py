@@ -1,7 +1,6 @@
 """Captioners against their papers' equations in float64, their searches against plain loops."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -181,9 +180,7 @@ def transformer_of_the_paper(w: Weights, ids: list[int], patches: Tensor) -> Ten
 
 
 @pytest.mark.parametrize("settings", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
-def test_computes_the_equations_of_its_paper(
-    settings: LstmCaptioningSettings | TransformerCaptioningSettings,
-) -> None:
+def test_computes_the_equations_of_its_paper(settings):
     ours = captioner(settings).double()
     ids, patches, places = texts()
     patches = patches.double().requires_grad_()
@@ -249,9 +246,7 @@ def literal_beams(ours: Captioner, patches: Tensor, search: Search) -> list[int]
 
 @pytest.mark.parametrize("settings", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
 @pytest.mark.parametrize(("beams", "penalty"), [(1, 1.0), (5, 1.0), (3, 0.0)])
-def test_writes_what_a_loop_over_whole_texts_writes(
-    settings: LstmCaptioningSettings | TransformerCaptioningSettings, beams: int, penalty: float
-) -> None:
+def test_writes_what_a_loop_over_whole_texts_writes(settings, beams, penalty):
     ours = captioner(settings).double()
     for norm in (one for one in ours.modules() if isinstance(one, nn.LayerNorm)):
         norm.reset_parameters()
@@ -276,9 +271,7 @@ def test_writes_what_a_loop_over_whole_texts_writes(
 
 
 @pytest.mark.parametrize("settings", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
-def test_a_saved_captioner_is_the_same(
-    settings: LstmCaptioningSettings | TransformerCaptioningSettings, tmp_path: Path
-) -> None:
+def test_a_saved_captioner_is_the_same(settings, tmp_path):
     ours = captioner(settings)
     save_captioner(ours, tmp_path)
     again = load_captioner(tmp_path)
@@ -327,9 +320,7 @@ def test_only_soft_attention_is_made_doubly_stochastic() -> None:
 
 
 @pytest.mark.parametrize("kind", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
-def test_trunk_and_captioner_learn_to_say_where_a_spot_is(
-    kind: LstmCaptioningSettings | TransformerCaptioningSettings,
-) -> None:
+def test_trunk_and_captioner_learn_to_say_where_a_spot_is(kind):
     """A word in the middle of a text of noise is the side of a bright square."""
     sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
     torch.manual_seed(0)

@@ -64,9 +64,7 @@ def test_every_term_knows_its_chance_or_says_why_not() -> None:
         ("section_matching", {"texts": SECTIONS}, 2 * math.log(N)),
     ],
 )
-def test_a_model_that_tells_nothing_apart_is_at_chance(
-    name: str, views: dict[str, Any], chance: float
-) -> None:
+def test_a_model_that_tells_nothing_apart_is_at_chance(name, views, chance):
     term, seen = build(name), SimpleNamespace(batch=BATCH, **views)
     assert float(term.loss(seen)) == pytest.approx(chance)
     assert chance_of(term, seen) == pytest.approx(chance)

@@ -70,9 +70,7 @@ def test_ends(words: list[str], code: int, said: str) -> None:
     assert done.stderr.startswith(said)
 
 
-def test_targets_are_those_of_the_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_targets_are_those_of_the_configuration(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(TOP)
     overlay = tmp_path / "mine.yaml"
     overlay.write_text("{papers: [biovil], pathvars: {results: elsewhere}, seeds: [3]}")

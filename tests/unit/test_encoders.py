@@ -102,9 +102,7 @@ def test_resnet_50_equals_transformers() -> None:
     ("dilate", "grid"),
     [((False, False, False), 4), ((False, False, True), 8), ((False, True, True), 16)],
 )
-def test_dilation_refines_the_grid_with_the_same_weights(
-    dilate: tuple[bool, bool, bool], grid: int
-) -> None:
+def test_dilation_refines_the_grid_with_the_same_weights(dilate, grid):
     coarse = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8))
     fine = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=dilate))
     fine.load_state_dict(coarse.state_dict())

@@ -195,9 +195,7 @@ def test_padding_takes_no_grey_value_and_is_dark(tmp_path, syntax, photometric, 
 
 
 @pytest.mark.parametrize(("value", "limit"), [(65535, None), (None, None), (None, 3), (65535, "")])
-def test_a_padding_value_that_no_pixel_has_or_that_is_empty_changes_nothing(
-    tmp_path: Path, value: int | None, limit: int | str | None
-) -> None:
+def test_a_padding_value_that_no_pixel_has_or_that_is_empty_changes_nothing(tmp_path, value, limit):
     made = dataset(chest(), 12)
     plain = decode(save(made, tmp_path / "image.dcm")).values
     made.add_new("PixelPaddingValue", "US", value)

@@ -115,9 +115,7 @@ def test_more_layers_than_there_are_is_one_line(text: CXRBert, text_folder: Path
         freeze_below(text, 4)
 
 
-def test_shares_of_the_local_loss_add_up_to_the_published_sum(
-    text: CXRBert, text_folder: Path
-) -> None:
+def test_shares_of_the_local_loss_add_up_to_the_published_sum(text, text_folder):
     """One process: the shared-out form is the whole loss itself."""
     term, encoded = (
         term_of(text, text_folder, layers=1),

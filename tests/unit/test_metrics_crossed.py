@@ -95,9 +95,7 @@ def covered(scores: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize("trainings", [3, 5])
 @pytest.mark.parametrize("interaction", [0.0, 1.0])
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_coverage_of_a_mean_and_of_a_difference(
-    trainings: int, interaction: float, ratio: float
-) -> None:
+def test_coverage_of_a_mean_and_of_a_difference(trainings, interaction, ratio):
     """Nominally 95 %; the table of docs/inference.md."""
     generator = np.random.default_rng([trainings, int(10 * interaction), int(100 * ratio)])
     number = 10_000

@@ -115,9 +115,7 @@ GRID = (4, 6)  # of 32 x 48 pixels
 @pytest.mark.parametrize("time", [True, False])
 @pytest.mark.parametrize("decomposition", [True, False])
 @pytest.mark.parametrize("rows", [[], [1], [2, 0], [0, 1, 2]])
-def test_features_and_gradients_are_those_of_the_equations(
-    time: bool, decomposition: bool, rows: list[int]
-) -> None:
+def test_features_and_gradients_are_those_of_the_equations(time, decomposition, rows):
     image = encoder(time_encoding=time, decomposition=decomposition)
     trunk = image.encoder
     assert isinstance(trunk, Trunk)
@@ -202,9 +200,7 @@ def test_one_call_of_the_resnet_for_both_images() -> None:
 
 @pytest.mark.parametrize("comparison", [{}, {"decomposition": False}, {"time_encoding": False}])
 @pytest.mark.parametrize("rows", [[], [1], [0, 1, 2]])
-def test_every_parameter_has_a_gradient_whoever_has_a_prior(
-    comparison: dict[str, bool], rows: list[int]
-) -> None:
+def test_every_parameter_has_a_gradient_whoever_has_a_prior(comparison, rows):
     """Processes that train together wait for all of them."""
     image = encoder(**comparison).train()
     current, prior = two()

@@ -49,9 +49,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_cells_run_and_say_what_is_true(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cells_run_and_say_what_is_true(results, capsys):
     names: dict[str, Any] = {}
     for code in CODE:
         exec(compile(code, str(NOTEBOOK), "exec"), names)

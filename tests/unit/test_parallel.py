@@ -41,9 +41,7 @@ def lost(item: int, reason: str) -> str:
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_an_item_that_ends_its_process_costs_itself_alone(
-    processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_item_that_ends_its_process_costs_itself_alone(processes, monkeypatch):
     monkeypatch.setattr("cxrflow.compute.parallel.PATIENCE", 30)
     found = list(guarded_map(squared, range(100), processes, lost, 0.1))
     assert found == [f"{i}: {DEADLY[i]}" if i in DEADLY else i**2 for i in range(100)]

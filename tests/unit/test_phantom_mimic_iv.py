@@ -39,9 +39,7 @@ def test_a_few_are_missing_and_the_oldest_are_91(tmp_path: Path) -> None:
     assert min(ages) >= 18 and 90 not in ages
 
 
-def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(
-    written: Path, tmp_path: Path
-) -> None:
+def test_the_dates_of_headers_and_of_the_table_give_the_same_statistics(written, tmp_path):
     results = []
     for layout in ("mimic_cxr", "mimic_cxr_jpg"):
         main(

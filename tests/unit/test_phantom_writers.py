@@ -65,9 +65,7 @@ def test_other_settings_replace_the_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "pubmed" / "pubmed26n0003.xml.gz").exists()
 
 
-def test_half_written_folder_is_finished(
-    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_written_folder_is_finished(written, tmp_path, monkeypatch):
     output = tmp_path / "mimic_cxr"
 
     def killed(*_: object) -> None:

@@ -1,7 +1,6 @@
 """Progress of long work: parts pass unchanged; lines in a log, but none for short work."""
 
 import logging
-from collections.abc import Sequence
 
 import pytest
 
@@ -20,9 +19,7 @@ class Clock:
         return self.now
 
 
-def lines(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: float, parts: int
-) -> list[str]:
+def lines(monkeypatch, caplog, step: float, parts: int) -> list[str]:
     """What is logged while ``parts`` parts of four things pass, each after ``step`` seconds."""
     monkeypatch.setattr(module, "time", Clock(step))
     with caplog.at_level(logging.INFO, logger="cxrflow"):
@@ -36,34 +33,20 @@ def lines(
     [(4.0, range(20, 201, 20), 1.0), (0.5, (80, 160), 8.0), (0.01, (), 0)],
     ids=["a line every tenth", "ten seconds apart", "none for short work"],
 )
-def test_lines_of_a_log(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    step: float,
-    told: Sequence[int],
-    rate: float,
-) -> None:
+def test_lines_of_a_log(monkeypatch, caplog, step, told, rate):
     said = lines(monkeypatch, caplog, step, parts=50)
     assert said == [f"corpus: {done} of 200, {rate} reports a second" for done in told]
 
 
-def test_size_counts_what_a_part_holds(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_size_counts_what_a_part_holds(monkeypatch, caplog):
     monkeypatch.setattr(module, "time", Clock(20.0))
     with caplog.at_level(logging.INFO, logger="cxrflow"):
         assert list(progress(iter("ab"), 10, "image", size=lambda _: 5)) == ["a", "b"]
-    assert [record.getMessage() for record in caplog.records] == [
-        "5 of 10, 0.2 images a second",
-        "10 of 10, 0.2 images a second",
-    ]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"{part} of 10, 0.2 images a second" for part in (5, 10)]
 
 
-def test_a_terminal_gets_a_bar_and_no_lines(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch, caplog, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert lines(monkeypatch, caplog, step=20.0, parts=3) == []
     shown = capsys.readouterr().err

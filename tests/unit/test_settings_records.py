@@ -83,9 +83,7 @@ def test_a_record_of_before_is_not_read_with_the_new_defaults() -> None:
 
 
 @given(VALUES, VALUES)
-def test_records_tell_settings_apart_and_are_read_back(
-    some: dict[str, Any], others: dict[str, Any]
-) -> None:
+def test_records_tell_settings_apart_and_are_read_back(some, others):
     one, two = (Holder(inner=Changed(**v), listed=[Changed(**v)]) for v in (some, others))
     assert from_record(Holder, json.loads(json.dumps(one.record())), "file") == one
     assert (one.record() == two.record()) == (one == two)
@@ -242,15 +240,11 @@ def models_with(kind: str) -> set[str]:
     return {name for name, encoder in encoders.items() if getattr(encoder, "kind", None) == kind}
 
 
-def test_a_kind_a_head_and_fields_that_change_nothing_retrain_nothing(
-    retrained: Callable[[str], set[str]],
-) -> None:
+def test_a_kind_a_head_and_fields_that_change_nothing_retrain_nothing(retrained):
     assert retrained("new") == set()
 
 
-def test_a_changed_default_retrains_those_that_use_it(
-    retrained: Callable[[str], set[str]],
-) -> None:
+def test_a_changed_default_retrains_those_that_use_it(retrained):
     resnets, comparing = models_with("resnet"), models_with("multi_image")
     assert len(resnets) > 20 and "biovil_t/biovil_t_no_time" in comparing
     assert retrained("new default") == resnets

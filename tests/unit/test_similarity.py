@@ -104,9 +104,7 @@ def in_training(term: Any, model: Model) -> Tensor:
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_a_model_is_scored_by_what_it_was_trained_with(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_scored_by_what_it_was_trained_with(folder, name, monkeypatch):
     term = trained(folder, name)
     save_similarity(term.similarity(), folder)
     model = cxrflow.load(folder)
@@ -192,9 +190,7 @@ def test_only_one_term_gives_a_model_its_similarity() -> None:
         ({"config": {"width": 4, "hidden": 5}}, "expected"),
     ],
 )
-def test_a_folder_that_does_not_fit_is_named(
-    folder: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_a_folder_that_does_not_fit_is_named(folder, changes, message):
     save_similarity(trained(folder, "perceptron").similarity(), folder)
     path = folder / "similarity/config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))

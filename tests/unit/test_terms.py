@@ -88,9 +88,7 @@ def test_contrastive_terms_need_whole_batches() -> None:
         ),
     ],
 )
-def test_a_report_decoder_with_prior_images_has_uneven_batches(
-    change: dict[str, object], said: str
-) -> None:
+def test_a_report_decoder_with_prior_images_has_uneven_batches(change, said):
     settings = {**JOINT, "terms": {"report_likelihood": {}}, **change}
     with pytest.raises(ValidationError, match=said):
         ReportTrainingSettings.model_validate(settings)
@@ -179,9 +177,7 @@ class ComparedValue(Value):
 @pytest.mark.parametrize(
     ("kinds", "sizes"), [((Value, Value), [2, 3, 2]), ((Value, ComparedValue), [3, 3])]
 )
-def test_validation_is_on_every_sample_unless_a_term_compares_them(
-    kinds: tuple[type[Term], ...], sizes: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_is_on_every_sample_unless_a_term_compares_them(kinds, sizes, monkeypatch):
     module = type("module", (), dict(zip(("SectionMatching", "Mlm"), kinds, strict=True)))
     monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
     settings = TextPretrainingSettings(

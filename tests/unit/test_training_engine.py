@@ -30,11 +30,6 @@ def start(folder: Path, **options: object) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> str:
-    _, error = process.communicate(timeout=120)
-    return error
-
-
 def wait_until_training(folder: Path) -> None:
     deadline = time.monotonic() + 60
     while not (folder / "state-run" / "metrics.jsonl").is_file():
@@ -50,9 +45,8 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 def lines(folder: Path) -> list[dict[str, float | str]]:
     """What the log says, but for the time."""
     read = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [
-        {name: line[name] for name in line if name not in ("time", "data_wait")} for line in read
-    ]
+    timed = ("time", "data_wait")
+    return [{name: line[name] for name in line if name not in timed} for line in read]
 
 
 def assert_same_run(first: Path, second: Path) -> None:
@@ -76,9 +70,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_sigkill_at_random_moments_changes_nothing(
-    undisturbed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_sigkill_at_random_moments_changes_nothing(undisturbed, tmp_path, caplog):
     generator = random.Random(7)
     kills = 0
     for _ in range(6):
@@ -98,9 +90,7 @@ def test_sigkill_at_random_moments_changes_nothing(
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
-def test_the_record_is_that_of_the_kept_weights(
-    undisturbed: Path, tmp_path: Path, keep: str
-) -> None:
+def test_the_record_is_that_of_the_kept_weights(undisturbed, tmp_path, keep):
     folder = undisturbed
     if keep == "last":
         stopping = {"keep": "last", "monitor": "score", "mode": "max"}
@@ -113,9 +103,7 @@ def test_the_record_is_that_of_the_kept_weights(
     assert (run["kept_step"] == run["steps"]) or keep == "best"
 
 
-def test_finished_run_is_not_trained_again(
-    undisturbed: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_finished_run_is_not_trained_again(undisturbed, caplog):
     before = (undisturbed / "run.json").stat().st_mtime_ns
     with caplog.at_level(logging.INFO, "cxrflow"):
         train(undisturbed.parent)
@@ -128,7 +116,7 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     wait_until_training(tmp_path)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
-    error = finish(process)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 75, error
     assert "start the same command again" in error and "Traceback" not in error
     changed = {"optimiser": {"learning_rate": 0.5}}
@@ -138,9 +126,7 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     assert_same_run(undisturbed, tmp_path / "run")
 
 
-def test_a_state_that_other_code_made_is_gone_on_with_and_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_state_that_other_code_made_is_gone_on_with_and_said(tmp_path, caplog):
     said = []
     for code, until in (("first", 30), ("second", 60), ("second", None)):
         caplog.clear()
@@ -255,9 +241,7 @@ def test_the_state_before_keeps_the_best_weights_it_names(tmp_path: Path) -> Non
     assert kept() == [40]
 
 
-def test_full_disk_while_saving_keeps_the_state_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_while_saving_keeps_the_state_before(tmp_path, monkeypatch):
     folder = StateFolder(tmp_path)
     folder.save(1, {"step": 1})
 

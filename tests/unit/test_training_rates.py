@@ -93,9 +93,8 @@ def test_a_value_that_is_not_given_or_not_a_number() -> None:
 def test_lars_scales_the_gradient_as_its_equation() -> None:
     module = nn.Module()
     module.weight = weight = nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
-    settings = OptimiserSettings(
-        name="adam", learning_rate=0.1, weight_decay=0.01, lars=True, lars_trust=0.001
-    )
+    chosen = {"learning_rate": 0.1, "weight_decay": 0.01, "lars": True, "lars_trust": 0.001}
+    settings = OptimiserSettings(name="adam", **chosen)
     optimiser = optimisers.build(settings, {"module": module})
     weight.grad = torch.tensor([[0.6, 0.8]], dtype=torch.float64)
     optimisers.apply_lars(optimiser, settings.lars_trust)
@@ -107,9 +106,8 @@ def test_lars_scales_the_gradient_as_its_equation() -> None:
 def test_decay_is_kept_off_biases_and_norms() -> None:
     layer = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))
     decayed, free = optimisers.parameter_groups({"one": layer, "again": layer}, 0.1)
-    assert [tuple(p.shape) for p in decayed["params"]] == [(2, 3)] and decayed[
-        "weight_decay"
-    ] == 0.1
+    assert [tuple(p.shape) for p in decayed["params"]] == [(2, 3)]
+    assert decayed["weight_decay"] == 0.1
     assert len(free["params"]) == 3 and free["weight_decay"] == 0
     assert decayed["rate"] == free["rate"] == 1
 
@@ -127,11 +125,10 @@ def test_rules_set_parameters_apart() -> None:
     rules = [ParameterRule("encoder.missing", decay=False), ParameterRule("encoder.*", rate=0.25)]
     modules = {"encoder": encoder, "decoder": decoder}
     groups = optimisers.parameter_groups(modules, 0.1, rules)
-    found = {
+    assert {
         (group["rate"], group["weight_decay"]): [tuple(p.shape) for p in group["params"]]
         for group in groups
-    }
-    assert found == {
+    } == {
         (1.0, 0.1): [(5, 2)],
         (1.0, 0.0): [(2, 1, 4), (5,)],
         (0.25, 0.1): [(2, 3)],

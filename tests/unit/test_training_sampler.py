@@ -48,15 +48,8 @@ def most_batches(pairs: int, singles: int, batch_size: int, world: int) -> int:
 def random_sizes(number: int, largest: int) -> list[tuple[int, int, int, int]]:
     """Pairs, singles, batch size, processes."""
     generator = np.random.default_rng(0)
-    return [
-        (
-            int(generator.integers(0, largest)),
-            int(generator.integers(0, largest)),
-            int(generator.integers(1, 25)),
-            int(generator.integers(1, 7)),
-        )
-        for _ in range(number)
-    ]
+    lowest, highest = (0, 0, 1, 1), (largest, largest, 25, 7)
+    return [tuple(generator.integers(lowest, highest).tolist()) for _ in range(number)]
 
 
 def test_as_many_batches_as_possible() -> None:
@@ -69,9 +62,8 @@ def test_as_many_batches_as_possible() -> None:
         else:
             refused += 1
             pairs, singles, batch_size, world = sizes
-            said = (
-                f"batch_size is {batch_size}, in {world} share.*; {pairs} .* and {singles} without"
-            )
+            shares = f"batch_size is {batch_size}, in {world} share"
+            said = f"{shares}.*; {pairs} .* and {singles} without"
             with pytest.raises(InputError, match=said):
                 of_kinds(*sizes)
     assert 50 < refused < 500
@@ -168,9 +160,8 @@ def test_the_sampler_that_settings_name() -> None:
     assert isinstance(choose_sampler(SamplerSettings(), samples, 10, 0), UniformSampler)
     for settings, shares in ((kinds, 2), (kinds.model_copy(update={"shares": 5}), 5)):
         sampler = choose_sampler(settings, samples, 10, 0, world=2)
-        np.testing.assert_array_equal(
-            sampler.rows(1, 2), KindsSampler(is_pair, 10, shares, 0).epoch(1)[2]
-        )
+        wanted = KindsSampler(is_pair, 10, shares, 0).epoch(1)[2]
+        np.testing.assert_array_equal(sampler.rows(1, 2), wanted)
     with pytest.raises(InputError, match="'training.sampler.name' is 'of_kinds'"):
         choose_sampler(kinds, SampleTable(range(100)), 10, 0)
 

@@ -22,9 +22,8 @@ class Small(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(1, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True)
-        )
+        convolution = nn.Conv2d(1, 8, 3, bias=False)
+        self.stem = nn.Sequential(convolution, nn.BatchNorm2d(8), nn.ReLU(inplace=True))
         self.project = nn.Linear(8, 24)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -81,9 +80,7 @@ def test_products_in_place_count() -> None:
         ("NVIDIA A10G", "bf16", None),  # not an A10
     ],
 )
-def test_peak_is_that_of_the_data_sheet(
-    name: str, precision: str, teraflops: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peak_is_that_of_the_data_sheet(name, precision, teraflops, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     wanted = None if teraflops is None else teraflops * 1e12
     assert peak_flops(torch.device("cuda"), precision) == wanted
@@ -142,8 +139,6 @@ def test_running_out_of_memory_is_one_line(work: Callable[[], object]) -> None:
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    with (
-        pytest.raises(RuntimeError, match="shapes cannot be multiplied"),
-        explained("run", CPU, ["less"]),
-    ):
+    full = explained("run", CPU, ["less"])
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), full:
         torch.ones(2, 3) @ torch.ones(2, 3)

@@ -85,9 +85,7 @@ def printed_method(where: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("where", ["page", "documentation"])
-def test_a_method_is_a_row_as_printed_and_from_anywhere(
-    where: str, checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_method_is_a_row_as_printed_and_from_anywhere(where, checkout, tmp_path_factory):
     """The file beside the configuration, as the command names it, or outside of the checkout."""
     outside = tmp_path_factory.mktemp("outside")
     file, text, command = printed_method(where)
