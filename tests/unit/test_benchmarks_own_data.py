@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, make_store
+from benchmark_fakes import FakeModel, write_cohort
 
 import cxrflow
+from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
@@ -100,25 +101,18 @@ def test_a_model_that_tells_nothing_apart_is_at_chance() -> None:
 
 
 @pytest.fixture
-def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A cohort, its pixels and a model of brightness and the word "no", as options."""
-    pixels = make_store(tmp_path, NUMBER)
     rows = studies()
     rows.loc[4, "impression"] = " ".join(rows.loc[1, "impression"].upper().split()) + "\n"
     rows.loc[6, "impression"] = None
-    (tmp_path / "cohort").mkdir()
-    rows.to_parquet(tmp_path / "cohort/pairs.parquet")
-    flow = {"dataset": "mine", "synthetic": True}
-    (tmp_path / "cohort/flow.json").write_text(json.dumps(flow))
+    cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", rows)
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     monkeypatch.setattr(
         pair_retrieval, "encode_texts", lambda model, texts, _: model.encode_texts(texts)
     )
-    return [
-        *("--cohort", str(tmp_path / "cohort"), "--pixels", str(pixels)),
-        *("--settings", json.dumps({"intervals": {"replicates": 100}})),
-        *("--output", str(tmp_path / "scores")),
-    ]
+    settings = {"intervals": {"replicates": 100}}
+    return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
 
 
 def said(options: list[str]) -> dict:

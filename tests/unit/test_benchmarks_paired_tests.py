@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, classification_samples, make_store, result_of
+from benchmark_fakes import DATA, FakeModel, classification_samples, result_of
 from feature_fakes import fake_features
 from scipy import stats
 
@@ -67,18 +67,13 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
     table.to_parquet(made / "predictions.parquet", index=False)
     said = {
         "task": changes.pop("task", benchmark),
-        "benchmark": benchmark,
-        "model": model,
-        "seed": seed,
+        **{"benchmark": benchmark, "model": model, "seed": seed},
         "learnt": changes.pop("learnt", True),
         "drawn": changes.pop("drawn", False),
         "metrics": changes.pop("metrics", {}),
         "data": {"fingerprint": changes.pop("fingerprint", "f")},
-        "protocol": {
-            **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
-            **changes,
-        },
     }
+    said["protocol"] = settings.model_dump(mode="json", exclude={"device", "batch_size"}) | changes
     (made / "metrics.json").write_text(json.dumps(said))
     return made / "predictions.parquet"
 
@@ -209,9 +204,8 @@ def test_few_samples_behind_a_metric_widen_its_interval(tmp_path):
     files = several(tmp_path, "m", (0.5, 0.6, 0.7), metrics=counts)
     (many,) = inference(several(tmp_path / "n", "m", (0.5, 0.6, 0.7)), {"replicates": 300}).cells()
     (few,) = inference(files, {"replicates": 300}).cells()
-    widths = [
-        c["metrics"]["cnr/edema"]["high"] - c["metrics"]["cnr/edema"]["low"] for c in (few, many)
-    ]
+    few_rows, many_rows = (cell["metrics"]["cnr/edema"] for cell in (few, many))
+    widths = [interval["high"] - interval["low"] for interval in (few_rows, many_rows)]
     assert widths[0] > 1.05 * widths[1]
     assert few["metrics"]["cnr"] == many["metrics"]["cnr"]
 
@@ -235,18 +229,15 @@ def test_p_is_corrected_for_all_comparisons(tmp_path):
         (grounding(3), {"fingerprint": "g"}, "measured on different data"),
         (
             grounding(3),
-            {"upsample": "bilinear", "average": "x"},
-            r"measured with different protocols (average, upsample)",
+            {"upsample": "x", "average": "x"},
+            "different protocols (average, upsample)",
         ),
     ],
 )
 def test_what_was_not_measured_alike_is_not_compared(tmp_path, table, changes, reason):
-    files = [
-        write(tmp_path, "m", 0, grounding(1)),
-        write(tmp_path, "r", 0, table, **changes),
-    ]
+    files = [write(tmp_path, "m", 0, grounding(1)), write(tmp_path, "r", 0, table, **changes)]
     [entry] = outcome(files)
-    assert entry["reason"] == reason and entry["p"] is None and entry["p_holm"] is None
+    assert reason in entry["reason"] and entry["p"] is None and entry["p_holm"] is None
     assert outcome(files[:1])[0]["reason"] == "no predictions of both"
 
 
@@ -259,16 +250,14 @@ def test_models_that_see_pictures_in_other_geometries_are_compared(tmp_path):
     assert entry["reason"] is None and entry["difference"] != 0
 
 
-def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
+def test_every_benchmark_s_metrics_follow_from_its_predictions(pixels, tmp_path):
     """Including two prompt pairs of one model, whose difference is that of their AUROCs."""
-    features = fake_features(make_store(tmp_path / "store", 30))
+    features = fake_features(pixels)
     table = classification_samples(30)
     table["labels"] = np.random.default_rng(0).permutation(table["labels"])
-    settings = ZeroShotClassificationSettings.model_validate(
-        {"split": None, "intervals": {"replicates": 100}}
-    )
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    cohort = Cohort(table, data, ("Pneumonia",))
+    asked = {"split": None, "intervals": {"replicates": 100}}
+    settings = ZeroShotClassificationSettings.model_validate(asked)
+    cohort = Cohort(table, DATA, ("Pneumonia",))
     contents = {"cohort": cohort, "features": features, "model": FakeModel()}
     result = result_of("zero_shot_classification", settings, **contents)
     file = write(
@@ -339,12 +328,8 @@ def test_probes_are_averaged_over_their_draws(tmp_path):
     tables = []
     for _ in range(2):
         scores = {f"score_100_seed{s}": rng.random(24) + 0.3 * labels for s in (0, 1)}
-        tables.append(
-            pd.DataFrame(
-                {"sample_id": [f"s{n}" for n in range(24)], "subject_id": None, "label": labels}
-                | scores
-            )
-        )
+        ids = {"sample_id": [f"s{n}" for n in range(24)], "subject_id": None, "label": labels}
+        tables.append(pd.DataFrame(ids | scores))
     files = [
         write(tmp_path, "m", 0, tables[0], "linear_probe", settings, features="pooled"),
         write(tmp_path, "r", 0, tables[1], "linear_probe", settings, features="projected"),

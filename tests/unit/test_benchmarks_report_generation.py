@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import make_store, result_of, write_cohort
+from benchmark_fakes import result_of, write_cohort
 
 import cxrflow
 from cxrflow.benchmarks.generation import report_retrieval
@@ -50,22 +50,19 @@ TOLD = [
 
 def pairs(count: int = 12) -> pd.DataFrame:
     """Two studies a patient, the later one with the earlier as prior; the last four are tested."""
-    rows = []
-    for number in range(count):
-        later = number % 2 == 1
-        rows.append(
-            {
-                "subject_id": f"p{number // 2}",
-                "study_id": f"s{number:02}",
-                "image_id": f"image{number}",
-                "split": "train" if number < 6 else "validate" if number < 8 else "test",
-                "findings": None,
-                "impression": f"{TRUTH[number % 4]}",
-                "prior_study_id": f"s{number - 1:02}" if later else None,
-                "prior_image_id": f"image{number - 1}" if later else None,
-            }
-        )
-    return pd.DataFrame(rows)
+    numbers = range(count)
+    return pd.DataFrame(
+        {
+            "subject_id": [f"p{number // 2}" for number in numbers],
+            "study_id": [f"s{number:02}" for number in numbers],
+            "image_id": [f"image{number}" for number in numbers],
+            "split": (["train"] * 6 + ["validate"] * 2 + ["test"] * count)[:count],
+            "findings": None,
+            "impression": [TRUTH[number % 4] for number in numbers],
+            "prior_study_id": [f"s{n - 1:02}" if n % 2 else None for n in numbers],
+            "prior_image_id": [f"image{n - 1}" if n % 2 else None for n in numbers],
+        }
+    )
 
 
 class Tagger:
@@ -101,13 +98,7 @@ class Model:
         self.device = torch.device("cpu")
         self.similarity = Cosine()
 
-    def generate_report(
-        self,
-        frames: Frames[Any],
-        prior_reports: list[str | None],
-        beams: int,
-        length_penalty: float,
-    ) -> list[str]:
+    def generate_report(self, frames, prior_reports, beams, length_penalty) -> list[str]:
         self.given += prior_reports
         means = frames.current.mean((1, 2, 3)).tolist()
         return [
@@ -117,9 +108,8 @@ class Model:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Namespace:
+def options(pixels: Path, tmp_path: Path) -> Namespace:
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", pairs())
-    pixels = make_store(tmp_path, 12)
     return Namespace(model=tmp_path, cohort=cohort, pixels=pixels, stanza=None)
 
 
@@ -210,9 +200,8 @@ def test_a_decoder_is_scored_with_its_controls(options, monkeypatch, tmp_path):
     assert result.data["samples"] == 4 and result.data["with_prior_image"] == 2
     priors = [text for text in model.given[:4] if text]
     assert priors == [TRUTH[0], TRUTH[2]]  # of the studies' own priors
-    assert {"bleu_4", "tem", "bleu_4/with_prior", "bleu_4/other_image", "tem/other_prior"} <= set(
-        result.metrics
-    )
+    controls = {"bleu_4/with_prior", "bleu_4/other_image", "tem/other_prior"}
+    assert {"bleu_4", "tem", *controls} <= set(result.metrics)
     assert result.metrics["bleu_4/with_prior"].n == 2
     assert result.protocol["writes"] == "decoder"
     result.write(tmp_path / "scores", "fake", 0)
@@ -241,9 +230,8 @@ def test_a_decoder_of_other_sections_is_refused(options, monkeypatch):
 
 
 def test_what_is_exchanged_is_another_patients(options: Namespace) -> None:
-    samples, _ = read_studies(
-        inputs_of("report_generation", without_model(options), SETTINGS), SETTINGS
-    )
+    inputs = inputs_of("report_generation", without_model(options), SETTINGS)
+    samples, _ = read_studies(inputs, SETTINGS)
     own = samples.set_index("sample_id")
     images = exchanged(samples, "other_image").set_index("sample_id")
     patient = pairs().set_index("image_id")["subject_id"]
@@ -290,11 +278,9 @@ def test_the_nearest_report_and_sentences_are_found(options, monkeypatch):
     (samples, _), table = read_studies(inputs, SETTINGS), inputs.cohort.table
     found = retrieve(Joint(TRUTH), table, samples, store, SETTINGS)
     assert found == TRUTH  # of the training part, which has each
-    sentences = sentence_corpus(
-        table.assign(impression_sentences=table["impression"].str.split(". "))
-    )
-    chosen = SETTINGS.model_copy(update={"method": "sentences"})
     table = table.assign(impression_sentences=table["impression"].str.split(". "))
+    sentences = sentence_corpus(table)
+    chosen = SETTINGS.model_copy(update={"method": "sentences"})
     found = retrieve(Joint(sentences), table, samples, store, chosen)
     assert found[0].startswith(sentences[0]) and len(found[0]) > len(sentences[0])
 
