@@ -64,11 +64,8 @@ def test_half_precision_stays_half() -> None:
 
 def parts(seed: int) -> list[Tensor]:
     torch.manual_seed(seed)
-    sizes = (QUERIES, KEYS, KEYS)
-    return [
-        torch.randn(ROWS, HEADS, size, WIDTH, dtype=torch.float64, requires_grad=True)
-        for size in sizes
-    ]
+    shapes = [(ROWS, HEADS, size, WIDTH) for size in (QUERIES, KEYS, KEYS)]
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
 @pytest.mark.parametrize("which", ["all", "mask", "causal"])

@@ -98,18 +98,6 @@ def test_resnet_50_equals_transformers() -> None:
         torch.testing.assert_close(ours(images), wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("dilate", "grid"),
-    [((False, False, False), 4), ((False, False, True), 8), ((False, True, True), 16)],
-)
-def test_dilation_refines_the_grid_with_the_same_weights(dilate, grid):
-    coarse = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8))
-    fine = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=dilate))
-    fine.load_state_dict(coarse.state_dict())
-    with torch.no_grad():
-        assert fine(torch.rand(1, 3, 128, 128)).shape == (1, 256, grid, grid)
-
-
 @pytest.mark.parametrize("name", ["imagenet", "half"])
 def test_pixels_are_normalised_before_the_trunk(name: str) -> None:
     sizes = {"layers": (1, 1, 1, 1), "width": 8, "normalisation": name}
@@ -198,9 +186,8 @@ def test_no_program_with_our_encoders_imports_transformers() -> None:
 def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
     """Lengths on both sides of the attention groups' borders, one sequence without padding."""
     torch.manual_seed(1)
-    text = CXRBert.build(
-        SMALL_TEXT.model_copy(update={"positions": 80}), vocabulary_size=50, pad_id=0
-    ).train()
+    longer = SMALL_TEXT.model_copy(update={"positions": 80})
+    text = CXRBert.build(longer, vocabulary_size=50, pad_id=0).train()
     text.set_dropout(0.0, 0.0)
     lengths = torch.tensor([80, 1, 33, 32, 31, 65, 32, 64])
     mask = torch.arange(80) < lengths[:, None]
@@ -277,9 +264,8 @@ def test_text_folder_loads_in_plain_transformers(tmp_path: Path) -> None:
     with torch.no_grad():
         hidden = text.hidden_states(ids, mask)
         torch.testing.assert_close(plain(ids, attention_mask=mask).last_hidden_state, hidden)
-        torch.testing.assert_close(
-            masked(ids, attention_mask=mask).logits, text.cls(hidden), rtol=1e-5, atol=1e-6
-        )
+        logits = masked(ids, attention_mask=mask).logits
+        torch.testing.assert_close(logits, text.cls(hidden), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(again.project(hidden), text.project(hidden))
 
 

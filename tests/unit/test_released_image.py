@@ -48,9 +48,8 @@ def test_the_published_files_have_these_names_and_shapes(tmp_path, file, shapes,
     torch.save({name: torch.zeros(shape) for name, shape in shapes.items()}, path)
     image, new = read(path)
     assert new == [] and image.settings == kind()
-    assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == {
-        name: shape for name, shape in shapes.items() if name not in FC
-    }
+    known = {name: shape for name, shape in shapes.items() if name not in FC}
+    assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == known
     assert released_image_name(image.settings) == path.name
     exported = {name: tuple(value.shape) for name, value in released_image(image).items()}
     assert exported == shapes
@@ -68,11 +67,7 @@ def test_the_published_files_have_these_names_and_shapes(tmp_path, file, shapes,
         ("encoder.encoder.bn1.weight", torch.zeros(9), "bn1.weight has shape [9], expected [8]"),
         ("projector.model.1.bias", None, "projector.model.1.bias is missing"),
         ("projector.model.3.weight", None, "projector.model.3.weight is missing"),
-        (
-            "encoder.missing_previous_emb",
-            torch.zeros(2),
-            "previous_emb belongs to no parameter",
-        ),
+        ("encoder.missing_previous_emb", torch.zeros(2), "previous_emb belongs to no parameter"),
     ],
 )
 def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, name, value, said) -> None:
@@ -157,8 +152,7 @@ def test_sizes_that_weights_do_not_tell_stand_beside_them(tmp_path: Path, settin
 
 def test_names_tell_sizes_apart() -> None:
     small = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=16, projection=64)
-    assert released_image_name(small) == (
-        "biovil_image_basic1-1-1-1_width16_channels3_proj_size_64.pt"
-    )
+    name = "biovil_image_basic1-1-1-1_width16_channels3_proj_size_64.pt"
+    assert released_image_name(small) == name
     wider = ResNetSettings(projection=256)
     assert released_image_name(wider) == "biovil_image_resnet50_proj_size_256.pt"

@@ -41,14 +41,11 @@ from cxrflow.text.tokenizer import VocabularyInfo
 
 TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
 PIXELS = torch.rand(4, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+UNIT = {"model_similarity": True, "layers": 1, "normalised": True, "word_softmax": False}
+UNIT |= {"match": "dot"}
 TERMS = {
     "local": (LocalAlignment, LocalAlignmentSettings(model_similarity=True, layers=2)),
-    "local of unit vectors": (
-        LocalAlignment,
-        LocalAlignmentSettings(
-            model_similarity=True, layers=1, normalised=True, word_softmax=False, match="dot"
-        ),
-    ),
+    "local of unit vectors": (LocalAlignment, LocalAlignmentSettings(**UNIT)),
     "perceptron": (PairMatching, PairMatchingSettings(model_similarity=True, hidden=5)),
 }
 
@@ -68,12 +65,9 @@ def folder(tmp_path: Path) -> Path:
 def trained(folder: Path, name: str) -> Any:
     """A term as a program makes it, with weights that are not those it starts from."""
     text = load_text_half(folder)
+    image = SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size))
     vocabulary = VocabularyInfo.from_folder(folder)
-    program = SimpleNamespace(
-        text=text,
-        vocabulary=vocabulary,
-        image=SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size)),
-    )
+    program = SimpleNamespace(text=text, vocabulary=vocabulary, image=image)
     kind, settings = TERMS[name]
     term = kind(settings, program)  # type: ignore[arg-type]
     for parameter in term.parameters():
@@ -167,17 +161,13 @@ def test_without_a_similarity_of_its_own_a_model_compares_by_cosine(folder: Path
 
 
 def test_only_one_term_gives_a_model_its_similarity() -> None:
-    both = {
-        "local_alignment": {"model_similarity": True},
-        "pair_matching": {"model_similarity": True},
-    }
+    both = dict.fromkeys(("local_alignment", "pair_matching"), {"model_similarity": True})
     with pytest.raises(ValidationError, match="local_alignment and pair_matching are both"):
         StudyTerms.model_validate(both)
     terms = JointTerms.model_validate({"global_alignment": {}, "local_alignment": {}})
     assert terms.similarity is None
-    assert StudyTerms.model_validate({"pair_matching": {"model_similarity": True}}).similarity == (
-        "perceptron"
-    )
+    paired = StudyTerms.model_validate({"pair_matching": {"model_similarity": True}})
+    assert paired.similarity == "perceptron"
 
 
 @pytest.mark.parametrize(

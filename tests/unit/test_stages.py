@@ -27,9 +27,9 @@ KINDS = {
 
 def frames(rows: list[int] | None) -> Frames[Tensor]:
     current, prior = torch.rand(2, 3, 1, 32, 32, generator=torch.Generator().manual_seed(0))
-    return (
-        Frames(current) if rows is None else Frames(current, prior[: len(rows)], torch.tensor(rows))
-    )
+    if rows is None:
+        return Frames(current)
+    return Frames(current, prior[: len(rows)], torch.tensor(rows))
 
 
 def weighted(trunk: ImageTrunk, grid: Tensor, pooled: Tensor) -> list[Tensor | None]:
@@ -85,9 +85,8 @@ def test_changed_features_change_what_follows() -> None:
     hidden = trunk.forward_until(frames(None), 2)
     mixed = hidden.each(lambda current: (current + current.roll(1, 0)) / 2)
     resnet = trunk.encoder
-    torch.testing.assert_close(
-        trunk.forward_from(mixed, 2).grid, resnet.layer4(resnet.layer3(mixed.current))
-    )
+    wanted = resnet.layer4(resnet.layer3(mixed.current))
+    torch.testing.assert_close(trunk.forward_from(mixed, 2).grid, wanted)
 
 
 def test_only_images_of_one_time_pass_a_trunk_of_one() -> None:
@@ -105,9 +104,8 @@ def test_attention_of_cls_is_that_of_transformers(layers: int, training: bool) -
     text = CXRBert.build(sizes, vocabulary_size=50, pad_id=0).eval()
     for parameter in text.bert.parameters():
         torch.nn.init.normal_(parameter, std=0.3)  # far from even attention
-    plain = BertModel(
-        BertConfig(**text.config.model_dump(), attn_implementation="eager"), add_pooling_layer=False
-    ).eval()
+    config = BertConfig(**text.config.model_dump(), attn_implementation="eager")
+    plain = BertModel(config, add_pooling_layer=False).eval()
     plain.load_state_dict(text.bert.state_dict())
     ids = torch.randint(1, 50, (3, 20))
     mask = (torch.arange(20) < torch.tensor([[20], [7], [13]])).long()
