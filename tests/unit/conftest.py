@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from config_overlays import DEMO
-from page_fixtures import load, write_results
+from page_fixtures import build, load, write_results
 from phantom_fixtures import SETTINGS
 
 from cxrflow.config import load_config
@@ -36,6 +36,12 @@ def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from benchmark_fakes import make_store
 
     return make_store(tmp_path_factory.mktemp("pictures"), 60)
+
+
+@pytest.fixture(scope="session")
+def html(synthetic: Path) -> str:
+    """The page of that folder."""
+    return build(synthetic)
 
 
 @pytest.fixture

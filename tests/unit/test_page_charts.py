@@ -73,10 +73,8 @@ def test_no_curve_without_values():
 
 def test_a_loss_that_is_not_finite_has_no_place_in_the_curve():
     log = [{"step": 1, "split": "train", "loss": 3.0}, {"step": 2, "split": "train", "loss": 2.0}]
-    log += [
-        {"step": step, "split": "validate", "loss": loss}
-        for step, loss in ((1, 2.5), (2, float("nan")), (3, float("inf")))
-    ]
+    validated = enumerate((2.5, float("nan"), float("inf")), start=1)
+    log += [{"step": step, "split": "validate", "loss": loss} for step, loss in validated]
     found = curve({0: Training({"validation": {}}, log)}, "loss")
     assert found is not None and "nan" not in str(found["chart"])
     assert found["rows"][0]["validate"] == 2.5

@@ -11,6 +11,7 @@ import yaml
 from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_results
 from page_score_fixtures import write_table
 
+from command_options import options
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
 from cxrflow.page import page
@@ -65,8 +66,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_one_well_formed_file_without_outside_references(synthetic):
-    html = build(synthetic)
+def test_the_page_is_one_well_formed_file_without_outside_references(html):
     outline = Outline(html)
     assert outline.open == []
     assert len(outline.ids) == len(set(outline.ids))
@@ -79,14 +79,13 @@ def test_the_page_is_one_well_formed_file_without_outside_references(synthetic):
     assert len(html.encode()) < page.LARGEST
 
 
-def test_headings_go_down_one_level_at_a_time(synthetic):
-    levels = Outline(build(synthetic)).levels
+def test_headings_go_down_one_level_at_a_time(html):
+    levels = Outline(html).levels
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
 
 
-def test_it_shows_numbers_curves_tables_and_pictures(synthetic):
-    html = build(synthetic)
+def test_it_shows_numbers_curves_tables_and_pictures(html):
     for expected in (
         "Making the Most of Text Semantics", "0.871", "1.270", "0.243",  # headline numbers
         "227,835", "no impression (findings only)", "held-out patients not trained on",
@@ -124,13 +123,13 @@ def test_runs_from_before_speed_was_counted_can_be_shown(results):
     assert speed_row(build(results), "biovil")[8:] == ["–", "–", "–", "1,184 MB"]
 
 
-def test_the_same_inputs_give_the_same_page(synthetic):
-    assert build(synthetic) == build(synthetic)
+def test_the_same_inputs_give_the_same_page(html, synthetic):
+    assert build(synthetic) == html
 
 
-def test_synthetic_data_cannot_be_missed(synthetic, real):
-    assert 'class="ribbon"' in build(synthetic)
-    assert 'class="note real"' not in build(synthetic)
+def test_synthetic_data_cannot_be_missed(html, real):
+    assert 'class="ribbon"' in html
+    assert 'class="note real"' not in html
     html = build(real)
     assert 'class="ribbon"' not in html
     assert "small data proves the path, not the science" in html
@@ -267,10 +266,8 @@ def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
     chapter = html.partition('id="paper-mine"')[2]
     assert 'id="model-mine-mine"' in chapter and 'id="model-biovil-biovil"' not in chapter
     assert re.search("<b>mine</b> .*, from cxr_bert and simclr", chapter)
-    pages = [
-        build_page(tmp_path / "report/config.json", tmp_path, [f"{one}=all"])
-        for one in ("biovil", "mine")
-    ]
+    record = tmp_path / "report/config.json"
+    pages = [build_page(record, tmp_path, [f"{one}=all"]) for one in ("biovil", "mine")]
     assert "paper-mine" not in pages[0] and 'id="model-biovil-biovil"' in pages[1]
 
 
@@ -345,11 +342,11 @@ def test_the_tables_own_style_passes_the_check_for_outside_references(synthetic)
         assert not OUTSIDE.search(path.read_text())
 
 
-def test_the_program_writes_the_page_whole(synthetic, tmp_path):
+def test_the_program_writes_the_page_whole(html, synthetic, tmp_path):
     output = tmp_path / "deep/index.html"
     config = synthetic / "report/config.json"
-    main(["--config", str(config), "--results", str(synthetic), "--output", str(output)])
-    assert output.read_text(encoding="utf-8") == build(synthetic)
+    main(options(config=config, results=synthetic, output=output))
+    assert output.read_text(encoding="utf-8") == html
     assert [path.name for path in output.parent.iterdir()] == ["index.html"]
     with pytest.raises(InputError, match="results folder not found"):
         page.build_page(config, tmp_path / "nowhere")
@@ -362,11 +359,8 @@ def test_an_imported_model_is_called_so_and_has_no_training(results):
     weights = {"biovil/cxr_bert": "/secret/place/CXR-BERT-general"}
     write_record(results, load(weights=weights))
     html = build(results)
-    article = re.search(
-        r'<details class="model" id="model-biovil-cxr_bert" (.*?)</pre>', html, re.S
-    )
-    assert article is not None
-    text = article[1]
+    card = r'<details class="model" id="model-biovil-cxr_bert" (.*?)</pre>'
+    (text,) = re.findall(card, html, re.S)
     assert "Text encoder, published weights." in text and "new_token_head: false" in text
     assert "Not trained yet" not in text and "learning_rate" not in text and "<svg" not in text
     other = re.search(r'id="model-biovil-biovil" (.*?)</summary>', html, re.S)

@@ -28,10 +28,8 @@ def test_the_demo_draws_the_figures_of_models_it_can_train():
     assert config.figure_results("biovil", "figure3") == [(task, "biovil/biovil")]
     shown = config.figure_results("biovil", "figure_a1")
     assert len(shown) == 4 and {name for name, _ in shown} == {task}
-    assert {model for _, model in config.figure_results("biovil", "labels")} == {
-        "biovil/biovil",
-        "biovil/simclr",
-    }
+    drawn = {model for _, model in config.figure_results("biovil", "labels")}
+    assert drawn == {"biovil/biovil", "biovil/simclr"}
 
 
 def test_no_pictures_no_figures():
@@ -39,9 +37,8 @@ def test_no_pictures_no_figures():
     none = {"tasks": {"biovil/phrase_grounding": {"figures": 0}}}
     assert list(load(**none).figures("biovil")) == ["figure_c1", "labels"]
     assert list(load(datasets={"ms_cxr": None}).figures("biovil")) == ["labels"]
-    assert (
-        load(datasets={"mimic_cxr_jpg": None, "rsna": None, "ms_cxr": None}).figures("biovil") == {}
-    )
+    nothing = dict.fromkeys(("mimic_cxr_jpg", "rsna", "ms_cxr"))
+    assert load(datasets=nothing).figures("biovil") == {}
 
 
 def test_the_columns_are_the_papers():
@@ -62,28 +59,25 @@ def test_an_unknown_model_is_named(tmp_path):
         load(papers=[str(mine)])
 
 
+LINE = "Edema: BioViL +1.50"
+
+
 def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFolder:
     """A run of which only Figure 3 has been drawn."""
     buffer = io.BytesIO()
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(buffer, "PNG")
     (root / "figures/biovil").mkdir(parents=True, exist_ok=True)
     (root / "figures/biovil/figure3.png").write_bytes(buffer.getvalue())
-    write_json(
-        root / "figures/biovil/figure3.json",
-        {
-            "data": {"synthetic": synthetic},
-            "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
-            "caption": "Shown: the best.",
-            "lines": ["Edema: BioViL +1.50"],
-        },
-    )
+    content = {"data": {"synthetic": synthetic}, "caption": "Shown: the best."}
+    content |= {"shows": ["radiographs", *["phrases"] * phrases], "lines": [LINE]}
+    write_json(root / "figures/biovil/figure3.json", content)
     return RunFolder(config, {}, root, {"biovil": "all"})
 
 
 def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
     first, *others = paper_figures(folder(tmp_path, load(), True, True), "biovil", Album())
     assert first["uri"].startswith("data:image/webp;base64,") and first["short"] == "Figure 3"
-    assert (first["caption"], first["lines"]) == ("Shown: the best.", ["Edema: BioViL +1.50"])
+    assert (first["caption"], first["lines"]) == ("Shown: the best.", [LINE])
     assert len(others) == 4
     for other in others:
         assert other["uri"] is None and "has not been drawn" in other["why"]
@@ -99,20 +93,9 @@ def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
     counted = {"title": "Boxes", "caption": "How often.", "category": "", "cnr": None}
     write_json(task / "figures/examples.json", [{"file": "box_positions.png", **counted}])
     data = {"name": "ms_cxr", "synthetic": False}
-    write_json(
-        task / "metrics.json",
-        {
-            **{"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics"},
-            **{
-                "model": None,
-                "seed": 0,
-                "learnt": None,
-                "data": data,
-                "protocol": {},
-                "metrics": {},
-            },
-        },
-    )
+    record = {"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics", "seed": 0}
+    record |= {"model": None, "learnt": None, "data": data, "protocol": {}, "metrics": {}}
+    write_json(task / "metrics.json", record)
     [shown] = [one for one in paper_figures(run, "biovil", Album()) if one["short"] == "Figure C.1"]
     assert shown["uri"].startswith("data:image/webp;base64,") and shown["caption"] == "How often."
     assert shown["synthetic"] is False

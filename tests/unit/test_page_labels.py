@@ -26,9 +26,8 @@ def made(tmp_path, config: Config | None = None, reports=REPORTS, settings=None,
     corpus = write_corpus(tmp_path / "made", reports)
     given = given_like(corpus, **changes)
     ours = program.CorpusLabels.read(corpus)
-    chosen = LabelAgreementSettings.model_validate(
-        {"intervals": {"replicates": 100}} | (settings or {})
-    )
+    values = {"intervals": {"replicates": 100}} | (settings or {})
+    chosen = LabelAgreementSettings.model_validate(values)
     folder = tmp_path / "benchmarks/label_agreement/mimic_cxr/chexpert"
     program.write(folder, *program.compare(ours, given, "chexpert", chosen), engine="scope")
     run = RunFolder(config or load(), {}, tmp_path, {"biovil": "all"})
@@ -38,22 +37,13 @@ def made(tmp_path, config: Config | None = None, reports=REPORTS, settings=None,
 def test_classes_findings_and_confusion_stand_in_their_order(tmp_path):
     found = made(tmp_path, s2={"Edema": -1.0, "Lung Opacity": 1.0})
     assert found["classes"] == ["positive", "negative", "uncertain"]
-    assert [(row["name"], row["words"]) for row in found["totals"]] == [
-        ("positive", ""),
-        ("positive", ", without No Finding"),
-        ("negative", ""),
-        ("uncertain", ""),
-    ]
-    assert [row["name"] for row in found["rows"]][0] == "Edema"  # most given
-    assert {row["name"] for row in found["rows"]} | set(found["absent"]) == {
-        *program.OBSERVATIONS
-    } and "Fracture" in found["absent"]
-    edema = found["rows"][0]["cells"]
-    assert [cell[1]["value"] for cell in edema] == [
-        1.0,
-        None,
-        0.0,
-    ]  # recall; none is given negative
+    totals = [f"{row['name']}{row['words']}" for row in found["totals"]]
+    assert totals == ["positive", "positive, without No Finding", "negative", "uncertain"]
+    names = [row["name"] for row in found["rows"]]
+    assert names[0] == "Edema"  # most given
+    assert {*names, *found["absent"]} == {*program.OBSERVATIONS} and "Fracture" in found["absent"]
+    recalls = [cell[1]["value"] for cell in found["rows"][0]["cells"]]
+    assert recalls == [1.0, None, 0.0]  # none is given negative
     no_finding = next(row for row in found["rows"] if row["name"] == "No Finding")
     assert no_finding["cells"][1:] == [None, None]
     positive = found["confusion"][0]
@@ -67,15 +57,8 @@ def test_sentences_with_a_rule_and_those_without_are_apart(tmp_path):
     found = made(tmp_path, s2={"Edema": -1.0, "Lung Opacity": 1.0}, s3={"Edema": -1.0})
     (read,) = found["read"]
     assert (read["sentence"], read["studies"]) == ("Pulmonary edema.", 3)
-    assert read["readings"] == [
-        {
-            "finding": "Edema",
-            "ours": "positive",
-            "given": "uncertain",
-            "rule": "mention",
-            "count": 2,
-        }
-    ]
+    mention = {"finding": "Edema", "ours": "positive", "given": "uncertain", "rule": "mention"}
+    assert read["readings"] == [mention | {"count": 2}]
     (unread,) = found["unread"]
     assert unread["sentence"] == "A grey thing is seen." and unread["studies"] == 1
     assert unread["readings"][0]["rule"] == "nothing read"
@@ -128,6 +111,5 @@ def test_the_confusion_is_that_of_the_file(tmp_path):
     found = made(tmp_path, s1={"Pneumothorax": 1.0})
     table = pd.read_csv(tmp_path / "benchmarks/label_agreement/mimic_cxr/chexpert/confusion.csv")
     table = table[table["finding"] != "No Finding"]
-    assert sum(cell["count"] for row in found["confusion"] for cell in row["cells"]) == (
-        table["studies"].sum()
-    )
+    counts = [cell["count"] for row in found["confusion"] for cell in row["cells"]]
+    assert sum(counts) == table["studies"].sum()

@@ -88,8 +88,7 @@ def test_what_is_said_of_a_value_beside_one_of_no_learning(value, low, learnt, w
     assert _verdict(cell, 0.5) == word
 
 
-def test_why_values_differ_is_said_where_the_numbers_stand(synthetic, tmp_path):
-    html = build(synthetic)
+def test_why_values_differ_is_said_where_the_numbers_stand(html, synthetic):
     opening = html.partition("<header")[2].partition("</header>")[0]
     assert opening.count('<a href="#why">why they differ</a>') == 3
     why = opening.partition('id="why"')[2].partition("</section>")[0]
