@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
 from cxrflow.files.atomic import atomic_folder, atomic_path, write_json
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.programs.attempts import FOLDER
@@ -244,3 +244,17 @@ def test_a_result_is_whole_or_as_before(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert refusal(caught.value) == f"{tmp_path / 'b'}: No space left on device"
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("two\n  lines", "two lines"),
+        ("", "ValueError"),
+        ("value 'MONO\x03IROME2', \x80, \u202e", r"value 'MONO\x03IROME2', \x80, \u202e"),
+        ("größe – 3 µm", "größe – 3 µm"),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_an_error_is_one_printable_line(said: str, line: str) -> None:
+    assert one_line(ValueError(said)) == line and line.isprintable()

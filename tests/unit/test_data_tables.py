@@ -1,4 +1,4 @@
-"""CSV lists, study times and DICOM header scans, whole and damaged."""
+"""CSV lists, study times and DICOM header scans, whole and damaged; tallies of what is lost."""
 
 import gzip
 import os
@@ -14,7 +14,7 @@ from cxrflow.data.readers import dicom_headers, study_time
 from cxrflow.data.readers.common_tables import drop_repeats, require_unique
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import bare_ids, read_csv
-from cxrflow.files.drops import Drop
+from cxrflow.files.drops import Drop, Tally
 
 COLUMNS = {"name": "id", "size": "value", "note": "text"}
 
@@ -184,3 +184,30 @@ def test_header_scan_refuses_what_the_store_cannot_read_and_nothing_else(tmp_pat
     ]
     assert found.loc[:2, "image_height"].tolist() == [12, 20, 12]
     assert found["view"].fillna("").tolist()[:3] == ["AP", "", "AP"]
+
+
+def test_a_tally_adds_up_by_reason_and_keeps_the_first_examples() -> None:
+    tally = Tally("rows read", "rows", 3, [Drop.of("blank", []), Drop.of("old", [1])])
+    tally.drop("old", range(2, 9))
+    tally.drop("old", ["x"], failed=True)
+    old = {"reason": "old", "count": 8, "examples": ["1", "2", "3", "4", "5"], "failed": False}
+    assert tally.as_json() == {
+        **{"name": "rows read", "unit": "rows", "kept": 3},
+        "dropped": [old, {"reason": "old", "count": 1, "examples": ["x"], "failed": True}],
+    }
+    assert tally.failed == 1
+    assert Drop.of("old", "ab", part="test").as_json()["part"] == "test"
+
+
+def test_too_much_damage_ends_the_stage_and_choice_does_not_count() -> None:
+    tally = Tally("rows read", "rows", 6)
+    tally.drop("not wanted", range(2))
+    tally.drop("cut off", ["a:3"], failed=True)
+    tally.drop("blank id", ["a:5", "a:7", "a:9"], failed=True)
+    tally.require_few("a.csv", 4 / 12)
+    with pytest.raises(InputError) as error:
+        tally.require_few("a.csv", 0.3)
+    assert str(error.value) == (
+        "a.csv: 4 of 12 rows failed at 'rows read', more than max_failed_share 0.3 allows; "
+        "most often (3): blank id, e.g. a:5, a:7"
+    )

@@ -1,5 +1,8 @@
-"""Batches spread over processes: shares of objectives add up, and so do whole training steps."""
+"""Batches spread over processes, and how these are started."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -17,6 +20,8 @@ from cxrflow.objectives.biovil import (
 )
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.objectives.simclr import nt_xent
+from cxrflow.training.step import DataClock
+from cxrflow.training.launch import launching
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.step import DataClock, Step
@@ -173,3 +178,43 @@ def test_when_the_first_process_fails_the_others_leave() -> None:
 def test_a_batch_smaller_than_the_processes_is_refused() -> None:
     with pytest.raises(InputError, match="batch of 3 samples is too small for 4 processes"):
         Processes(0, 4).share(np.arange(3))
+
+
+PROGRAM = ["cxrflow.pretrain.joint", "--seed", "0"]
+
+
+def test_one_process_is_the_program_itself() -> None:
+    assert launching(1, 1, PROGRAM, {}) == [sys.executable, "-m", *PROGRAM]
+
+
+def test_several_processes_are_started_by_torchrun() -> None:
+    command = launching(3, 1, PROGRAM, {})
+    assert "--nproc-per-node=3" in command and "--standalone" in command
+    assert command[-5:] == ["-m", "--", *PROGRAM]
+
+
+def test_several_nodes_meet_at_the_first() -> None:
+    command = launching(4, 2, PROGRAM, {"SLURM_JOB_ID": "20007"})
+    assert command[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
+    assert "--nnodes=2" in command and "--nproc-per-node=4" in command
+    endpoint = next(one for one in command if one.startswith("--rdzv-endpoint="))
+    assert endpoint.endswith(":20007") and command[-5:] == ["-m", "--", *PROGRAM]
+
+
+def test_several_nodes_need_a_slurm_job() -> None:
+    with pytest.raises(InputError, match="--nodes is 2, but this is no Slurm job"):
+        launching(4, 2, PROGRAM, {})
+
+
+def test_it_starts_as_many_as_asked_for() -> None:
+    """Of a module that prints one line, the machine's name, whatever options it has."""
+    launch = ["-m", "cxrflow.training.launch", "--processes", "2"]
+    done = subprocess.run(
+        [sys.executable, *launch, "platform", "--start", "x"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2

@@ -1,17 +1,25 @@
-"""Cohorts of the real Open-I reports and covid-chestxray radiographs (CXR_REAL_DATA)."""
+"""Real reports and radiographs, labelled and made into cohorts (needs CXR_REAL_DATA)."""
 
 import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request
+from cxrflow.data.readers.open_i import read_reports
+from cxrflow.data.readers.open_i_terms import read_term_labels
+from cxrflow.files.source_code import ROOT
 from cxrflow.reports.corpus import build_corpus
+from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller
+from cxrflow.reports.sentences import RuleSplitter
 from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import read_texts
 
 pytestmark = [
     pytest.mark.real,
@@ -68,3 +76,40 @@ def test_covid_chestxray_has_118_frontal_radiographs_of_158_rows(tmp_path: Path)
         with_prior["prior_study_id"].map(order).to_numpy()
         < with_prior["study_id"].map(order).to_numpy()
     ).all()
+
+
+def test_labels_agree_with_the_human_index_terms() -> None:
+    """Positive against not positive; the published NIH labeller has a total F1 of about 0.90."""
+    texts = {
+        report.study_id: report.sections or {} for report in read_texts("open_i", real("open_i"))
+    }
+    truth = read_term_labels(real("open_i"))
+    splitter = RuleSplitter()
+    sentences = [
+        [
+            sentence
+            for section in ("findings", "impression")
+            for sentence in splitter.split_one(texts[study].get(section, ""))
+        ]
+        for study in truth["study_id"]
+    ]
+    ours_NC = np.array(ScopeLabeller().label(sentences)) == 1
+    written_N = np.array([bool(report) for report in sentences])
+    ours_NC, given_NC = ours_NC[written_N], truth[list(OBSERVATIONS)].to_numpy()[written_N] == 1
+    hits_C = (ours_NC & given_NC).sum(0)
+    sizes_C = ours_NC.sum(0) + given_NC.sum(0)
+    assert 2 * hits_C.sum() / sizes_C.sum() >= 0.93
+    for name, hits, size, cases in zip(OBSERVATIONS, hits_C, sizes_C, given_NC.sum(0), strict=True):
+        if cases >= 30:
+            assert 2 * hits / size >= 0.75, name
+
+
+def test_every_index_term_is_explained() -> None:
+    page = (ROOT.parent / "docs" / "open_i_terms.md").read_text().lower()
+    names = {
+        " ".join(term.split("/")[0].lower().split())
+        for report in read_reports(real("open_i"))[0]
+        for term in report.terms
+    }
+    assert len(names) > 100
+    assert not [name for name in sorted(names) if name not in page]
