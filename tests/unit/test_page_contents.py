@@ -3,11 +3,11 @@
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import yaml
+from html_outline import Outline
 from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_results
 from page_score_fixtures import write_table
 
@@ -31,56 +31,23 @@ def real(tmp_path_factory):
     return root
 
 
-class Outline(HTMLParser):
-    """Ids, links, headings, and elements left open."""
-
-    VOID = {"meta", "img", "br", "input", "link"}
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.levels: list[int] = []
-        self.images: list[dict[str, str | None]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attributes):
-        named = dict(attributes)
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if "id" in named:
-            self.ids.append(named["id"])
-        if tag == "a":
-            self.links.append(named["href"])
-        if re.fullmatch("h[1-6]", tag):
-            self.levels.append(int(tag[1]))
-        if tag == "img":
-            self.images.append(named)
-
-    def handle_startendtag(self, tag, attributes):
-        if dict(attributes).get("id"):
-            self.ids.append(dict(attributes)["id"])
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
 def test_the_page_is_one_well_formed_file_without_outside_references(html):
     outline = Outline(html)
     assert outline.open == []
     assert len(outline.ids) == len(set(outline.ids))
-    assert {link.removeprefix("#") for link in outline.links} <= set(outline.ids)
-    assert all(link.startswith("#") for link in outline.links)
-    assert all(one["src"].startswith("data:image/webp;base64,") for one in outline.images)
-    assert all(one["alt"] for one in outline.images)
+    links = [link["href"] for link in outline.of("a")]
+    assert {link.removeprefix("#") for link in links} <= set(outline.ids)
+    assert all(link.startswith("#") for link in links)
+    for image in outline.of("img"):
+        assert image["src"].startswith("data:image/webp;base64,") and image["alt"]
     assert "http://" not in html and "https://" not in html
     assert "default-src 'none'" in html
     assert len(html.encode()) < page.LARGEST
 
 
 def test_headings_go_down_one_level_at_a_time(html):
-    levels = Outline(html).levels
+    tags = [tag for tag, _ in Outline(html).elements]
+    levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
 
@@ -94,7 +61,7 @@ def test_it_shows_numbers_curves_tables_and_pictures(html):
         "Small right apical pneumothorax", "snakemake --cores all controls",
     ):  # fmt: skip
         assert expected in html, expected
-    assert len(Outline(html).images) == 9  # of the leading model
+    assert len(Outline(html).of("img")) == 9  # of the leading model
 
 
 def speed_row(html: str, model: str) -> list[str]:
@@ -165,7 +132,7 @@ SENTENCE = "Findings suggestive of pneumonia."
 def test_radiographs_phrases_and_sentences_of_real_data_are_not_shown(results):
     assert SENTENCE in build(results)
     html = build(relabelled(results))
-    assert Outline(html).images == []
+    assert Outline(html).of("img") == []
     assert PHRASE not in html and IDS not in html and SENTENCE not in html
     assert "The sentences are not shown: they are of real reports" in html
     assert "Example pictures of biovil are not shown" in html
@@ -174,7 +141,7 @@ def test_radiographs_phrases_and_sentences_of_real_data_are_not_shown(results):
 
 def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(results):
     html = build(relabelled(results, show_images=True))
-    assert len(Outline(html).images) == 9
+    assert len(Outline(html).of("img")) == 9
     assert PHRASE not in html
     assert "This page shows radiographs of real data" in html
     both = build(relabelled(results, show_images=True, show_text=True))
@@ -183,7 +150,7 @@ def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(r
 
 def test_synthetic_radiographs_can_be_forbidden_too(results):
     html = build(relabelled(results, synthetic=True, show_images=False))
-    assert Outline(html).images == []
+    assert Outline(html).of("img") == []
     assert "the configuration forbids it" in html
 
 

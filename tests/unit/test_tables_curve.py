@@ -5,7 +5,9 @@ import json
 import pytest
 from PIL import Image
 from pydantic import ValidationError
+from table_fixtures import estimate, write_result, write_tests
 
+from command_options import options
 from cxrflow.errors import InputError
 from cxrflow.papers import Paper, load_paper
 from cxrflow.tables import curve
@@ -42,19 +44,13 @@ def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeyp
     monkeypatch.setattr(curve, "load_paper", lambda name: made)
     files = []
     for seed, value in enumerate((0.5, 0.7)):
-        entry = {"value": value, "low": value - 0.1, "high": value + 0.1, "n": 9}
-        files.append(tmp_path / f"{seed}.json")
-        content = {"task": "t", "model": "m", "seed": seed, "learnt": True, "protocol": {}}
-        content["data"] = {"name": "tiny", "synthetic": True}
-        files[-1].write_text(json.dumps(content | {"metrics": {"auroc/1": entry}}))
+        metrics = {"auroc/1": estimate(value, value - 0.1, value + 0.1)}
+        files.append(write_result(tmp_path / f"{seed}.json", "t", "m", seed, metrics))
     output = tmp_path / "deep/f.png"
-    options = ["--paper", "p", "--figure", "f", "--output", str(output)]
-    tests = tmp_path / "f.tests.json"
     interval = {"auroc/1": {"low": 0.45, "high": 0.75}}
     cells = [{"task": "t", "model": "m", "metrics": interval}]
-    content = {"protocol": {"level": 0.95}, "cells": cells, "comparisons": []}
-    tests.write_text(json.dumps(content))
-    curve.main([*options, "--metrics", *map(str, files), "--tests", str(tests)])
+    tests = write_tests(tmp_path / "f.tests.json", [], cells)
+    curve.main(options(paper="p", figure="f", output=output, metrics=files, tests=tests))
     with Image.open(output) as picture:
         assert picture.format == "PNG" and len(picture.convert("RGB").getcolors(9999)) > 10
     found = json.loads(output.with_suffix(".json").read_text())
@@ -70,7 +66,7 @@ def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeyp
     assert "synthetic data (tiny)" in found["caption"]
     assert "Not drawn: could not be computed from this data; not run" in found["caption"]
     with pytest.raises(InputError, match="no figure 'g' of the kind curve"):
-        curve.main(["--paper", "p", "--figure", "g", "--output", str(output)])
+        curve.main(options(paper="p", figure="g", output=output))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """The rankings that a paper claims: what is said of cells in order, level, reversed, absent."""
 
 import csv
-import json
 
 import pytest
+from table_fixtures import estimate, write_result, write_tests
 
+from command_options import options
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Address, Column, Ordering
 from cxrflow.tables import orderings
@@ -59,22 +60,13 @@ def written(tmp_path, monkeypatch):
         files = []
         runs = [(name, *run) for name, scores in SCORES.items() for run in enumerate(scores)]
         for name, seed, value in runs:
-            entry = {"value": value, "low": value - 0.01, "high": value + 0.01, "n": 9}
-            half = {key: value / 2 for key, value in entry.items()}
-            content = {"task": "g", "model": name, "seed": seed, "protocol": {}}
-            content["learnt"] = LEARNT.get(name, [True] * 3)[seed]
-            content["data"] = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-            files.append(tmp_path / f"{name} {seed}.json")
-            metrics = {"metrics": {"cnr": entry, "half": half}}
-            files[-1].write_text(json.dumps(content | metrics))
-        tested = tmp_path / "table9.tests.json"
-        content = {"protocol": {"level": 0.95}, "cells": [], "comparisons": tests}
-        tested.write_text(json.dumps(content))
+            cnr = estimate(value, value - 0.01, value + 0.01)
+            metrics = {"cnr": cnr, "half": {key: value / 2 for key, value in cnr.items()}}
+            learnt, path = LEARNT.get(name, [True] * 3)[seed], tmp_path / f"{name} {seed}.json"
+            files.append(write_result(path, "g", name, seed, metrics, learnt=learnt))
+        tested = write_tests(tmp_path / "table9.tests.json", tests)
         output = tmp_path / "orderings"
-        orderings.main(
-            ["--paper", "p", "--metrics", *map(str, files), "--tests", str(tested)]
-            + ["--output", str(output)]
-        )
+        orderings.main(options(paper="p", metrics=files, tests=tested, output=output))
         texts = [output.with_suffix(end).read_text() for end in (".csv", ".md", ".html")]
         return list(csv.DictReader(texts[0].splitlines())), *texts[1:]
 
@@ -251,6 +243,4 @@ def published(claim: Ordering) -> list[float]:
 )
 def test_the_published_values_stand_in_the_order_that_is_claimed(claim):
     values = published(claim)
-    assert values == sorted(values, reverse=not claim.smaller) and len(set(values)) == len(
-        values
-    ), claim.claim
+    assert values == sorted(set(values), reverse=not claim.smaller), claim.claim
