@@ -16,7 +16,6 @@ from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pair_tables import require_earlier_priors
 from cxrflow.pretrain.report_text import Texts
-from cxrflow.pretrain.objective import Batch
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

@@ -17,8 +17,7 @@ from torch.nn.functional import normalize
 from transformers import BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.local_alignment import Matching

@@ -20,7 +20,6 @@ from cxrflow.objectives.biovil import (
 )
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.training.step import DataClock
 from cxrflow.training.launch import launching
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.settings import TrainingSettings

@@ -13,7 +13,6 @@ from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.objective import Batch, Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.pretrain.objective import Batch
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

@@ -7,7 +7,7 @@ from transformers import BertConfig, BertModel
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.dilation import refine_grid
-from cxrflow.encoders.image_encoder import Frames
+from cxrflow.encoders.image_encoder import Frames, ImageTrunk, build_trunk
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import (
     ComparisonSettings,
