@@ -73,9 +73,9 @@ BAD_DICOM = {
 }
 
 
-def refusal(folder: Path, source: FileDataset | bytes) -> str:
+def refusal(folder: Path, source: FileDataset | bytes, name: str = "image.dcm") -> str:
     """Why a file is not decoded, in a line."""
-    path = folder / "image.dcm"
+    path = folder / name
     path.write_bytes(source) if isinstance(source, bytes) else save(source, path)
     with pytest.raises(DecodeError) as error:
         decode(path)
@@ -105,8 +105,8 @@ def test_truncated_pictures(tmp_path: Path, kind: str, share: float) -> None:
 
 
 def test_other_files(tmp_path: Path) -> None:
-    assert "empty file" in refusal(tmp_path, b"")
-    assert "not a DICOM" in refusal(tmp_path, b"<html>sign in</html>" * 20)
+    assert "empty file" in refusal(tmp_path, b"", "image.bin")
+    assert "not a DICOM" in refusal(tmp_path, b"<html>sign in</html>" * 20, "image.bin")
     assert refusal(tmp_path, RNG.bytes(4000))
     with pytest.raises(DecodeError, match="file not found"):
         decode(tmp_path / "absent.dcm")
