@@ -92,7 +92,6 @@ def _device_slots(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
     return {
         "device": noun,
         "adevice": noun if plural else f"a {noun}",
-        "the": "the",
         "position": pick(positions, rng),
         "lat": places.laterality(finding.side),
         "side": side,
