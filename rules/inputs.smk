@@ -85,14 +85,6 @@ def training_options(wildcards, input):
     return options
 
 
-def training_resources(rule):
-    """The resources of a training: its processes and nodes, and what Slurm is asked for then."""
-    asked = need(rule)
-    several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
-    spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
-    return {**job(rule), **spread}
-
-
 # --- published weights --------------------------------------------------------------------------
 
 

@@ -9,8 +9,6 @@ import yaml
 from config_overlays import DEMO, ROOT, nested
 
 from cxrflow.config import load_config
-from cxrflow.config.checks import RESERVED
-from cxrflow.config.parts import RULES
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference
 from cxrflow.papers import load_paper, paper_names
@@ -233,12 +231,6 @@ def test_uncertain_labels_of_chexpert_count_as_mapped_or_as_asked(overlay):
     for value in ("zero", "one", "ignore"):
         asked = {"papers": ["convirt"], "tasks": {task: {"uncertain": value}}}
         assert overlay(asked).task(task).settings.uncertain == value
-
-
-def test_no_rule_of_the_workflow_can_be_a_papers_name():
-    text = "".join(path.read_text() for path in [ROOT / "Snakefile", *ROOT.glob("rules/*.smk")])
-    rules = re.findall(r"^(?:rule|use rule \w+ as) (\w+)", text, re.MULTILINE)
-    assert len(rules) > 30 and set(rules) <= RESERVED | set(RULES)
 
 
 @pytest.mark.parametrize("name", paper_names())

@@ -166,11 +166,16 @@ def test_the_frame_exists() -> None:
 
 # --- rules ----------------------------------------------------------------------------------------
 
-RULE = re.compile(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", re.M | re.S)
+RULE = re.compile(r"^( *)rule ?(\w*):\n(.*?)(?=^ *rule\b|\Z)", re.M | re.S)
 TEXT = "".join(file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("rules/*.smk")))
+# A rule in a loop is called as the variable that has its name.
+RULES = {
+    name or re.findall(r"name:\s+(\w+)", body)[0]: re.sub(f"^{indent}", "", body, flags=re.M)
+    for indent, name, body in RULE.findall(TEXT)
+}
 # Rules whose program follows from their wildcards, and what says its code.
 BY_WILDCARDS = {
-    "pretrain_text": "run.code_of(",
+    "training": "run.code_of(",
     "initialise": "run.code_of(",
     "evaluate": "one.program",
     "measure_data": "benchmark.program",
@@ -179,9 +184,9 @@ BY_WILDCARDS = {
 }
 
 
-@pytest.mark.parametrize("rule", [name for name, body in RULE.findall(TEXT) if "shell:" in body])
+@pytest.mark.parametrize("rule", [name for name, body in RULES.items() if "shell:" in body])
 def test_a_rule_watches_its_program(rule: str) -> None:
-    body = dict(RULE.findall(TEXT))[rule]
+    body = RULES[rule]
     if rule == "record_config":
         return  # which writes down what it is given
     program = re.search(r"python -m (cxrflow\.[\w.]+)", body)
