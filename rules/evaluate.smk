@@ -1,4 +1,4 @@
-"""Tasks: benchmarks on their cohorts, a rule for all that score a model, one for all that need none.
+"""Tasks: benchmarks on their cohorts, in one rule for models, reference rows and the data alone.
 
 Inputs: a model, the cohort of a task, what of its images the benchmark reads; for a task that needs
 no model the data themselves. Outputs: `<results>/benchmarks/<paper>/<task>/<model>/seed<k>/`.
@@ -48,8 +48,6 @@ rule evaluate:
     """Score a model in a task."""
     input:
         unpack(task_inputs),
-        tagger=task_tagger,
-        model="<results>/models/{model}/seed{seed}/run.json",
     output:
         metrics="<results>/benchmarks/{task}/{model}/seed{seed}/metrics.json",
         predictions="<results>/benchmarks/{task}/{model}/seed{seed}/predictions.parquet",
@@ -69,37 +67,24 @@ rule evaluate:
         gpu=task_need("evaluate", "gpu"),
     params:
         **settings_of(lambda wildcards: run.task(wildcards.task).settings),
-        code=lambda wildcards: code_digest(
-            "benchmarks.runner",
-            *(f"benchmarks.{one.program}" for one in run.task(wildcards.task).computed),
-            *run.kinds_of(wildcards.model),
-        ),
+        code=lambda wildcards: code_digest("benchmarks.runner", *task_code(wildcards)),
         benchmark=benchmark_of,
-        model=subpath(input.model, parent=True),
         data=task_options,
-        state=benchmark_state,
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
         python -m cxrflow.benchmarks.evaluate {params.benchmark:q} \
             --task {wildcards.task:q} \
-            --model {params.model:q} \
             {params.data:q} \
-            {params.state:q} \
             --settings {params.given:q} \
-            --seed {wildcards.seed} \
+            --threads {threads} \
             --output {params.folder:q} \
             >>{log:q} 2>&1
         """
 
 
-rule score_reference:
-    """Score what has learnt nothing: a reference row of a benchmark (docs/references.md)."""
-    input:
-        cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
-        pixels=reference_pixels,
-        training=task_reports,
-        tagger=task_tagger,
+# What has learnt nothing: a reference row of a benchmark (docs/references.md).
+use rule evaluate as score_reference with:
     output:
         metrics="<results>/benchmarks/{task}/reference/{name}/seed0/metrics.json",
         predictions="<results>/benchmarks/{task}/reference/{name}/seed0/predictions.parquet",
@@ -116,36 +101,10 @@ rule score_reference:
     threads: need("score_reference").threads
     resources:
         **job("score_reference"),
-    params:
-        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
-        code=lambda wildcards: code_digest(
-            "benchmarks.runner",
-            f"benchmarks.{run.task(wildcards.task).benchmark.reference_program}",
-        ),
-        benchmark=benchmark_of,
-        cohort=subpath(input.cohort, parent=True),
-        pixels=subpath(input.pixels, parent=True),
-        reports=lambda wildcards, input: option("--training", *folders(input.training)),
-        tagger=task_tagger_options,
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.score_reference {params.benchmark:q} {wildcards.name:q} \
-            --task {wildcards.task:q} \
-            --cohort {params.cohort:q} \
-            --pixels {params.pixels:q} \
-            {params.reports:q} \
-            {params.tagger:q} \
-            --settings {params.given:q} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
 
 
-rule measure_data:
-    """Count or measure what needs no model: data sets, cohorts, vocabularies, registration."""
-    input:
-        unpack(data_inputs),
+# What needs no model: data sets, cohorts, vocabularies, registration.
+use rule evaluate as measure_data with:
     output:
         metrics="<results>/benchmarks/{task}/metrics.json",
         predictions="<results>/benchmarks/{task}/predictions.parquet",
@@ -163,25 +122,6 @@ rule measure_data:
         mem_mb=task_need("measure_data", "mem_mb"),
         runtime=task_need("measure_data", "runtime"),
         gpu=task_need("measure_data", "gpu"),
-    params:
-        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
-        code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.program}",
-            *readers("tables", *run.statistics_datasets(wildcards.task)),
-        ),
-        benchmark=benchmark_of,
-        data=data_options,
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.measure_data {params.benchmark:q} \
-            --task {wildcards.task:q} \
-            {params.data:q} \
-            --settings {params.given:q} \
-            --threads {threads} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
 
 
 rule compare_labels:

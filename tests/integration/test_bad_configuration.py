@@ -53,8 +53,8 @@ PROGRAMS: dict[str, dict[str, object]] = {
     "benchmarks.evaluate mask_prediction": TEXT,
     "benchmarks.evaluate natural_language_inference": {**TEXT, "training": "t"},
     "benchmarks.evaluate sentence_similarity": TEXT,
-    "benchmarks.measure_data vocabulary": {"vocabulary": "v", "cohort": "c"},
-    "benchmarks.measure_data ms_cxr_statistics": COUNTED,
+    "benchmarks.evaluate vocabulary": {"vocabulary": "v", "cohort": "c"},
+    "benchmarks.evaluate ms_cxr_statistics": COUNTED,
     "benchmarks.compare_rows": {"predictions": "p"},
 }
 

@@ -13,7 +13,7 @@ from data_fixtures import write_csv
 from cxrflow.benchmarks.data import ms_cxr_statistics as program
 from cxrflow.benchmarks.data.box_positions import union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.data.readers.common_tables import Tables, shaped
 from cxrflow.errors import InputError
 

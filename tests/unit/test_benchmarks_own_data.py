@@ -14,7 +14,6 @@ from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
-from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.metrics.intervals import weighted_median
 from cxrflow.metrics.retrieval import ranks
 
@@ -130,7 +129,7 @@ def test_pair_retrieval_of_a_cohort(given: list[str], tmp_path: Path) -> None:
     one = model["metrics"]["recall/1/image_to_text"]
     assert one["low"] <= one["value"] <= one["high"] and one["n"] == count
     given[-1] = str(tmp_path / "any")
-    score_reference(["pair_retrieval", "nothing", *given])
+    evaluate(["pair_retrieval", "--reference", "nothing", *given])
     chance = said(given)["metrics"]
     assert chance["recall/10/image_to_text"]["value"] == pytest.approx(10 / count)
     assert chance["median_rank/text_to_image"]["value"] == (count + 1) / 2

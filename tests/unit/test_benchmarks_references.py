@@ -23,6 +23,7 @@ from sklearn.metrics import roc_auc_score
 
 from cxrflow.benchmarks.classification.references import described
 from cxrflow.benchmarks.controls import exchange
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding.controls import (
     control_phrases,
     names_place,
@@ -34,7 +35,6 @@ from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.score_reference import main
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
 
@@ -46,7 +46,7 @@ def scored(folder, pixels, benchmark, name, table, **settings):
     """The metrics that the program writes for a reference row."""
     cohort = write_cohort(folder / "cohort", "samples.parquet", table)
     read = {"cohort": cohort, "pixels": pixels, "settings": QUICK | settings}
-    said = metrics_of(main, benchmark, name, **read, output=folder / name)
+    said = metrics_of(main, benchmark, reference=name, **read, output=folder / name)
     assert said["model"] == f"reference/{name}" and said["seed"] == 0
     return {name: entry["value"] for name, entry in said["metrics"].items()}
 
@@ -139,7 +139,7 @@ def test_segmentation_by_boxes_and_by_brightness(pixels, tmp_path):
 
 def test_an_unknown_row_is_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
-        main(["segmentation", "centre", "--cohort", "c", "--pixels", "p", "--output", "o"])
+        main(["segmentation", "--reference", "centre", "--cohort", "c", "--output", "o"])
     assert "has no reference 'centre'; has mean_box, brightness" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from speed.registration_recipe import true_alignment
 
 from command_options import options
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal.registration_error import (
     frame,
     mutual_information,

@@ -24,7 +24,6 @@ from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.paired_tests import Inference, read_predictions
 from cxrflow.benchmarks.retrieval.precision import statistic
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings, TextRetrievalSettings
-from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json
@@ -216,7 +215,9 @@ def test_the_program_scores_a_model_and_rows_that_know_nothing(pixels, tmp_path)
     asked = [("image_retrieval", name) for name in ("nothing", "intensity", "thumbnail", "random")]
     for benchmark, name in (*asked, ("text_retrieval", "nothing")):
         output = tmp_path / "scores" / benchmark / name
-        said = metrics_of(score_reference, benchmark, name, **given, pixels=pixels, output=output)
+        said = metrics_of(
+            evaluate, benchmark, reference=name, **given, pixels=pixels, output=output
+        )
         assert said["benchmark"] == benchmark and said["model"] == f"reference/{name}"
         assert all(0 <= one["value"] <= 1 for one in said["metrics"].values())
         if name == "nothing":

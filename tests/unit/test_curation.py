@@ -12,7 +12,7 @@ from benchmark_fakes import make_store, metrics_of, write_cohort
 from command_options import options
 from cxrflow.benchmarks import curation
 from cxrflow.benchmarks.curate_images import main
-from cxrflow.benchmarks.measure_data import main as measure_data
+from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.data.cohorts.filters import one_per_study
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
@@ -98,7 +98,7 @@ def counted(folder, decided, truth=None, **settings):
         truth.to_parquet(folder / "TRUTH.parquet")
         asked["truth"] = folder
     asked["settings"] = {"intervals": {"replicates": 100}, **settings}
-    return metrics_of(measure_data, "curation_statistics", **asked)
+    return metrics_of(evaluate, "curation_statistics", **asked)
 
 
 def test_decisions_are_counted(tmp_path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from phantom_fixtures import SETTINGS
 
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.data.readers import mimic_iv
 from cxrflow.files.atomic import read_object
 from cxrflow.phantom.patient import hospital, of_mimic_cxr

@@ -177,10 +177,8 @@ RULES = {
 BY_WILDCARDS = {
     "training": "run.code_of(",
     "initialise": "run.code_of(",
-    "evaluate": "one.program",
-    "measure_data": "benchmark.program",
+    "evaluate": "task_code(",
     "draw_figure": "figure_code(",
-    "score_reference": "benchmark.reference_program",
 }
 
 

@@ -15,7 +15,7 @@ from small_text import write_documents
 from tokenizers import normalizers, pre_tokenizers
 
 from command_options import options
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.errors import InputError
 from cxrflow.text import vocabulary
 from cxrflow.text.tokenizer import (

@@ -56,6 +56,18 @@ def imported(name: str) -> Any:
     return getattr(program, function) if function else program
 
 
+# By what a benchmark reads: the options that name it.
+READ_BY = {
+    "samples": {"cohort"},
+    "pixels": {"cohort", "pixels"},
+    "features": {"cohort", "features"},
+    "vocabularies": {"cohort", "vocabulary"},
+    "registration": {"cohort", "pixels", "registration"},
+    "curation": {"curation"},
+    "datasets": {"dataset", "root", "studies_layout", "studies_root"},
+}
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """An entry: the inputs of a benchmark, and how its samples pair.
@@ -106,14 +118,31 @@ class Benchmark:
         """The module of the statistic by which rows are compared; None where nothing is scored."""
         return (self.statistic or self.program) if self.needs else None
 
-    def inputs(self, settings: Settings) -> set[str]:
-        """Return the inputs beside the model and the cohort: pixels, features, …"""
+    def inputs(self, settings: Settings, reference: bool = False) -> set[str]:
+        """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …
+
+        A ``reference`` row has no model: it reads the pixels, and is not trained.
+        """
+        read = {"cohort", "pixels"} if reference else READ_BY[self.reads]
         more = {
+            "model": bool(self.needs) and not reference,
             "pixels": getattr(settings, "augmentation", None) is not None,
             "registration": getattr(settings, "registered", False),
             "stanza": getattr(settings, "tagger", None) == "stanza",
+            "training": self.training is not None,
+            "state": self.resumes and not reference,
+            "truth": self.truth == "needed",
         }
-        return {self.reads, *(name for name, needed in more.items() if needed)} - {"samples"}
+        return read | {name for name, needed in more.items() if needed}
+
+    def optional_inputs(self) -> set[str]:
+        """Return the options that name what it reads where there is any."""
+        more = {
+            "training": self.reports,
+            "truth": self.truth == "used",
+            "demographics": self.reads == "datasets",
+        }
+        return {name for name, taken in more.items() if taken}
 
 
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
