@@ -287,7 +287,6 @@ def probed(
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pictures": features.pixels,
             "classes": list(classes),
             **test.counts(),

@@ -265,7 +265,6 @@ def predictions_of(
             values = {name: float(value[0]) for name, value in metric(once).items()}
             run |= {name: value for name, value in values.items() if np.isfinite(value)}
     data = {
-        **inputs.cohort.data,
         "pictures": inputs.pixels.fingerprint,
         "classes": list(splits.classes),
         **splits.test.counts(),

@@ -192,7 +192,6 @@ def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Pr
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pictures": features.pixels,
             "classes": list(images.classes),
             **images.counts(),

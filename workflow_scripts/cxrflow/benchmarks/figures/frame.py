@@ -63,8 +63,8 @@ class FigureInputs:
     @property
     def data(self) -> dict[str, Any]:
         """The entry ``data`` of the JSON file."""
-        data: dict[str, Any] = self.results[0].record["data"] if not self.folder else {}
-        return data or self.cohort.data
+        data: dict[str, Any] = self.cohort.data if self.folder else self.results[0].record["data"]
+        return data
 
     def columns(self, columns: Sequence[FigureColumn]) -> dict[str, ModelResult]:
         """The results by the label of their column; InputError when there is none."""

@@ -126,9 +126,7 @@ class PhraseSheet:
     def drawing(self, per_line: int, caption: str, **more: Any) -> Drawing:
         """Return the sheet, and what is on it."""
         shows = ["radiographs", "phrases"] if self.phrases else ["radiographs"]
-        return Drawing(
-            draw_sheet(self.strips, per_line), f"{caption} {LEGEND}", self.lines, shows, more
-        )
+        return Drawing(draw_sheet(self.strips, per_line), caption, self.lines, shows, more)
 
 
 def choose_rows(
@@ -213,7 +211,8 @@ def draw(inputs: FigureInputs, settings: GroundingFigureSettings) -> Drawing:
     ]
     over = "of each finding" if settings.each_finding else "of all phrases"
     caption = (
-        f"Shown: the {settings.rank} {over} by signed CNR of {short_name(settings.by)}, first seed."
+        f"Shown: the {settings.rank} {over} by signed CNR of {short_name(settings.by)}, first "
+        f"seed. {LEGEND}"
     )
     if left_out:
         without = "; ".join(f"{entry['label']} ({entry['reason']})" for entry in left_out)

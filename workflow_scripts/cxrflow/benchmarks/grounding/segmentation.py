@@ -182,7 +182,6 @@ def predictions_of(
         table,
         statistic(table, settings),
         {
-            **inputs.cohort.data,
             "pictures": inputs.pixels.fingerprint,
             "samples": len(samples),
             "images": len(test),

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
 from cxrflow.benchmarks.grounding import comparison
-from cxrflow.benchmarks.grounding.comparison import Grounded, PhraseSheet, choose_rows
+from cxrflow.benchmarks.grounding.comparison import LEGEND, Grounded, PhraseSheet, choose_rows
 from cxrflow.benchmarks.grounding.settings import PriorFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.errors import InputError
@@ -48,5 +48,5 @@ def draw(inputs: FigureInputs, settings: PriorFigureSettings) -> Drawing:
         1,
         "From left to right: the prior image, the current one, the phrase's map without and with"
         f" the prior. Of each finding the median by signed CNR of {short_name(beside.model)} with"
-        " the prior, first seed.",
+        f" the prior, first seed. {LEGEND}",
     )

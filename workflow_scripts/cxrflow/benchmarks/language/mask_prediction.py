@@ -188,7 +188,6 @@ def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Prediction
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "reports": len(evaluated),
             "sequences": len(predictions),
             "truncated": sum(masked.tokens.truncated[section] for section in settings.sections),

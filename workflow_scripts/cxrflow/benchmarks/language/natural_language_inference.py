@@ -105,7 +105,6 @@ def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> 
         predictions,
         statistic(predictions, settings),
         {
-            **cohort.data,
             "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
             "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
             "pairs": {"train": len(train), "validation": len(validation), "test": len(test)},

@@ -140,7 +140,6 @@ def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predi
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pairs": samples["label"].value_counts().sort_index().to_dict(),
             "dropped": dropped,
         },

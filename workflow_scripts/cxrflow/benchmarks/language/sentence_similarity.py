@@ -95,7 +95,7 @@ def predict(inputs: ModelInputs, settings: SentenceSimilaritySettings) -> Predic
     return Predictions(
         predictions,
         statistic(predictions, settings),
-        {**inputs.cohort.data, "pairs": pairs},
+        {"pairs": pairs},
         {
             "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
             "projection_trained": projection_is_trained(model.run),

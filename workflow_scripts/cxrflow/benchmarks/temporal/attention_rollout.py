@@ -237,7 +237,6 @@ def predict(inputs: ModelInputs, settings: AttentionRolloutSettings) -> Predicti
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "fingerprint": inputs.cohort.fingerprint(store),
             "samples": len(samples),
             "unscored": unscored(measures),

@@ -273,7 +273,6 @@ def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Pr
         predictions,
         statistic(predictions, settings),
         {
-            **cohort.data,
             "pictures": pixels.fingerprint,
             "pairs": len(predictions),
             "train_pairs": trained,

@@ -130,7 +130,6 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
         predictions,
         statistic(predictions, settings),
         {
-            **cohort.data,
             "pictures": pixels.fingerprint,
             "pairs": len(predictions),
             "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
