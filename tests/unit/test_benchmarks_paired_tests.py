@@ -10,7 +10,7 @@ from table_fixtures import estimate
 
 from command_options import options
 from cxrflow.benchmarks import paired_tests as program
-from cxrflow.benchmarks.classification import linear_probe
+from cxrflow.benchmarks.classification.scores import statistic
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
@@ -333,7 +333,7 @@ def test_probes_are_averaged_over_their_draws(tmp_path):
     named = {"metric": "auroc/100", "reference_metric": "auroc/100", "task": "linear_probe"}
     [entry] = outcome(files, CNR | named)
     once = np.ones((1, 24))
-    means = [linear_probe.statistic(table, settings)(once)["auroc/100"][0] for table in tables]
+    means = [statistic(table, settings)(once)["auroc/100"][0] for table in tables]
     assert entry["difference"] == pytest.approx(means[0] - means[1])
 
 

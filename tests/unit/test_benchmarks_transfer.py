@@ -31,7 +31,8 @@ from cxrflow.benchmarks.classification import (
 )
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.classification.transfer import sample_means, statistic
+from cxrflow.benchmarks.classification.scores import statistic
+from cxrflow.benchmarks.classification.transfer import sample_means
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,

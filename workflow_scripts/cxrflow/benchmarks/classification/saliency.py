@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
-from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.classification.scores import percent
 from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs, ModelResult
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels

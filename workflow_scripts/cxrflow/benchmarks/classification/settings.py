@@ -84,6 +84,19 @@ class LabelSettings(BenchmarkSettings):
     )
 
 
+class LabelSharesSettings(LabelSettings):
+    """Heads that learn from shares of the labels, in several runs of each."""
+
+    split: Split = Field(default="test", description="rows that are scored")
+    train_split: Split = Field(default="train", description="rows of which the shares are taken")
+    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the runs of a share."""
+        raise NotImplementedError
+
+
 class ClassificationSettings(PromptSettings, LabelSettings):
     """Settings of classifications that have prompts."""
 
@@ -210,12 +223,9 @@ class ConvergedSolver(Settings):
     max_iterations: int = Field(default=10_000, ge=1)
 
 
-class LinearProbeSettings(ClassificationSettings):
+class LinearProbeSettings(LabelSharesSettings, ClassificationSettings):
     """Linear probes (BioViL sections 2.2 and 4.4: on RSNA). The paper gives no optimiser."""
 
-    split: Split = Field(default="test", description="rows that are scored")
-    train_split: Split = Field(default="train", description="rows of which the shares are taken")
-    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
         description="of a share's rows; values are means over them",
@@ -242,6 +252,11 @@ class LinearProbeSettings(ClassificationSettings):
         default=8, ge=1, description="augmented versions of each image that a head learns from"
     )
     solver: ConvergedSolver = ConvergedSolver()
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the runs of a share."""
+        return self.probe_seeds
 
     @model_validator(mode="after")
     def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":

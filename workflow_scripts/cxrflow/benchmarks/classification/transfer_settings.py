@@ -5,21 +5,19 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings, Metric
-from cxrflow.benchmarks.settings import Seeds, Shares
+from cxrflow.benchmarks.classification.settings import LabelSharesSettings, Metric
+from cxrflow.benchmarks.settings import Seeds
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.training.settings import TrainingSettings
 
 
-class TransferSettings(LabelSettings):
+class TransferSettings(LabelSharesSettings):
     """Transfer of a pre-trained image encoder to a labelled data set (ConVIRT section 4.2).
 
     The parts of the cohort, the images, the shares of the labels and the runs; not how a head, or
     the encoder with it, learns.
     """
 
-    split: Split = Field(default="test", description="rows that are scored")
-    train_split: Split = Field(default="train", description="rows of which the shares are taken")
     validation_split: Split = Field(
         default="validate", description="rows that choose the epoch, the rate and the end"
     )
@@ -28,7 +26,6 @@ class TransferSettings(LabelSettings):
         description="of the pixels, whatever a model was trained on (Appendix B: padded to a "
         "square, then 224 x 224: longer224); null: each model's own",
     )
-    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     stratified: bool = Field(
         default=True,
         description="a share has each class's share of it, of classes that exclude each other; "
@@ -47,6 +44,11 @@ class TransferSettings(LabelSettings):
     dropout: float = Field(default=0.2, ge=0, lt=1, description="before the head (Appendix B)")
     metrics: list[Metric] = Field(default=["auroc"], min_length=1)
 
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the runs of a share."""
+        return self.run_seeds
+
     @model_validator(mode="after")
     def _parts_differ(self) -> Self:
         splits = (self.train_split, self.validation_split, self.split)
@@ -56,13 +58,6 @@ class TransferSettings(LabelSettings):
         if strange:
             raise ValueError(f"lists: '{min(strange)}' is none of the fractions, in per cent")
         return self
-
-    @property
-    def labels(self) -> LinearProbeSettings:
-        """The same labels, shares and runs, as linear probes call them."""
-        fields = set(LabelSettings.model_fields) | {"fractions"}
-        values = {name: getattr(self, name) for name in fields}
-        return LinearProbeSettings.model_validate({**values, "probe_seeds": self.run_seeds})
 
 
 class LinearClassificationSettings(TransferSettings):

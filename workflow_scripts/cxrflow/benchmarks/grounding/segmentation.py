@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
-from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
+from cxrflow.benchmarks.classification.scores import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
 from cxrflow.benchmarks.grounding.patches import (
@@ -146,16 +146,12 @@ class BoxedSplits(NamedTuple):
 
 def read_splits(inputs: Inputs, settings: SegmentationSettings) -> BoxedSplits:
     """Return the images with boxes of the splits to train on and to be scored on."""
-    splits, dropped = [], []
-    image_counts: dict[str, int] = {}
-    for split in (settings.train_split, settings.split):
-        table = inputs.rows(split)
-        boxed, dropped_of_split = images_with_boxes(table, inputs.pixels)
-        splits.append(boxed)
-        dropped += [{**drop, "part": split} for drop in dropped_of_split]
-        image_counts[str(split)] = len(table)
-    train, test = splits
-    return BoxedSplits(train, test, dropped, image_counts)
+    names = (settings.train_split, settings.split)
+    (train, test), dropped = inputs.parts(
+        names, lambda rows, split: images_with_boxes(rows, inputs.pixels)
+    )
+    counts = {str(split): len(inputs.rows(split)) for split in names}
+    return BoxedSplits(train, test, dropped, counts)
 
 
 def predictions_of(
