@@ -42,7 +42,11 @@ from cxrflow.benchmarks.classification.scores import (
     statistic,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.settings import ConvergedSolver, LinearProbeSettings
+from cxrflow.benchmarks.classification.settings import (
+    ConvergedSolver,
+    LinearProbeSettings,
+    ProbeSettings,
+)
 from cxrflow.benchmarks.features import Features, encode, images_to_encode
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -71,12 +75,22 @@ def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.i
     return np.sort(np.concatenate(chosen))
 
 
+def start_of(settings: ProbeSettings, prompts: bool) -> str:
+    """Return the start of heads, with ``auto`` resolved; ``prompts``: there can be such a start."""
+    if settings.start == "prompts" and not prompts:
+        raise InputError(
+            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
+            "images with texts by no cosine"
+        )
+    return ("prompts" if prompts else "zeros") if settings.start == "auto" else settings.start
+
+
 def start_weights(
     start: str, shape: tuple[int, int], classes_CP: NDArray[np.float64] | None
 ) -> Tensor:
     """Weights [F, outputs] that a head starts from; ``classes_CP`` has a row an output."""
     if start == "prompts":
-        assert classes_CP is not None  # settled by `settled`
+        assert classes_CP is not None  # settled by :func:`start_of`
         return torch.from_numpy(classes_CP.T.copy()).float()
     return torch.zeros(shape)
 
@@ -91,17 +105,11 @@ def settled(
     The head is a softmax over present and absent of a single class, or over exclusive classes, else
     a sigmoid for each class.
     """
-    features, start = settings.features, settings.start
+    features = settings.features
     head = "softmax" if classes == 1 or settings.exclusive else "sigmoid"
     if features == "auto":
         features = "projected" if has_text else "pooled"
-    if start == "auto":
-        start = "prompts" if is_linear and features == "projected" else "zeros"
-    if start == "prompts" and not is_linear:
-        raise InputError(
-            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
-            "images with texts by no cosine"
-        )
+    start = start_of(settings, is_linear and features == "projected")
     return {"features": features, "start": start, "head": head}
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.classification.settings import LabelSettings, LabelSharesSettings
+from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings
+from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics import multiclass
 from cxrflow.metrics.intervals import Floats, Statistic
@@ -109,7 +110,7 @@ def score_column(share: str, seed: int) -> str:
 
 
 def metrics_by_share(
-    predictions: pd.DataFrame, settings: LabelSharesSettings
+    predictions: pd.DataFrame, settings: LinearProbeSettings | TransferSettings
 ) -> dict[str, list[Statistic]]:
     """Return, for each share of the labels in per cent, the metrics of each run's scores."""
     names, labels_NC = class_names(predictions), columns_of(predictions, "label")
@@ -122,7 +123,9 @@ def metrics_by_share(
     }
 
 
-def statistic(predictions: pd.DataFrame, settings: LabelSharesSettings) -> CountedStatistic:
+def statistic(
+    predictions: pd.DataFrame, settings: LinearProbeSettings | TransferSettings
+) -> CountedStatistic:
     """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the runs."""
     runs = metrics_by_share(predictions, settings)
 

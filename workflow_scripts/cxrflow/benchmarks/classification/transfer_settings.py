@@ -5,19 +5,21 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.classification.settings import LabelSharesSettings, Metric
-from cxrflow.benchmarks.settings import Seeds
+from cxrflow.benchmarks.classification.settings import LabelSettings, Metric
+from cxrflow.benchmarks.settings import Seeds, Shares
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.training.settings import TrainingSettings
 
 
-class TransferSettings(LabelSharesSettings):
+class TransferSettings(LabelSettings):
     """Transfer of a pre-trained image encoder to a labelled data set (ConVIRT section 4.2).
 
     The parts of the cohort, the images, the shares of the labels and the runs; not how a head, or
     the encoder with it, learns.
     """
 
+    split: Split = Field(default="test", description="rows that are scored")
+    train_split: Split = Field(default="train", description="rows of which the shares are taken")
     validation_split: Split = Field(
         default="validate", description="rows that choose the epoch, the rate and the end"
     )
@@ -26,6 +28,7 @@ class TransferSettings(LabelSharesSettings):
         description="of the pixels, whatever a model was trained on (Appendix B: padded to a "
         "square, then 224 x 224: longer224); null: each model's own",
     )
+    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     stratified: bool = Field(
         default=True,
         description="a share has each class's share of it, of classes that exclude each other; "
