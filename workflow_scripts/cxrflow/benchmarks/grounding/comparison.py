@@ -104,7 +104,7 @@ class PhraseSheet:
         self, sample_id: str, maps: Iterable[tuple[str, Grounded, int]], with_prior: bool = False
     ) -> None:
         """Add a strip; ``maps``: label, result and row of each. The prior image stands first."""
-        sample = self.samples.loc[sample_id]
+        sample: Any = self.samples.loc[sample_id]
         placement = self.geometry.place(int(sample["image_height"]), int(sample["image_width"]))
         image_ids = [sample[PRIOR], sample["image_id"]] if with_prior else [sample["image_id"]]
         *prior, current = self.pixels.read(self.pixels.rows(image_ids))
