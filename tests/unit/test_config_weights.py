@@ -1,11 +1,13 @@
 """Published weights in the configuration: which model they may stand for, and what that changes."""
 
 from functools import partial
+from typing import get_args
 
 import pytest
 
-from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
 from cxrflow.errors import InputError
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from released_files import write_biovil, write_cxr_bert
 
 
@@ -13,6 +15,11 @@ from released_files import write_biovil, write_cxr_bert
 def overlay(overlay):
     """Weights need not lie where an overlay says."""
     return partial(overlay, check_roots=False)
+
+
+def test_published_weights_stand_for_the_models_of_one_program():
+    kinds = [kind for program in TRAINING_PROGRAMS.values() for kind in program.published]
+    assert sorted(kinds) == sorted(PUBLISHED) == sorted(get_args(Kind))
 
 
 def test_imported_models_are_scored_on_the_only_data_there_are(overlay):

@@ -28,14 +28,17 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
     from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.starts import start_image
-    from cxrflow.pretrain.writing.captions import CaptionProgram, rows_with_text
+    from cxrflow.pretrain.writing.captions import CaptionProgram
     from cxrflow.pretrain.writing.program import ReportTexts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
     pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
     reads = settings.decoder.report
-    splits = {name: rows_with_text(pairs, name, store, settings) for name in ("train", "validate")}
+    splits = {
+        name: pairs.reported(name, reads.sections, store, settings.max_dropped_share)
+        for name in ("train", "validate")
+    }
     image = start_image(options.image, settings.encoder)
     image.projector = None  # captioners read the trunk
     tokenizer = read_tokenizer(options.vocabulary)

@@ -108,6 +108,23 @@ class Pairs:
             )
         return frame.reset_index(drop=True)
 
+    def reported(
+        self, name: str, sections: Sequence[str], store: "PixelStore", max_dropped_share: float
+    ) -> pd.DataFrame:
+        """Rows of a split with pixels in ``store`` and text in at least one of ``sections``.
+
+        Raises:
+            InputError: as :meth:`split`.
+        """
+        frame = self.split(name, (), store, max_dropped_share)
+        reports = zip(*(sentences_of(frame, section) for section in sections), strict=True)
+        has_report = np.array([any(map(has_text, report)) for report in reports], dtype=bool)
+        missing = f"no text in {' or '.join(sections)}"
+        frame = self._keep(frame, has_report, name, missing)
+        if frame.empty:
+            raise InputError(f"{self.path}: split '{name}': every report has {missing}")
+        return frame.reset_index(drop=True)
+
     def _share_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         if "share" not in frame:
             raise InputError(
