@@ -74,13 +74,13 @@ def import_weights(
 
     files = find_files(kind, weights, image)
     halves = read_halves(kind, files, settings, seed)
-    with atomic_folder(output, "model", checksums=True) as made:
+    with atomic_folder(output, "model", checksums=True) as folder:
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
-            save_text_half(halves.text, made)
-            rewrite_tokenizer(files.text, made)
+            save_text_half(halves.text, folder)
+            rewrite_tokenizer(files.text, folder)
         if halves.image is not None:
-            save_image_half(halves.image, made)
+            save_image_half(halves.image, folder)
         modules = [half for half in (halves.text, halves.image) if half is not None]
         facts = {
             **halves.run,
@@ -95,7 +95,7 @@ def import_weights(
             "code_version": __version__,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        write_json(made / "run.json", facts)
+        write_json(folder / "run.json", facts)
     new = halves.run["initialised"]
     log.info("wrote %s from %s; %d of its tensors are new", output, weights, len(new))
 

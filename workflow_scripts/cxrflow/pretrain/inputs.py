@@ -86,7 +86,7 @@ class Pairs:
             reason = f"beyond the training share of {self.training_share:g}"
             frame = self._keep(frame, self._share_of(frame) < self.training_share, name, reason)
         for section in sections:
-            has_section = [has_text(found) for found in sentences_of(frame, section)]
+            has_section = [has_text(sentences) for sentences in sentences_of(frame, section)]
             frame = self._keep(
                 frame, np.array(has_section, dtype=bool), name, f"no text in {section}"
             )
@@ -205,10 +205,10 @@ def model_fingerprint(folder: str | Path | None) -> str | None:
     if folder is None:
         return None
     files = [Path(folder) / name for name in ("model.safetensors", "image/model.safetensors")]
-    found = [file_digest(path) for path in files if path.is_file()]
-    if not found:
+    digests = [file_digest(path) for path in files if path.is_file()]
+    if not digests:
         raise InputError(f"{folder}: holds no model.safetensors")
-    return found[0][:16] if len(found) == 1 else fingerprint(found)
+    return digests[0][:16] if len(digests) == 1 else fingerprint(digests)
 
 
 def require_whole_ghosts(batch_size: int, ghost_batch: int | None, processes: Processes) -> None:

@@ -121,10 +121,10 @@ def require_earlier_priors(pairs: Pairs) -> None:
         & (priors["subject_id"].to_numpy() != rows["subject_id"].to_numpy()),
         (PRIOR, "is not earlier"): is_listed & (prior_times >= study_times),
     }
-    for (column, what), wrong in tests.items():
+    for (column, fault), wrong in tests.items():
         if np.any(wrong):
             study = rows["study_id"].to_numpy()[wrong][0]
             raise InputError(
-                f"{pairs.path}: the prior of {int(np.sum(wrong))} study or studies {what} "
+                f"{pairs.path}: the prior of {int(np.sum(wrong))} study or studies {fault} "
                 f"({column} of study {study}); expected an earlier one of the same patient"
             )

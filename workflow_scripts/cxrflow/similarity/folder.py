@@ -71,7 +71,7 @@ def class_of(kind: str, source: Path) -> type[Similarity]:
     module = f"cxrflow.similarity.{kind}"
     if not kind.isidentifier() or find_spec(module) is None:
         raise InputError(f"{source}: kind is '{kind}', which this package has not")
-    found = getattr(import_module(module), kind.title().replace("_", ""), None)
-    if found is None:
+    similarity = getattr(import_module(module), kind.title().replace("_", ""), None)
+    if similarity is None:
         raise InputError(f"{source}: kind is '{kind}', which is no similarity")
-    return found
+    return similarity

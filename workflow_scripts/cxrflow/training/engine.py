@@ -69,8 +69,8 @@ class Engine:
         self.precision = choose_precision(settings.precision, self.device)
         self.steps = settings.steps or (settings.epochs or 0) * per_epoch
         epochs = math.ceil(self.steps / per_epoch)
-        every = per_epoch * math.ceil(epochs / settings.validations)
-        self.validate_steps = settings.validate_steps or every
+        interval = per_epoch * math.ceil(epochs / settings.validations)
+        self.validate_steps = settings.validate_steps or interval
         self.train_step = Step(
             program, settings, seed, self.steps, self.device, self.precision, processes
         )
@@ -314,8 +314,8 @@ class Engine:
             self.monitor.record = self.program.validation_record()
         if better and keep_best and metrics is not None:
             folder.save_best(self.step, self._module_states())
-        every = self.settings.checkpoint_validations
-        if every is not None and self.step % (every * self.validate_steps) == 0:
+        interval = self.settings.checkpoint_validations
+        if interval is not None and self.step % (interval * self.validate_steps) == 0:
             self.processes.first(lambda: self._checkpoint(folder.checkpoint(self.step), values))
         for module in self._modules():
             module.train()

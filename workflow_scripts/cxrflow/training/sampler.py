@@ -91,9 +91,9 @@ class KindsSampler:
         singles = generator.permutation(np.flatnonzero(~self.is_pair))
         holds_pairs = np.zeros((self.batches_per_epoch, self.shares), dtype=bool)
         larger, smaller = holds_pairs[:, : self._extra], holds_pairs[:, self._extra :]
-        for part, number in ((larger, self._larger), (smaller, self._smaller)):
-            part[...] = generator.permutation(np.arange(part.size) < number).reshape(part.shape)
-        sizes = [len(part) for part in np.array_split(np.arange(self.batch_size), self.shares)]
+        for slots, number in ((larger, self._larger), (smaller, self._smaller)):
+            slots[...] = generator.permutation(np.arange(slots.size) < number).reshape(slots.shape)
+        sizes = [len(share) for share in np.array_split(np.arange(self.batch_size), self.shares)]
         pair_slots = np.repeat(holds_pairs, sizes, axis=1)
         rows = np.empty((self.batches_per_epoch, self.batch_size), dtype=np.int64)
         taken = np.count_nonzero(pair_slots)
