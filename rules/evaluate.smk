@@ -19,12 +19,8 @@ rule extract_features:
         "<logs>/extract_features/{model}.seed{seed}.{cohort}.log",
     benchmark:
         "<timings>/extract_features/{model}.seed{seed}.{cohort}.tsv"
-    retries: need("extract_features").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("extract_features").threads
-    resources:
-        **job("extract_features"),
     params:
         **settings_of(lambda wildcards: run.features),
         code=lambda wildcards: code_digest("benchmarks.features", *run.kinds_of(wildcards.model)),
@@ -57,7 +53,6 @@ rule evaluate:
         "<timings>/evaluate/{task}/{model}.seed{seed}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=True)),
-    retries: need("evaluate").retries
     conda:
         "../envs/gpu.yaml"
     threads: task_need("evaluate", "threads")
@@ -95,7 +90,6 @@ use rule evaluate as score_reference with:
     wildcard_constraints:
         task=one_of(t for t in tasks_with(models=True) if run.task(t).benchmark.references),
         name="[a-z_]+",
-    retries: need("score_reference").retries
     conda:
         "../envs/cpu.yaml"
     threads: need("score_reference").threads
@@ -114,7 +108,6 @@ use rule evaluate as measure_data with:
         "<timings>/measure_data/{task}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=False)),
-    retries: need("measure_data").retries
     conda:
         "../envs/cpu.yaml"
     threads: task_need("measure_data", "threads")
@@ -143,12 +136,8 @@ rule compare_labels:
         "<logs>/compare_labels/{dataset}.{reference}.log",
     benchmark:
         "<timings>/compare_labels/{dataset}.{reference}.tsv"
-    retries: need("label_agreement").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("label_agreement").threads
-    resources:
-        **job("label_agreement"),
     params:
         **settings_of(lambda wildcards: given_labels(wildcards).settings),
         code=code_digest(

@@ -8,7 +8,10 @@ from snakemake.resources import Resources
 
 OPTIONS = workflow.resource_settings  # of the command line
 # Rules that ask under another's name.
-ASK_AS = {"build_samples": "build_pairs", "build_retrieval": "build_pairs"}
+ASK_AS = {
+    **dict.fromkeys(("build_samples", "build_retrieval"), "build_pairs"),
+    "compare_labels": "label_agreement",
+}
 
 for stage in workflow.rules:
     if stage.shellcmd is None:  # a target
