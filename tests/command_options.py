@@ -1,6 +1,8 @@
-"""A program's options from keywords, as a person would type them."""
+"""A program's options from keywords, as a person would type them; how a command ends."""
 
 import json
+import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -20,3 +22,9 @@ def options(**values: Any) -> list[str]:
         elif value is not None and value is not True:
             words.append(str(value))
     return words
+
+
+def run_to_end(command: str | Sequence[object], **more: Any) -> subprocess.CompletedProcess[str]:
+    """Exit code and output of a command."""
+    words = command if isinstance(command, str) else list(map(str, command))
+    return subprocess.run(words, capture_output=True, text=True, check=False, **more)

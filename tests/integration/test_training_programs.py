@@ -23,6 +23,7 @@ from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from toy_programs import Toy, trainings
 
+from command_options import run_to_end
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE
@@ -278,7 +279,7 @@ def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) ->
 
     def attempt(run: str) -> str:
         environment = {**ENVIRONMENT, FOLDER: str(tmp_path / run)}
-        done = subprocess.run(broken, env=environment, capture_output=True, text=True, check=False)
+        done = run_to_end(broken, env=environment)
         assert done.returncode == 2, done.stderr
         return done.stderr
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
+from command_options import run_to_end
 from cxrflow.errors import InputError, one_line
 from cxrflow.files.atomic import atomic_folder, atomic_path, write_json
 from cxrflow.files.yaml_file import read_yaml
@@ -133,7 +134,7 @@ def end_of(body: str, *words: str) -> subprocess.CompletedProcess[str]:
         f"def main(argv):\n{lines}\nrun(main)\n"
     )
     command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return run_to_end(command, timeout=60)
 
 
 DISKS = {
@@ -209,9 +210,7 @@ def test_a_log_on_a_full_disk_does_not_swallow_the_reason(tmp_path: Path) -> Non
     code += "def main(argv):\n    raise InputError('a.csv: row 3')\nrun(main)\n"
     for log, prefix in (("/dev/full", "export CXRFLOW_TERMINAL=19; exec 19>&2; "), ("log", "")):
         line = f'{prefix}"{sys.executable}" -c "$0" >{log} 2>&1'
-        done = subprocess.run(
-            ["bash", "-c", line, code], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        done = run_to_end(["bash", "-c", line, code], cwd=tmp_path)
         assert done.returncode == 2
         said = done.stderr if prefix else (tmp_path / "log").read_text()
         assert said == "error: a.csv: row 3\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from benchmark_fakes import SIZE
 
+from command_options import run_to_end
 from cxrflow.__main__ import overview
 from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
@@ -24,7 +25,7 @@ TOP = PACKAGE.parents[1]
 def cxrflow(*words: str) -> subprocess.CompletedProcess[str]:
     """What people type, as ``python -m``."""
     command = [sys.executable, "-m", "cxrflow", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=TOP)
+    return run_to_end(command, cwd=TOP)
 
 
 def test_every_program_has_a_name_and_every_name_a_program() -> None:

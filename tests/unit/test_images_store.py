@@ -17,7 +17,7 @@ from dicom_files import chest, compressed, dataset, save
 from PIL import Image
 from pydicom.uid import JPEGBaseline8Bit
 
-from command_options import options
+from command_options import options, run_to_end
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest
 from cxrflow.files.outputs import claim_folder
@@ -324,10 +324,8 @@ def test_a_real_write_limit_ends_in_one_line(tmp_path: Path) -> None:
     """A file size limit of the shell makes write() itself fail, as a quota does."""
     command = arguments(write_hospital(tmp_path, 100), images_per_shard=100)
     quoted = " ".join(f"'{part}'" for part in command)
-    done = subprocess.run(
-        ["bash", "-c", f"ulimit -f 30; {sys.executable} -m cxrflow.images.store_pixels {quoted}"],
-        capture_output=True,
-        text=True,
+    done = run_to_end(
+        ["bash", "-c", f"ulimit -f 30; {sys.executable} -m cxrflow.images.store_pixels {quoted}"]
     )
     assert done.returncode == 2
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]

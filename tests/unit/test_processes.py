@@ -1,7 +1,6 @@
 """Batches spread over processes, and how these are started."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, distributed
 from toy_training import SETTINGS, Toy
 
+from command_options import run_to_end
 from cxrflow.errors import InputError
 from cxrflow.objectives.biovil import (
     global_alignment,
@@ -208,11 +208,9 @@ def test_several_nodes_need_a_slurm_job() -> None:
 def test_it_starts_as_many_as_asked_for() -> None:
     """Of a module that prints one line, the machine's name, whatever options it has."""
     launch = ["-m", "cxrflow.training.launch", "--processes", "2"]
-    done = subprocess.run(
+    done = run_to_end(
         [sys.executable, *launch, "platform", "--start", "x"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr

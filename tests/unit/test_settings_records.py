@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
+from command_options import run_to_end
 from cxrflow.config import load_config
 from cxrflow.encoders.settings import ImageEncoderKind, MlpHeadSettings, ResNetSettings
 from cxrflow.errors import InputError
@@ -210,12 +210,8 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
             assert old in text
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(DEMO), *map(str, folders.values())],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_to_end(
+        [sys.executable, "-c", PROGRAM, str(DEMO), *map(str, folders.values())], cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     digests, run = json.loads(done.stdout), load_config([DEMO])

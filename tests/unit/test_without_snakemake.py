@@ -6,13 +6,13 @@ Snakemake; only ``Snakefile`` and ``rules/`` may know it.
 
 import ast
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_options import run_to_end
 from cxrflow.files.source_code import PACKAGE, ROOT
 
 # In an interpreter of its own: a finder before all others that knows no snakemake, then every
@@ -69,13 +69,8 @@ PROGRAMS = {  # what `python -m` can run
 @pytest.fixture(scope="module")
 def started() -> dict[str, Any]:
     """What the interpreter without snakemake printed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CODE, *sorted(PROGRAMS)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    done = run_to_end(
+        [sys.executable, "-W", "ignore", "-c", CODE, *sorted(PROGRAMS)], cwd=ROOT, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
