@@ -1,6 +1,5 @@
 """Report labels against given ones: reading them, matching studies, scores, sentences behind."""
 
-import json
 import logging
 from dataclasses import replace
 
@@ -24,6 +23,7 @@ from cxrflow.benchmarks.data.reference_labels import read_reference_labels
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.data.readers import mimic_cxr_jpg
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import LabellerSettings, ReportSettings
@@ -325,15 +325,9 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
     table = tmp_path / "mine.csv"
     given_like(corpus, s50000002={"Edema": 0.0}).to_csv(table, index=False)
     output = tmp_path / "out"
+    asked = {"reference": "mine", "settings": {"intervals": {"replicates": 100}}}
     with caplog.at_level(logging.INFO):
-        found = metrics_of(
-            main,
-            corpus=corpus,
-            labels=table,
-            reference="mine",
-            settings={"intervals": {"replicates": 100}},
-            output=output,
-        )
+        found = metrics_of(main, corpus=corpus, labels=table, output=output, **asked)
     assert sorted(path.name for path in output.iterdir()) == [
         ".cxrflow", "agreement.csv", "confusion.csv", "disagreements.parquet", "figures",
         "metrics.json", "predictions.parquet",
@@ -352,8 +346,7 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
 
 def test_a_corpus_of_other_settings_is_named(tmp_path):
     folder = write_corpus(tmp_path / "corpus", settings=ReportSettings(splitter="rules"))
-    path = folder / "corpus.json"
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps(values | {"settings": {"splittter": "rules"}}))
+    said = read_json(folder / "corpus.json") | {"settings": {"splittter": "rules"}}
+    write_json(folder / "corpus.json", said)
     with pytest.raises(InputError, match="corpus.json, settings: unknown key 'splittter'"):
         program.CorpusLabels.read(folder)

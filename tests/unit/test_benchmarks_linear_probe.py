@@ -13,7 +13,6 @@ from benchmark_fakes import (
     FakeModel,
     NamedModel,
     classification_samples,
-    make_store,
     metrics_of,
     result_of,
     several_classes,
@@ -118,10 +117,8 @@ def test_a_head_held_to_its_start_is_the_zero_shot_classifier_but_for_its_bias(f
 
 
 def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
-    swapped = {
-        "positive_prompts": ["No evidence of pneumonia"],
-        "negative_prompts": ["Findings suggesting pneumonia"],
-    }
+    positive, negative = ["No evidence of pneumonia"], ["Findings suggesting pneumonia"]
+    swapped = {"positive_prompts": positive, "negative_prompts": negative}
     before, after = (evaluate(features, tmp_path, **own, **swapped) for own in (HELD, {}))
     assert before.metrics["auroc/100"].value == 0.0
     assert after.metrics["auroc/100"].value == 1.0
@@ -177,9 +174,9 @@ def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
         )
 
 
-def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
+def test_a_head_learns_from_augmented_images_of_the_training_part(pixels, tmp_path):
     """BioViL Table E.1, third column; draws differ, and without any change they are the images."""
-    store, model = make_store(tmp_path, COUNT), tmp_path / "model"
+    store, model = pixels, tmp_path / "model"
     encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
     image = ImageEncoder(ResNetSettings.model_validate(encoder)).eval()
     save_image_half(image, model)
