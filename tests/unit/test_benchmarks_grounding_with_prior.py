@@ -22,8 +22,8 @@ from PIL import Image
 from command_options import options
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.figures.sheet import GAP
+from cxrflow.benchmarks.grounding.comparison import PANEL
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.grounding.with_prior import PANEL
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json

@@ -6,7 +6,7 @@ import pandas as pd
 from benchmark_fakes import metrics_of
 from phantom_fixtures import SETTINGS
 
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.data.readers import mimic_iv
 from cxrflow.phantom.patient import hospital, of_mimic_cxr
 from cxrflow.phantom.writers.mimic_iv import write_mimic_iv
