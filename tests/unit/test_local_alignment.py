@@ -267,7 +267,7 @@ def table(*dropped: str) -> Tensor:
     return torch.tensor([piece in dropped for piece in PIECES])
 
 
-def word_draw(layers: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def layer_states(layers: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     shape = (layers, *IDS.shape, 3)
     states = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
@@ -294,7 +294,7 @@ def literal(layers: list[Tensor], dropped: tuple[str, ...]) -> list[list[Tensor]
 @pytest.mark.parametrize("layers", [1, 4])
 @pytest.mark.parametrize("dropped", [("[SEP]", "[PAD]"), ("[CLS]", "[SEP]", "[PAD]")])
 def test_words_and_gradients_equal_a_literal_loop(dropped: tuple[str, ...], layers: int) -> None:
-    states = word_draw(layers)
+    states = layer_states(layers)
     words, lengths = aggregate_words(states, IDS, CONTINUES, table(*dropped))
     wanted = literal(states, dropped)
     assert lengths == [len(text) for text in wanted]
@@ -312,14 +312,14 @@ def test_words_and_gradients_equal_a_literal_loop(dropped: tuple[str, ...], laye
 
 
 def test_a_text_of_dropped_pieces_has_no_words() -> None:
-    (states,) = word_draw(1)
+    (states,) = layer_states(1)
     everything = torch.ones(len(PIECES), dtype=torch.bool)
     words, lengths = aggregate_words([states], IDS, CONTINUES, everything)
     assert lengths == [0] * len(TEXTS) and words.shape == (len(TEXTS), 0, 3)
 
 
 def test_bfloat16_states_give_bfloat16_words() -> None:
-    states = word_draw(4, torch.bfloat16)
+    states = layer_states(4, torch.bfloat16)
     exact = aggregate_words([s.double() for s in states], IDS, CONTINUES, table("[PAD]")).word_BWD
     words = aggregate_words(states, IDS, CONTINUES, table("[PAD]")).word_BWD
     assert words.dtype == torch.bfloat16
@@ -330,7 +330,7 @@ def test_local_alignment_takes_the_words_as_they_are() -> None:
     """What stands behind a text is not read, so a longer batch gives the same similarities."""
     generator = torch.Generator().manual_seed(2)
     images = torch.randn(len(TEXTS), 6, 3, generator=generator, dtype=torch.float64)
-    states = word_draw(2)
+    states = layer_states(2)
     words, lengths = aggregate_words(states, IDS, CONTINUES, table("[SEP]", "[PAD]"))
     padded = torch.cat([words, torch.full_like(words, 9.0)], 1)
     similarity = local_similarity(images, words, lengths)
@@ -340,6 +340,6 @@ def test_local_alignment_takes_the_words_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("layers", [[], [torch.zeros(5, 6, 3)]], ids=["none", "shorter"])
-def test_word_what_does_not_fit_is_refused(layers: list[Tensor]) -> None:
+def test_words_that_do_not_fit_are_refused(layers: list[Tensor]) -> None:
     with pytest.raises(ValueError, match="do not fit ids"):
         aggregate_words(layers, IDS, CONTINUES, table())
