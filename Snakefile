@@ -60,6 +60,7 @@ include: "rules/evaluate.smk"
 include: "rules/tables.smk"
 include: "rules/page.smk"
 include: "rules/targets.smk"
+include: "rules/resources.smk"
 
 
 rule all:

@@ -21,7 +21,7 @@ from cxrflow.programs.attempts import FOLDER as REFUSED
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
 from cxrflow.settings import deciding_settings
 from cxrflow.files.yaml_file import read_yaml
-from cxrflow.config import make_config
+from cxrflow.config import make_config, parts
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
@@ -137,13 +137,17 @@ def settings_of(find):
 
 def need(rule, benchmark=None):
     """What one job asks for under `resources`; an evaluation, first under its benchmark."""
-    return run.resources_of(benchmark if benchmark in run.resources else rule)
+    return run.resources.get(benchmark, run.resources.get(rule, parts.Resources()))
 
 
 def job(rule):
-    """The resources of a rule's jobs as Snakemake takes them."""
+    """The resources of a rule's jobs as Snakemake takes them; of trainings also how they are spread."""
     asked = need(rule)
-    return {"mem_mb": asked.mem_mb, "runtime": asked.runtime, "gpu": asked.gpu}
+    resources = {"mem_mb": asked.mem_mb, "runtime": asked.runtime, "gpu": asked.gpu}
+    if rule.startswith("pretrain_"):
+        resources |= {"processes": asked.processes, "nodes": asked.nodes}
+        resources |= {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
+    return resources
 
 
 def option(name, *values):

@@ -19,12 +19,8 @@ rule train_sentence_splitter:
     benchmark:
         "<timings>/train_sentence_splitter/phantom.tsv"
     priority: dataset_priority("splitter")
-    retries: need("train_sentence_splitter").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("train_sentence_splitter").threads
-    resources:
-        **job("train_sentence_splitter"),
     params:
         **settings_of(lambda wildcards: run.reports.sentence_splitter),
         code=code_digest("reports.train_sentence_splitter"),
@@ -59,12 +55,8 @@ rule process_reports:
     wildcard_constraints:
         dataset=one_of(with_part("reports")),
     priority: lambda wildcards: dataset_priority(wildcards.dataset)
-    retries: need("process_reports").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("process_reports").threads
-    resources:
-        **job("process_reports"),
     params:
         **settings_of(lambda wildcards: run.reports.settings()),
         code=lambda wildcards: code_digest(
@@ -103,12 +95,8 @@ rule train_entity_tagger:
         "<logs>/train_entity_tagger/entities.log",
     benchmark:
         "<timings>/train_entity_tagger/entities.tsv"
-    retries: need("train_entity_tagger").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("train_entity_tagger").threads
-    resources:
-        **job("train_entity_tagger"),
     params:
         **settings_of(lambda wildcards: run.reports.entities.training),
         code=code_digest("reports.train_entity_tagger"),
@@ -140,12 +128,8 @@ rule collect_text:
     wildcard_constraints:
         dataset=one_of(with_part("documents")),
     priority: lambda wildcards: dataset_priority(wildcards.dataset)
-    retries: need("collect_text").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("collect_text").threads
-    resources:
-        **job("collect_text"),
     params:
         **settings_of(lambda wildcards: run.corpora),
         code=lambda wildcards: code_digest("text.corpus", *readers("documents", wildcards.dataset)),

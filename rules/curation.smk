@@ -19,12 +19,8 @@ rule curate_images:
     wildcard_constraints:
         cohort=one_of(cohort for cohort in run.cohorts_in_use if run.curation(cohort)),
     priority: 50
-    retries: need("curate_images").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("curate_images").threads
-    resources:
-        **job("curate_images"),
     params:
         **settings_of(curation_settings),
         code=lambda wildcards: code_digest(

@@ -1,4 +1,4 @@
-"""Tasks: benchmarks on their cohorts, a rule for all that score a model, one for all that need none.
+"""Tasks: benchmarks on their cohorts, in one rule for models, reference rows and the data alone.
 
 Inputs: a model, the cohort of a task, what of its images the benchmark reads; for a task that needs
 no model the data themselves. Outputs: `<results>/benchmarks/<paper>/<task>/<model>/seed<k>/`.
@@ -19,12 +19,8 @@ rule extract_features:
         "<logs>/extract_features/{model}.seed{seed}.{cohort}.log",
     benchmark:
         "<timings>/extract_features/{model}.seed{seed}.{cohort}.tsv"
-    retries: need("extract_features").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("extract_features").threads
-    resources:
-        **job("extract_features"),
     params:
         **settings_of(lambda wildcards: run.features),
         code=lambda wildcards: code_digest("benchmarks.features", *run.kinds_of(wildcards.model)),
@@ -48,8 +44,6 @@ rule evaluate:
     """Score a model in a task."""
     input:
         unpack(task_inputs),
-        tagger=task_tagger,
-        model="<results>/models/{model}/seed{seed}/run.json",
     output:
         metrics="<results>/benchmarks/{task}/{model}/seed{seed}/metrics.json",
         predictions="<results>/benchmarks/{task}/{model}/seed{seed}/predictions.parquet",
@@ -59,7 +53,6 @@ rule evaluate:
         "<timings>/evaluate/{task}/{model}.seed{seed}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=True)),
-    retries: need("evaluate").retries
     conda:
         "../envs/gpu.yaml"
     threads: task_need("evaluate", "threads")
@@ -69,37 +62,24 @@ rule evaluate:
         gpu=task_need("evaluate", "gpu"),
     params:
         **settings_of(lambda wildcards: run.task(wildcards.task).settings),
-        code=lambda wildcards: code_digest(
-            "benchmarks.runner",
-            *(f"benchmarks.{one.program}" for one in run.task(wildcards.task).computed),
-            *run.kinds_of(wildcards.model),
-        ),
+        code=lambda wildcards: code_digest("benchmarks.runner", *task_code(wildcards)),
         benchmark=benchmark_of,
-        model=subpath(input.model, parent=True),
         data=task_options,
-        state=benchmark_state,
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
         python -m cxrflow.benchmarks.evaluate {params.benchmark:q} \
             --task {wildcards.task:q} \
-            --model {params.model:q} \
             {params.data:q} \
-            {params.state:q} \
             --settings {params.given:q} \
-            --seed {wildcards.seed} \
+            --threads {threads} \
             --output {params.folder:q} \
             >>{log:q} 2>&1
         """
 
 
-rule score_reference:
-    """Score what has learnt nothing: a reference row of a benchmark (docs/references.md)."""
-    input:
-        cohort=lambda wildcards: cohort_table(run.library.tasks[wildcards.task].cohort),
-        pixels=reference_pixels,
-        training=task_reports,
-        tagger=task_tagger,
+# What has learnt nothing: a reference row of a benchmark (docs/references.md).
+use rule evaluate as score_reference with:
     output:
         metrics="<results>/benchmarks/{task}/reference/{name}/seed0/metrics.json",
         predictions="<results>/benchmarks/{task}/reference/{name}/seed0/predictions.parquet",
@@ -110,42 +90,15 @@ rule score_reference:
     wildcard_constraints:
         task=one_of(t for t in tasks_with(models=True) if run.task(t).benchmark.references),
         name="[a-z_]+",
-    retries: need("score_reference").retries
     conda:
         "../envs/cpu.yaml"
     threads: need("score_reference").threads
     resources:
         **job("score_reference"),
-    params:
-        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
-        code=lambda wildcards: code_digest(
-            "benchmarks.runner",
-            f"benchmarks.{run.task(wildcards.task).benchmark.reference_program}",
-        ),
-        benchmark=benchmark_of,
-        cohort=subpath(input.cohort, parent=True),
-        pixels=lambda wildcards, input: option("--pixels", *folders(input.pixels)),
-        reports=lambda wildcards, input: option("--training", *folders(input.training)),
-        tagger=task_tagger_options,
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.score_reference {params.benchmark:q} {wildcards.name:q} \
-            --task {wildcards.task:q} \
-            --cohort {params.cohort:q} \
-            {params.pixels:q} \
-            {params.reports:q} \
-            {params.tagger:q} \
-            --settings {params.given:q} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
 
 
-rule measure_data:
-    """Count or measure what needs no model: data sets, cohorts, vocabularies, registration."""
-    input:
-        unpack(data_inputs),
+# What needs no model: data sets, cohorts, vocabularies, registration.
+use rule evaluate as measure_data with:
     output:
         metrics="<results>/benchmarks/{task}/metrics.json",
         predictions="<results>/benchmarks/{task}/predictions.parquet",
@@ -155,7 +108,6 @@ rule measure_data:
         "<timings>/measure_data/{task}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=False)),
-    retries: need("measure_data").retries
     conda:
         "../envs/cpu.yaml"
     threads: task_need("measure_data", "threads")
@@ -163,25 +115,6 @@ rule measure_data:
         mem_mb=task_need("measure_data", "mem_mb"),
         runtime=task_need("measure_data", "runtime"),
         gpu=task_need("measure_data", "gpu"),
-    params:
-        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
-        code=lambda wildcards: code_digest(
-            f"benchmarks.{run.task(wildcards.task).benchmark.program}",
-            *readers("tables", *run.statistics_datasets(wildcards.task)),
-        ),
-        benchmark=benchmark_of,
-        data=data_options,
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.measure_data {params.benchmark:q} \
-            --task {wildcards.task:q} \
-            {params.data:q} \
-            --settings {params.given:q} \
-            --threads {threads} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
 
 
 rule compare_labels:
@@ -203,12 +136,8 @@ rule compare_labels:
         "<logs>/compare_labels/{dataset}.{reference}.log",
     benchmark:
         "<timings>/compare_labels/{dataset}.{reference}.tsv"
-    retries: need("label_agreement").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("label_agreement").threads
-    resources:
-        **job("label_agreement"),
     params:
         **settings_of(lambda wildcards: given_labels(wildcards).settings),
         code=code_digest(

@@ -18,12 +18,9 @@ rule draw_phantom:
     wildcard_constraints:
         phantom="[a-z0-9_]+",
     priority: drawing_priority
-    retries: need("draw_phantom").retries
     conda:
         "../envs/cpu.yaml"
     threads: drawing_threads
-    resources:
-        **job("draw_phantom"),
     params:
         code=lambda wildcards: code_digest("phantom", f"phantom.writers.{wildcards.phantom}"),
         settings=lambda wildcards: drawing_settings(wildcards, HospitalSettings.record),

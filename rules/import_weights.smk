@@ -19,12 +19,8 @@ rule import_weights:
         "<timings>/import_weights/{model}.seed{seed}.tsv"
     wildcard_constraints:
         model=one_of(name for name in MODELS if run.imported(name)),
-    retries: need("import_weights").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("import_weights").threads
-    resources:
-        **job("import_weights"),
     params:
         **settings_of(lambda wildcards: MODELS[wildcards.model].settings),
         code=lambda wildcards: code_digest("pretrain.imported", *run.kinds_of(wildcards.model)),

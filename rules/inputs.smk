@@ -85,14 +85,6 @@ def training_options(wildcards, input):
     return options
 
 
-def training_resources(rule):
-    """The resources of a training: its processes and nodes, and what Slurm is asked for then."""
-    asked = need(rule)
-    several = {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
-    spread = {"processes": asked.processes, "nodes": asked.nodes, **several}
-    return {**job(rule), **spread}
-
-
 # --- published weights --------------------------------------------------------------------------
 
 
@@ -124,71 +116,71 @@ def cohort_table(cohort):
     return f"<results>/cohorts/{cohort}/{kind}.parquet"
 
 
+def row_of(wildcards):
+    """The model or the reference row that a job scores; None where data are measured alone."""
+    name = wildcards.get("name")
+    return wildcards.get("model") if name is None else f"reference/{name}"
+
+
 def task_inputs(wildcards):
-    """What a benchmark reads beside the model, by the option of its program."""
-    task = run.task(wildcards.task)
-    cohort = task.task.cohort
-    wanted = task.benchmark.inputs(task.settings)
-    found = {"cohort": cohort_table(cohort)}
-    geometry = run.geometry_of(wildcards.task, wildcards.model)
-    if "pixels" in wanted:
-        found["pixels"] = f"<results>/pixels/{cohort}/{geometry}/store.json"
-    if "registration" in wanted:
-        found["registration"] = f"<results>/registration/{cohort}/{geometry}/registration.json"
-    if "features" in wanted:
-        folder = f"<results>/features/{wildcards.model}/seed{wildcards.seed}/{cohort}"
-        found["features"] = f"{folder}/features.json"
-    if task.task.training is not None:
-        found["training"] = cohort_table(task.task.training)
-    drawn = marker(run.known_cohorts[cohort].holder) if task.benchmark.truth else []
-    if drawn:
-        found["truth"] = drawn[0]
-    return found
-
-
-def reference_pixels(wildcards):
-    """The pixel store that reference rows of a task read: one that a model of it sees."""
-    if run.task(wildcards.task).benchmark.reads == "samples":
-        return []
-    cohort = run.library.tasks[wildcards.task].cohort
-    geometry = run.geometry_of(wildcards.task, f"reference/{wildcards.name}")
-    return [f"<results>/pixels/{cohort}/{geometry}/store.json"]
-
-
-def task_reports(wildcards):
-    """The second cohort of a task, to learn from or to hold its texts against, if it names any."""
-    task = run.task(wildcards.task)
-    named = (task.benchmark.reports or task.benchmark.training) and task.task.training is not None
-    return [cohort_table(task.task.training)] if named else []
+    """What a benchmark reads, by the option of its program; of data sets the copies."""
+    task, row = run.task(wildcards.task), row_of(wildcards)
+    cohort, datasets = task.task.cohort, run.statistics_datasets(wildcards.task)
+    if datasets:
+        return {"data": marker(*datasets)}
+    geometry = getattr(task.settings, "geometry", None)
+    geometry = run.geometry_of(wildcards.task, row) if row else geometry
+    curation = run.curation(cohort)
+    images = curation.candidates if task.benchmark.reads == "curation" else cohort
+    files = {
+        "model": lambda: model_run(row, wildcards.seed),
+        "cohort": lambda: cohort_table(cohort),
+        "curation": lambda: curation_of(cohort),
+        "pixels": lambda: f"<results>/pixels/{cohort}/{geometry}/store.json",
+        "registration": lambda: f"<results>/registration/{cohort}/{geometry}/registration.json",
+        "features": lambda: f"<results>/features/{row}/seed{wildcards.seed}/{cohort}/features.json",
+        "vocabulary": lambda: [
+            f"<results>/vocabulary/{name}/vocabulary.json"
+            for name in run.vocabularies_of(wildcards.task)
+        ],
+        "training": lambda: cohort_table(task.task.training) if task.task.training else [],
+        "truth": lambda: marker(run.known_cohorts[images].holder),
+        "stanza": lambda: TAGGER[0],
+    }
+    wanted = task.benchmark.inputs(task.settings, wildcards.get("name") is not None)
+    wanted |= task.benchmark.optional_inputs()
+    return {name: find() for name, find in files.items() if name in wanted}
 
 
 def task_options(wildcards, input):
-    """The same as options: the folders they lie in."""
-    return folder_options(task_inputs(wildcards), input) + task_tagger_options(wildcards)
-
-
-def reads_tagger(wildcards):
-    """Whether a task finds entities with stanza."""
+    """The same as options: the folders they lie in, and where a state and stanza's models do."""
     task = run.task(wildcards.task)
-    return "stanza" in task.benchmark.inputs(task.settings)
+    datasets = run.statistics_datasets(wildcards.task)
+    if datasets:
+        annotated, studies, *demographics = datasets
+        options = ["--dataset", annotated, "--root", root(annotated)]
+        options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
+        return [*options, *option("--demographics", *map(root, demographics))]
+    found = task_inputs(wildcards)
+    options = folder_options([name for name in found if name != "stanza"], input)
+    options += option("--stanza", TAGGER[1]) if "stanza" in found else []
+    if wildcards.get("name"):
+        return [*options, "--reference", wildcards.name]
+    if wildcards.get("model"):
+        options += ["--seed", wildcards.seed]
+        state = f"{run.results}/state/benchmarks/{wildcards.task}/{wildcards.model}"
+        options += ["--state", f"{state}/seed{wildcards.seed}"] if task.benchmark.resumes else []
+    return options
 
 
-def task_tagger(wildcards):
-    """What a task waits for that finds entities: stanza's models, if they are trained here."""
-    return TAGGER[0] if reads_tagger(wildcards) else []
-
-
-def task_tagger_options(wildcards):
-    """The folder of those models."""
-    return option("--stanza", TAGGER[1]) if reads_tagger(wildcards) else []
-
-
-def benchmark_state(wildcards):
-    """Where a benchmark that trains keeps what is not finished."""
-    if not run.task(wildcards.task).benchmark.resumes:
-        return []
-    name = f"{wildcards.task}/{wildcards.model}/seed{wildcards.seed}"
-    return ["--state", f"{run.results}/state/benchmarks/{name}"]
+def task_code(wildcards):
+    """The modules that predict in a task, the trunks that are run, the readers of data sets."""
+    task, row = run.task(wildcards.task), row_of(wildcards)
+    if wildcards.get("name"):
+        return [f"benchmarks.{task.benchmark.reference_program}"]
+    modules = [f"benchmarks.{one.program}" for one in task.computed]
+    modules += run.kinds_of(row) if row else []
+    return [*modules, *readers("tables", *run.statistics_datasets(wildcards.task))]
 
 
 def task_need(rule, what):
@@ -196,40 +188,7 @@ def task_need(rule, what):
     return lambda wildcards: getattr(need(rule, benchmark_of(wildcards)), what)
 
 
-# --- measured on the data themselves ------------------------------------------------------------
-
-
-def data_inputs(wildcards):
-    """What a task without a model reads, by the option of its program; of data sets the copies."""
-    task = run.task(wildcards.task)
-    cohort, reads, found = task.task.cohort, task.benchmark.reads, {}
-    if reads == "datasets":
-        return {"data": marker(*run.statistics_datasets(wildcards.task))}
-    images = run.known_cohorts[cohort].holder
-    if reads == "curation":
-        found["curation"] = curation_of(cohort)
-        images = run.known_cohorts[run.curation(cohort).candidates].holder
-    else:
-        found["cohort"] = cohort_table(cohort)
-    if reads == "vocabularies":
-        names = run.vocabularies_of(wildcards.task)
-        found["vocabulary"] = [f"<results>/vocabulary/{name}/vocabulary.json" for name in names]
-    if reads == "registration":
-        place = f"{cohort}/{task.settings.geometry}"
-        found["pixels"] = f"<results>/pixels/{place}/store.json"
-        found["registration"] = f"<results>/registration/{place}/registration.json"
-    return found | {"truth": marker(images) if task.benchmark.truth else []}
-
-
-def data_options(wildcards, input):
-    """The same as options; data sets by the folders that hold them."""
-    datasets = run.statistics_datasets(wildcards.task)
-    if not datasets:
-        return folder_options(data_inputs(wildcards), input)
-    annotated, studies, *demographics = datasets
-    options = ["--dataset", annotated, "--root", root(annotated)]
-    options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
-    return [*options, *option("--demographics", *map(root, demographics))]
+# --- given labels -------------------------------------------------------------------------------
 
 
 def given_labels(wildcards):

@@ -18,12 +18,8 @@ rule record_config:
         "<logs>/record_config/config.log",
     benchmark:
         "<timings>/record_config/config.tsv"
-    retries: need("record_config").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("record_config").threads
-    resources:
-        **job("record_config"),
     params:
         config=lambda wildcards: as_json(dict(config)),  # has ${NAME}: no wildcard
         resolved=fingerprint(run.described()),
@@ -55,12 +51,8 @@ rule make_page:
         "<timings>/make_page/{page}.tsv"
     wildcard_constraints:
         page=one_of(["index", *run.chosen]),
-    retries: need("make_page").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("make_page").threads
-    resources:
-        **job("make_page"),
     params:
         code=code_digest(
             "page.page", "page/templates/*", "tables/*.jinja", "reports/rules/temporal.yaml"

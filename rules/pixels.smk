@@ -20,12 +20,8 @@ rule store_pixels:
     benchmark:
         "<timings>/store_pixels/{cohort}.{geometry}.tsv"
     priority: cohort_priority
-    retries: need("store_pixels").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("store_pixels").threads
-    resources:
-        **job("store_pixels"),
     params:
         **settings_of(lambda wildcards: run.pixels),
         code=code_digest("images.store"),
@@ -56,12 +52,8 @@ rule register_pairs:
         "<logs>/register_pairs/{cohort}.{geometry}.log",
     benchmark:
         "<timings>/register_pairs/{cohort}.{geometry}.tsv"
-    retries: need("register_pairs").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("register_pairs").threads
-    resources:
-        **job("register_pairs"),
     params:
         **settings_of(lambda wildcards: run.registration),
         code=code_digest("images.alignments"),

@@ -22,12 +22,8 @@ rule compare_rows:
         "<logs>/compare_rows/{paper}.{table}.log",
     benchmark:
         "<timings>/compare_rows/{paper}.{table}.tsv"
-    retries: need("compare_rows").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("compare_rows").threads
-    resources:
-        **job("compare_rows"),
     params:
         **settings_of(lambda wildcards: table_comparisons(wildcards.paper, wildcards.table)),
         code=lambda wildcards: code_digest(
@@ -62,12 +58,8 @@ rule make_table:
         "<logs>/make_table/{paper}.{table}.log",
     benchmark:
         "<timings>/make_table/{paper}.{table}.tsv"
-    retries: need("make_table").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("make_table").threads
-    resources:
-        **job("make_table"),
     params:
         code=code_digest("tables.make_table", "tables/table.html.jinja", "tables/*.css.jinja"),
         content=lambda wildcards: paper_contents(wildcards.paper),
@@ -104,12 +96,8 @@ rule check_orderings:
         "<logs>/check_orderings/{paper}.log",
     benchmark:
         "<timings>/check_orderings/{paper}.tsv"
-    retries: need("check_orderings").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("check_orderings").threads
-    resources:
-        **job("check_orderings"),
     params:
         code=code_digest(
             "tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"
@@ -142,12 +130,8 @@ rule draw_figure:
         "<timings>/draw_figure/{paper}.{figure}.tsv"
     wildcard_constraints:
         figure=figures_of("grounding", "priors", "t_sne", "saliency"),
-    retries: need("draw_figure").retries
     conda:
         "../envs/gpu.yaml"
-    threads: need("draw_figure").threads
-    resources:
-        **job("draw_figure"),
     params:
         **settings_of(figure),
         code=lambda wildcards: code_digest(*figure_code(wildcards)),
@@ -175,10 +159,6 @@ use rule draw_figure as show_reports with:
         "<timings>/show_reports/{paper}.{figure}.tsv"
     wildcard_constraints:
         figure=figures_of("reports"),
-    retries: need("show_reports").retries
-    threads: need("show_reports").threads
-    resources:
-        **job("show_reports"),
 
 
 rule draw_curve:
@@ -196,12 +176,8 @@ rule draw_curve:
         "<timings>/draw_curve/{paper}.{figure}.tsv"
     wildcard_constraints:
         figure=figures_of("curve"),
-    retries: need("draw_curve").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("draw_curve").threads
-    resources:
-        **job("draw_curve"),
     params:
         **settings_of(lambda wildcards: run.paired_tests),
         code=lambda wildcards: code_digest(

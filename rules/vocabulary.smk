@@ -21,12 +21,8 @@ rule build_vocabulary:
     benchmark:
         "<timings>/build_vocabulary/{vocabulary}.tsv"
     priority: vocabulary_priority
-    retries: need("build_vocabulary").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("build_vocabulary").threads
-    resources:
-        **job("build_vocabulary"),
     params:
         **settings_of(lambda wildcards: run.known_vocabularies[wildcards.vocabulary].settings()),
         code=code_digest("text.vocabulary"),
@@ -55,12 +51,8 @@ rule tokenise_documents:
     benchmark:
         "<timings>/tokenise_documents/{vocabulary}.{dataset}.tsv"
     priority: vocabulary_priority
-    retries: need("tokenise_documents").retries
     conda:
         "../envs/cpu.yaml"
-    threads: need("tokenise_documents").threads
-    resources:
-        **job("tokenise_documents"),
     params:
         **settings_of(lambda wildcards: run.tokens),
         code=code_digest("text.tokens"),

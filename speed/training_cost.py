@@ -123,11 +123,12 @@ def options(config: Models, name: str, invented: Invented, done: Path) -> dict[s
         read["tokens"] = invented.root / "tokens"
     if model.geometry is not None:
         read["pixels"] = invented.store(model.geometry)
-    # What it starts from counts for nothing but its shapes: any model of the same program does.
+    # What it starts from counts for nothing but its shapes: any model of the same program does, and
+    # weights of a program that is not measured are left out.
     for option, parent in config.parents_of(name).items():
         program = config.recipes[parent].program
         alike = [one for one in MODELS if config.recipes[one].program == program]
-        if program in ("initial", "supervised"):
+        if not alike:
             continue
         standing = next((one for one in (parent, *alike) if (done / one).is_dir()), None)
         if standing is None:

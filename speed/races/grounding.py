@@ -20,8 +20,7 @@ from transformers import BertTokenizerFast
 
 from cxrflow.benchmarks.grounding.one_image import similarity_grids
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.models.model import Model
 from cxrflow.text.tokenizer import read_tokenizer

@@ -13,13 +13,12 @@ from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.files.atomic import file_digest
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings, TextTerms
-from cxrflow.text.masking import WordMasker
 from cxrflow.text.packing import PackedCorpus
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.report_batch import ReportTokens, WordMasker
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.precision import Precision

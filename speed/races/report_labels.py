@@ -22,7 +22,7 @@ from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
-from cxrflow.reports.labels.scope.mentions import load_rules
+from cxrflow.reports.rules import read_rules
 from cxrflow.reports.sections import parse_report
 from cxrflow.reports.sentences import RuleSplitter
 from cxrflow.reports.settings import SectionSettings
@@ -77,7 +77,7 @@ def _medspacy(python: str, reports: list[str]) -> Callable[[], Any]:
     given = Path(folder.name) / "given.json"
     phrases = [
         (observation, phrase)
-        for observation, kinds in load_rules("mentions").items()
+        for observation, kinds in read_rules("scope/mentions").items()
         for kind, rows in kinds.items()
         for phrase in rows
         if kind != "unless"

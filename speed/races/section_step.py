@@ -13,7 +13,7 @@ from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.section_pairs import SectionPairsProgram
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.pretrain.terms.settings import (
@@ -21,8 +21,7 @@ from cxrflow.pretrain.terms.settings import (
     SectionMatchingSettings,
     TextTerms,
 )
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section
+from cxrflow.text.report_batch import SECTIONS, ReportTokens, Section, WordMasker
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.precision import Precision

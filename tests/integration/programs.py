@@ -8,7 +8,6 @@ import importlib
 import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from command_options import run_to_end
 from cxrflow.programs.program import run
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -76,7 +76,7 @@ def program(
     """Run a :func:`command`, in this process or (``real``) in one of its own."""
     line = command(module, settings, *words, **options)
     if real:
-        done = subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        done = run_to_end(line, env=ENVIRONMENT)
         return End(done.returncode, done.stderr)
     package = importlib.import_module(f"cxrflow.{module}")
     if not hasattr(package, "main"):

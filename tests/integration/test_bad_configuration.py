@@ -53,16 +53,14 @@ PROGRAMS: dict[str, dict[str, object]] = {
     "benchmarks.evaluate mask_prediction": TEXT,
     "benchmarks.evaluate natural_language_inference": {**TEXT, "training": "t"},
     "benchmarks.evaluate sentence_similarity": TEXT,
-    "benchmarks.measure_data vocabulary": {"vocabulary": "v", "cohort": "c"},
-    "benchmarks.measure_data ms_cxr_statistics": COUNTED,
+    "benchmarks.evaluate vocabulary": {"vocabulary": "v", "cohort": "c"},
+    "benchmarks.evaluate ms_cxr_statistics": COUNTED,
     "benchmarks.compare_rows": {"predictions": "p"},
 }
 
 
 @pytest.mark.parametrize("line", PROGRAMS)
-def test_wrong_settings_of_a_program(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_settings_of_a_program(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module, *words = line.split()
     end = program(module, {"nothing": 1}, *words, **PROGRAMS[line], output="result")

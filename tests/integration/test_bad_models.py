@@ -35,9 +35,7 @@ def test_model_that_was_trained_with_another_vocabulary(stages: Stages, tmp_path
 
 
 @pytest.mark.parametrize("name", ["words", "sections"])
-def test_tokenizer_with_more_pieces_than_the_model(
-    stages: Stages, tmp_path: Path, name: str
-) -> None:
+def test_tokenizer_with_more_pieces_than_the_model(stages, tmp_path, name):
     stages.make_vocabulary(tmp_path / "larger", size=380).succeeds()
     for file in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tmp_path / "larger" / file, stages.models / name / file)
@@ -63,9 +61,7 @@ MODEL_FILES: dict[str, list[str]] = {
 @pytest.mark.parametrize(
     ("model", "file"), [(model, file) for model, files in MODEL_FILES.items() for file in files]
 )
-def test_model_folder_with_a_missing_or_cut_file(
-    stages: Stages, tmp_path: Path, model: str, file: str, damage: str
-) -> None:
+def test_model_folder_with_a_missing_or_cut_file(stages, tmp_path, model, file, damage):
     path = stages.models / model / file
     if damage == "gone":
         path.unlink()

@@ -76,9 +76,7 @@ def test_bad_parquet_is_one_line(stages: Stages, tmp_path: Path, reader: str, da
     ],
 )
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", "\xff"])
-def test_bad_json_is_one_line(
-    stages: Stages, tmp_path: Path, file: str, run: Run, content: str
-) -> None:
+def test_bad_json_is_one_line(stages, tmp_path, file, run, content):
     path = stages.results / file
     path.write_bytes(content.encode("latin-1"))
     end = run(stages, tmp_path / "result")

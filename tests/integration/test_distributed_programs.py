@@ -18,13 +18,12 @@ from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
 from toy_programs import COMPARING, LSTM, MESHED, trainings
 
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.trunk import Patches
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.encoders.image_encoder import Frames, Patches
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.objective import TermsProgram
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.processes import Processes
-from cxrflow.training.step import Step
+from cxrflow.training.step import DataClock, Step
 from gloo_processes import run_processes
 
 BATCH = 13  # no multiple of the processes
@@ -195,9 +194,7 @@ def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_killed_in_two_processes_ends_with_the_same_weights(
-    inputs: Path, parents: Path, tmp_path: Path
-) -> None:
+def test_killed_in_two_processes_ends_with_the_same_weights(inputs, parents, tmp_path):
     toy = trainings(inputs, parents, 2)["joint"]
     undisturbed = in_processes(toy.command("undisturbed", tmp_path), 2)
     subprocess.run(undisturbed, env=ENVIRONMENT, check=True)

@@ -87,9 +87,7 @@ def test_model_folders_that_do_not_fit_are_named(text: Path, stanza: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_a_model_of_other_entities_is_refused(
-    stanza: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_other_entities_is_refused(stanza, monkeypatch):
     monkeypatch.setattr("cxrflow.reports.entities.taggers.COUNTED", ("ANATOMY", "PROBLEM"))
     with pytest.raises(InputError, match="ANATOMY.*; expected PROBLEM too"):
         StanzaTagger(stanza)

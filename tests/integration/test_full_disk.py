@@ -14,6 +14,8 @@ import pytest
 from programs import End, program
 from tiny_hospital import HOSPITAL, TRAINING, Stages
 
+from command_options import run_to_end
+
 MEGABYTES = 4
 PAGE = 4096
 
@@ -59,12 +61,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     size = f"size={MEGABYTES}m"
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", size, "cxrflow-test", folder],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    mounted = run_to_end(["mount", "-t", "tmpfs", "-o", size, "cxrflow-test", folder])
     if mounted.returncode != 0:
         pytest.skip(f"a tmpfs cannot be mounted here: {mounted.stderr.strip()}")
     try:
@@ -126,9 +123,7 @@ def test_old_result_outlives_a_full_disk(finished: Stages, disk: Path, name: str
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_simulated_full_disk(
-    finished: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_simulated_full_disk(finished, tmp_path, monkeypatch, name):
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

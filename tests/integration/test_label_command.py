@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from programs import End, program
 
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json
 from cxrflow.reports.label_sources import find_source
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.scope.labeller import aggregate
@@ -51,20 +51,39 @@ def values(path: Path) -> np.ndarray:
 
 
 def summary(output: Path) -> dict[str, Any]:
-    return dict(json.loads(output.with_name(f"{output.name}.json").read_text()))
+    return read_json(output.with_name(f"{output.name}.json"))
+
+
+def folder_of(tmp_path: Path, files: dict[str, str | bytes]) -> Path:
+    """A folder of reports."""
+    for name, text in files.items():
+        path = tmp_path / "reports" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return tmp_path / "reports"
 
 
 @pytest.fixture
-def expected(tmp_path: Path) -> np.ndarray:
+def path(tmp_path: Path) -> Path:
+    """A table of ``TEXTS``."""
+    return table(tmp_path / "in.csv")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "labels.csv"
+
+
+@pytest.fixture
+def expected(path: Path, tmp_path: Path) -> np.ndarray:
     """The labels of ``TEXTS``."""
-    output = tmp_path / "expected.csv"
-    label(table(tmp_path / "expected-input.csv"), output).succeeds()
-    return values(output)
+    label(path, tmp_path / "expected.csv").succeeds()
+    return values(tmp_path / "expected.csv")
 
 
-def test_a_csv_is_labelled_as_the_published_files_are_written(tmp_path: Path) -> None:
+def test_a_csv_is_labelled_as_the_published_files_are_written(path: Path, tmp_path: Path) -> None:
     output = tmp_path / "out" / "labels.csv"
-    label(table(tmp_path / "in.csv"), output, id_column="study").succeeds()
+    label(path, output, id_column="study").succeeds()
     lines = output.read_text().split("\n")
     assert lines[0] == ",".join(("study", *OBSERVATIONS))
     assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,"
@@ -78,9 +97,7 @@ def test_a_csv_is_labelled_as_the_published_files_are_written(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "parquet", "dictionary.parquet"])
-def test_every_kind_of_table_gives_the_same(
-    tmp_path: Path, kind: str, expected: np.ndarray
-) -> None:
+def test_every_kind_of_table_gives_the_same(tmp_path, kind, expected):
     path = tmp_path / f"in.{kind}"
     frame = pd.DataFrame({"Report Impression": TEXTS, "other": 1})
     if kind.endswith("parquet"):
@@ -95,22 +112,17 @@ def test_every_kind_of_table_gives_the_same(
     assert list(pd.read_parquet(output)["row"]) == ["0", "1", "2", "3", "4"]
 
 
-def test_ids_keep_their_leading_zeros_and_a_byte_order_mark_is_no_column(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbfid,text\n007,No edema\n08,Edema\n")
-    output = tmp_path / "labels.csv"
-    label(tmp_path / "in.csv", output, id_column="id").succeeds()
+def test_ids_keep_their_leading_zeros_and_a_byte_order_mark_is_no_column(path, output):
+    path.write_bytes(b"\xef\xbb\xbfid,text\n007,No edema\n08,Edema\n")
+    label(path, output, id_column="id").succeeds()
     assert [line.split(",")[0] for line in output.read_text().split()[1:]][-2:] == ["007", "08"]
     assert list(values(output)[:, OBSERVATIONS.index("Edema")]) == [0, 1]
 
 
-def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path) -> None:
-    folder = tmp_path / "reports"
-    (folder / "deep").mkdir(parents=True)
-    (folder / "deep" / "plain.txt").write_text("Findings: effusion.\n \nNo edema.")
-    (folder / "headed.txt").write_text(MIMIC)
-    (folder / "empty.txt").write_text("\n")
-    (folder / "notes.md").write_text("Pneumothorax.")
-    output = tmp_path / "labels.csv"
+def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path, output: Path) -> None:
+    plain = {"deep/plain.txt": "Findings: effusion.\n \nNo edema.", "empty.txt": "\n"}
+    more = {"headed.txt": MIMIC, "notes.md": "Pneumothorax."}
+    folder = folder_of(tmp_path, plain | more)
     label(folder, output, settings={"labels": {"text": "conclusion"}}).succeeds()
     found = pd.read_csv(output).set_index("path")
     assert list(found.index) == ["deep/plain.txt", "empty.txt", "headed.txt"]
@@ -120,32 +132,24 @@ def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path) -> None:
     assert found.loc["empty.txt"].isna().all() and summary(output)["outcomes"]["empty"] == 1
 
 
-def test_lists_and_limits_of_the_settings_hold_for_tables(tmp_path: Path) -> None:
+def test_lists_and_limits_of_the_settings_hold_for_tables(tmp_path, path, output):
     typos = tmp_path / "typos.py"
     typos.write_text("{'s50000001': [['xyzzy', 'effusion']]}")
-    path = tmp_path / "in.csv"
     path.write_text(f"study,report\ns50000001,Left xyzzy.\ns1,{'No edema. ' * 20}\n")
     settings = {
         "typo_list": str(typos),
         "sections": {"max_characters": 100},
         "max_failed_share": 0.5,
     }
-    label(path, tmp_path / "labels.csv", id_column="study", settings=settings).succeeds()
-    found = values(tmp_path / "labels.csv")
+    label(path, output, id_column="study", settings=settings).succeeds()
+    found = values(output)
     assert found[0, OBSERVATIONS.index("Pleural Effusion")] == 1
     assert np.isnan(found[1]).all()
-    assert summary(tmp_path / "labels.csv")["outcomes"] == {
-        "labelled": 1,
-        "longer than 100 characters": 1,
-    }
+    assert summary(output)["outcomes"] == {"labelled": 1, "longer than 100 characters": 1}
 
 
-def test_too_many_unusable_reports_write_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    (folder / "a.txt").write_bytes(b"\xff")
-    (folder / "b.txt").write_text("Edema.")
-    output = tmp_path / "labels.csv"
+def test_too_many_unusable_reports_write_nothing(tmp_path: Path, output: Path) -> None:
+    folder = folder_of(tmp_path, {"a.txt": b"\xff", "b.txt": "Edema."})
     label(folder, output, settings={"max_failed_share": 0.4}).refuses(
         folder, "1 of 2 reports failed", "(1): not UTF-8 text"
     )
@@ -154,9 +158,8 @@ def test_too_many_unusable_reports_write_nothing(tmp_path: Path) -> None:
     assert values(output)[1, OBSERVATIONS.index("Edema")] == 1
 
 
-def test_reasons_say_where_each_label_comes_from(tmp_path: Path) -> None:
-    path = table(tmp_path / "in.csv")
-    output, reasons = tmp_path / "labels.csv", tmp_path / "reasons.parquet"
+def test_reasons_say_where_each_label_comes_from(tmp_path, path, output):
+    reasons = tmp_path / "reasons.parquet"
     label(path, output, "--with-text", id_column="study", reasons=reasons).succeeds()
     found = pd.read_parquet(reasons)
     for row in found.itertuples():
@@ -202,17 +205,10 @@ BAD: dict[str, tuple[str, bytes, list[str], tuple[str, ...]]] = {
     "two impressions": ("a.csv", b"impression,conclusion\na,b\n", [], ("2 columns",)),
     "semicolons in a text": ("a.csv", b"id;text\n1;a;b\n", [], ("a.csv:2", "semicolon", "quotes")),
     "only indications": (
-        "a.csv",
-        b"text\nINDICATION: CHF\nINDICATION: a\nINDICATION: b\n",
-        [],
-        (
-            "3 of 3 reports failed",
-            "no usable section",
-            "'INDICATION:' (3)",
-            "reports.sections.names",
-        ),
+        "a.csv", b"text\nINDICATION: CHF\nINDICATION: a\nINDICATION: b\n", [],
+        ("3 of 3 reports failed", "no usable section", "'INDICATION:' (3)", "sections.names"),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", BAD)
@@ -224,8 +220,7 @@ def test_bad_input_is_one_line(tmp_path: Path, damage: str) -> None:
     assert not output.exists()
 
 
-def test_other_bad_requests_are_one_line(tmp_path: Path) -> None:
-    path, output = table(tmp_path / "in.csv"), tmp_path / "labels.csv"
+def test_other_bad_requests_are_one_line(tmp_path, path, output):
     label(tmp_path / "gone.csv", output).refuses("gone.csv", "not found")
     label(path, tmp_path / "labels.txt").refuses("labels.txt", ".csv or .parquet")
     label(path, path).refuses("another option")
@@ -245,13 +240,13 @@ def test_other_bad_requests_are_one_line(tmp_path: Path) -> None:
 GUARDED = "INDICATION: CHF, pneumonia.\nCOMPARISON: None.\n{}Impression: Normal."
 
 
-def test_an_indication_is_not_labelled_whatever_its_heading_looks_like(tmp_path: Path) -> None:
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    (folder / "a.TXT").write_text(GUARDED.format("Findings: Left effusion.\n"))
-    (folder / "b.txt").write_text(GUARDED.format("ADDENDUM: Right pneumothorax.\n"))
-    (folder / "c.txt").write_text("Indication: CHF. Findings: No edema. Impression: Normal.")
-    output = tmp_path / "labels.csv"
+def test_an_indication_is_not_labelled_whatever_its_heading_looks_like(tmp_path, output):
+    texts = {
+        "a.TXT": GUARDED.format("Findings: Left effusion.\n"),
+        "b.txt": GUARDED.format("ADDENDUM: Right pneumothorax.\n"),
+        "c.txt": "Indication: CHF. Findings: No edema. Impression: Normal.",
+    }
+    folder = folder_of(tmp_path, texts)
     label(folder, output).succeeds()
     found = pd.read_csv(output).set_index("path")
     assert found.loc["a.TXT"].dropna().to_dict() == {"Pleural Effusion": 1}
@@ -270,13 +265,11 @@ def test_an_indication_is_not_labelled_whatever_its_heading_looks_like(tmp_path:
     assert summary(output)["reports"] == 1
 
 
-def test_findings_and_impression_of_a_table_are_both_labelled_and_named(tmp_path: Path) -> None:
-    path, output = tmp_path / "in.csv", tmp_path / "labels.csv"
+def test_findings_and_impression_of_a_table_are_both_labelled_and_named(path, output):
     path.write_text(
         "id,Impression,findings,note\n1,Edema.,Left effusion.,Fracture.\n2,Normal.,,x\n"
     )
-    said = label(path, output)
-    said.succeeds()
+    label(path, output).succeeds()
     effusion, edema, fracture = (
         OBSERVATIONS.index(name) for name in ("Pleural Effusion", "Edema", "Fracture")
     )
@@ -292,24 +285,19 @@ def test_findings_and_impression_of_a_table_are_both_labelled_and_named(tmp_path
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 @pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "csv.gz"])
-def test_separators_are_recognised(
-    tmp_path: Path, separator: str, ending: str, expected: np.ndarray
-) -> None:
-    path, output = tmp_path / f"in.{ending}", tmp_path / "labels.csv"
+def test_separators_are_recognised(tmp_path, output, separator, ending, expected):
+    path = tmp_path / f"in.{ending}"
     pd.DataFrame({"study": range(5), "report": TEXTS}).to_csv(path, sep=separator, index=False)
     label(path, output).succeeds()
     np.testing.assert_array_equal(values(output), expected)
     assert summary(output)["separator"] == separator
 
 
-def test_a_table_may_come_from_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: np.ndarray
-) -> None:
+def test_a_table_may_come_from_standard_input(path, output, monkeypatch, expected):
     def given(content: bytes) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
 
-    output = tmp_path / "labels.csv"
-    given(table(tmp_path / "in.csv").read_bytes())
+    given(path.read_bytes())
     label(Path("-"), output, id_column="study").succeeds()
     np.testing.assert_array_equal(values(output), expected)
     assert summary(output)["input"] == "standard input"
@@ -317,8 +305,7 @@ def test_a_table_may_come_from_standard_input(
     label(Path("-"), output).refuses("standard input:2", "quotes")
 
 
-def test_texts_in_another_language_are_not_labelled_and_counted(tmp_path: Path) -> None:
-    path, output = tmp_path / "in.csv", tmp_path / "labels.csv"
+def test_texts_in_another_language_are_not_labelled_and_counted(path, output):
     path.write_text("text\nBefund: Kein Pleuraerguss\nNo edema.\nHerz normal groß.\n")
     label(path, output).succeeds()
     assert np.isnan(values(output)[[0, 2]]).all() and np.nansum(values(output)[1]) == 1
@@ -330,13 +317,9 @@ def test_texts_in_another_language_are_not_labelled_and_counted(tmp_path: Path) 
     assert summary(output)["outcomes"] == {"labelled": 3}
 
 
-def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_path: Path) -> None:
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    (folder / "good.txt").write_text("No edema.")
-    (folder / "bad.txt").write_bytes(b"\xff\xfe")
+def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_path, output):
+    folder = folder_of(tmp_path, {"good.txt": "No edema.", "bad.txt": b"\xff\xfe"})
     os.mkfifo(folder / "pipe.txt")
-    output = tmp_path / "labels.csv"
     label(folder, output).refuses("2 of 3 reports", "bad.txt")
     label(folder, output, settings={"max_failed_share": 0.7}).succeeds()
     dropped = summary(output)["steps"][0]["dropped"]
@@ -346,11 +329,8 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_p
     }
 
 
-def test_a_folder_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "reports" / "closed").mkdir(parents=True)
-    (tmp_path / "reports" / "good.txt").write_text("No edema.")
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    folder = folder_of(tmp_path, {"good.txt": "No edema.", "closed/bad.txt": "No edema."})
     scan = os.scandir
 
     def refused(path: str) -> Any:
@@ -359,22 +339,18 @@ def test_a_folder_that_cannot_be_read_is_named(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refused)
-    label(tmp_path / "reports", tmp_path / "l.csv").refuses("closed: folder cannot be read")
+    label(folder, tmp_path / "l.csv").refuses("closed: folder cannot be read")
 
 
 @pytest.mark.parametrize("place", ["file/labels.csv", "/proc/none/labels.csv"])
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(
-    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_cannot_be_written_is_refused_first(tmp_path, path, place, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("cxrflow.reports.label_sources.find_source", pytest.fail)
-    path = table(tmp_path / "in.csv")
     label(path, tmp_path / place).refuses(Path(place).name, "cannot be written")
     label(path, tmp_path / "l.csv", reasons=tmp_path / "file" / "r.parquet").refuses("r.parquet")
 
 
-def test_what_a_kill_left_unfinished_is_made_again(tmp_path: Path) -> None:
-    path, output = table(tmp_path / "in.csv"), tmp_path / "labels.csv"
+def test_what_a_kill_left_unfinished_is_made_again(tmp_path, path, output):
     reasons = tmp_path / "reasons.parquet"
     label(path, output, reasons=reasons).succeeds()
     whole = (output.read_bytes(), reasons.read_bytes())
@@ -419,9 +395,7 @@ def test_texts_come_back_as_written(tmp_path: Path, seed: int) -> None:
         (["text", "text"], None),
     ],
 )
-def test_one_obvious_text_column_is_found(
-    tmp_path: Path, columns: list[str], chosen: int | None
-) -> None:
+def test_one_obvious_text_column_is_found(tmp_path, columns, chosen):
     path = tmp_path / "in.csv"
     path.write_text(",".join(columns) + "\n" + ",".join(map(str, range(len(columns)))) + "\n")
     if chosen is None:

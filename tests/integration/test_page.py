@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from command_options import options
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from page_fixtures import REAL, load, write_results  # noqa: E402
 
@@ -124,8 +126,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         if controls:
             add_speeds(root)
         found[name] = root / "report/index.html"
-        arguments = ["--config", str(config), "--results", str(root)]
-        main([*arguments, "--output", str(found[name])])
+        main(options(config=config, results=root, output=found[name]))
     return found
 
 
@@ -133,17 +134,11 @@ def show(browser: Any, path: Path, width: int, scheme: str = "light", anchor: st
     """Open the page afresh at a width and in a colour scheme."""
     from selenium.webdriver.support.wait import WebDriverWait
 
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == PHONE},
-    )
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia",
-        {
-            "media": "print" if width == A4 else "",
-            "features": [{"name": "prefers-color-scheme", "value": scheme}],
-        },
-    )
+    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    media = {"media": "print" if width == A4 else "", "features": features}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.get("about:blank")
     for kind in ("browser", "performance"):
         browser.get_log(kind)
@@ -156,11 +151,8 @@ def show(browser: Any, path: Path, width: int, scheme: str = "light", anchor: st
 def requested(browser: Any) -> list[str]:
     """Addresses the page asked for."""
     entries = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [
-        entry["params"]["request"]["url"]
-        for entry in entries
-        if entry["method"] == "Network.requestWillBeSent"
-    ]
+    requests = [entry for entry in entries if entry["method"] == "Network.requestWillBeSent"]
+    return [entry["params"]["request"]["url"] for entry in requests]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -175,19 +167,16 @@ def test_nothing_outside_can_be_loaded_even_if_asked_for(browser, built, tmp_pat
     picture = tmp_path / "picture.png"
     picture.write_bytes(b"")
     show(browser, built["synthetic"], DESKTOP)
-    browser.execute_script(
-        "const image = new Image(); image.src = arguments[0]; document.body.append(image);",
-        picture.as_uri(),
-    )
+    image = "const image = new Image(); image.src = arguments[0]; document.body.append(image);"
+    browser.execute_script(image, picture.as_uri())
     said = " ".join(entry["message"] for entry in browser.get_log("browser"))
     assert "Content Security Policy" in said
 
 
 def test_all_pictures_are_whole(browser, built):
     show(browser, built["synthetic"], DESKTOP)
-    sizes = browser.execute_script(
-        "return [...document.images].map((i) => [i.complete, i.naturalWidth, i.alt.length])"
-    )
+    images = "[...document.images].map((i) => [i.complete, i.naturalWidth, i.alt.length])"
+    sizes = browser.execute_script(f"return {images}")
     assert len(sizes) == 9
     assert all(complete and width > 100 and words > 20 for complete, width, words in sizes)
 
@@ -239,10 +228,8 @@ def test_contents_are_folded_on_a_phone_and_beside_the_page_on_a_desktop(browser
     opened = "return document.getElementById('contents').open"
     show(browser, built["synthetic"], DESKTOP)
     assert browser.execute_script(opened) is True
-    places = (
-        "return ['nav', 'main'].map((t) => document.querySelector(t).getBoundingClientRect().x)"
-    )
-    nav, main = browser.execute_script(places)
+    boxes = "['nav', 'main'].map((t) => document.querySelector(t).getBoundingClientRect().x)"
+    nav, main = browser.execute_script(f"return {boxes}")
     assert nav < main
     show(browser, built["synthetic"], PHONE)
     assert browser.execute_script(opened) is False
@@ -303,9 +290,8 @@ def test_no_table_hides_a_column(browser, built, width, stacked):
     count = "return [...document.querySelectorAll('.paper-table thead')].filter((head) => "
     count += "getComputedStyle(head).display === 'none').length"
     assert (browser.execute_script(count) > 0) == stacked
-    verdicts = browser.execute_script(
-        "return [...document.querySelectorAll('td.found')].map((one) => one.textContent)"
-    )
+    cells = "[...document.querySelectorAll('td.found')].map((one) => one.textContent)"
+    verdicts = browser.execute_script(f"return {cells}")
     assert [one for one in verdicts if "does not hold" in one or "holds" in one]
 
 
@@ -342,7 +328,7 @@ def test_five_papers_open_within_a_second_and_three_megabytes(browser, tmp_path)
     root = tmp_path / "results"
     written = write_results(root, load(papers=papers))
     page = root / "report/index.html"
-    main(["--config", str(written), "--results", str(root), "--output", str(page)])
+    main(options(config=written, results=root, output=page))
     assert 700_000 < page.stat().st_size < 3_000_000
     # Time of the thread that reads, lays out and draws: the machine may be busy with other things.
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})

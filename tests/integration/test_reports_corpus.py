@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import json
 import os
 import tarfile
 import zipfile
@@ -14,6 +13,7 @@ import pandas as pd
 import pytest
 
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json
 from cxrflow.reports.corpus import build_corpus, main
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.sections import SpecialCase, parse_report
@@ -47,10 +47,22 @@ def run(root: Path, layout: str = "mimic_cxr", threads: int = 1, **settings: Any
     return output
 
 
+def record(folder: Path) -> dict[str, Any]:
+    return read_json(folder / "corpus.json")
+
+
 def drops(corpus: dict[str, Any]) -> dict[str, tuple[int, list[str]]]:
     """Count and examples by reason."""
     found = [drop for step in corpus["steps"] for drop in step["dropped"]]
     return {drop["reason"]: (drop["count"], drop["examples"]) for drop in found}
+
+
+def real(name: str) -> Path:
+    """The folder of a real data set, or no test."""
+    root = Path(os.environ.get("CXR_REAL_DATA", ""), name)
+    if "CXR_REAL_DATA" not in os.environ or not root.is_dir():
+        pytest.skip(f"CXR_REAL_DATA names no folder with {name}")
+    return root
 
 
 def table(folder: Path, name: str) -> pd.DataFrame:
@@ -80,7 +92,7 @@ def test_mimic_tree_gives_all_tables(tmp_path: Path) -> None:
     assert pd.isna(labels.loc[0, "No Finding"])
     documents = table(folder, "documents")
     assert documents.loc[0, "text"] == "Small left effusion.\n1. Left effusion. 2. No edema."
-    corpus = json.loads((folder / "corpus.json").read_text())
+    corpus = record(folder)
     assert corpus["reports"] == 2 and corpus["synthetic"] is False and drops(corpus) == {}
     assert corpus["labels"]["Pleural Effusion"] == {"positive": 2}
 
@@ -110,7 +122,7 @@ def test_bad_reports_are_counted_with_reasons_and_stay_as_rows(tmp_path: Path) -
     }
     root = write_mimic(tmp_path / "mimic", contents)
     folder = run(root, max_failed_share=0.9)
-    corpus = json.loads((folder / "corpus.json").read_text())
+    corpus = record(folder)
     assert drops(corpus) == {
         "empty file": (1, ["59990002"]),
         "not UTF-8 text": (2, ["59990003", "59990008"]),
@@ -135,20 +147,15 @@ def test_too_many_bad_reports_end_the_program_and_write_nothing(tmp_path: Path) 
 
 
 def test_result_does_not_depend_on_processes_or_chunks(tmp_path: Path) -> None:
-    contents: dict[int, bytes | None] = {
-        n: GOOD.replace("left", "left " * n).encode() for n in range(1, 8)
-    }
-    root = write_mimic(tmp_path / "mimic", contents)
+    texts = {n: GOOD.replace("left", "left " * n).encode() for n in range(1, 8)}
+    root = write_mimic(tmp_path / "mimic", texts)
     one, two = run(root), run(root, threads=2, chunk=2)
     for name in ("sections", "sentences", "labels", "documents"):
         pd.testing.assert_frame_equal(table(one, name), table(two, name))
-    prints = [json.loads((f / "corpus.json").read_text())["fingerprint"] for f in (one, two)]
-    assert prints[0] == prints[1]
+    assert record(one)["fingerprint"] == record(two)["fingerprint"]
 
 
-def test_typos_and_special_cases_are_applied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_typos_and_special_cases_are_applied(tmp_path, monkeypatch):
     text = b"\n INDICATION: Smal efusion on the left.\n"
     root = write_mimic(tmp_path / "mimic", {1: text, 2: text, 3: GOOD.encode()})
     typos = tmp_path / "typos.py"
@@ -160,7 +167,7 @@ def test_typos_and_special_cases_are_applied(
     assert list(sections["conclusion"][:2]) == ["Small efusion on the left.", "Small efusion"]
     assert sections.loc[1, "conclusion_from"] == "special case: offsets"
     assert list(table(folder, "labels")["Pleural Effusion"]) == [1, 1, 1]
-    assert json.loads((folder / "corpus.json").read_text())["counts"]["typos_corrected"] == 2
+    assert record(folder)["counts"]["typos_corrected"] == 2
 
 
 def test_published_special_cases_are_counted_and_only_in_the_real_data_set(tmp_path: Path) -> None:
@@ -169,16 +176,15 @@ def test_published_special_cases_are_counted_and_only_in_the_real_data_set(tmp_p
     for study, heading in studies.items():
         path = root / f"files/p19/p19990001/s{study}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            f"\n {heading}: Small effusion. {'x' * 178} No edema.\n\n IMPRESSION: Clear."
-        )
+        text = f"{heading}: Small effusion. {'x' * 178} No edema.\n\n IMPRESSION: Clear."
+        path.write_text(f"\n {text}")
     folder = run(root, max_failed_share=1)
     sections = table(folder, "sections").set_index("study_id")
     assert sections["conclusion"]["59279892"].startswith("Small effusion.")
     assert sections["conclusion"]["50525523"].startswith("x No edema.")
     assert sections["conclusion"].isna()["50798377"]
     assert sections["impression"]["50525523"] == "Clear."
-    assert json.loads((folder / "corpus.json").read_text())["outcomes"] == {
+    assert record(folder)["outcomes"] == {
         "special case: technique": 1,
         "special case: offsets": 1,
         "special case: no usable text": 1,
@@ -203,8 +209,7 @@ def test_study_listed_twice_is_read_once(tmp_path: Path) -> None:
     (root / "cxr-study-list.csv").write_text(f"subject_id,study_id,path\n{row}\n{row}\n")
     folder = run(root)
     assert len(table(folder, "sections")) == 1
-    corpus = json.loads((folder / "corpus.json").read_text())
-    assert drops(corpus) == {"study listed twice": (1, ["59990001"])}
+    assert drops(record(folder)) == {"study listed twice": (1, ["59990001"])}
 
 
 @pytest.mark.parametrize(
@@ -220,9 +225,7 @@ def test_study_listed_twice_is_read_once(tmp_path: Path) -> None:
         ("covid_chestxray", {"metadata.csv": b"Patientid,filename\n"}, "column 'modality'"),
     ],
 )
-def test_a_root_that_is_not_the_data_set_is_one_clear_line(
-    tmp_path: Path, layout: str, files: dict[str, bytes], message: str
-) -> None:
+def test_a_root_that_is_not_the_data_set_is_one_clear_line(tmp_path, layout, files, message):
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message) as raised:
@@ -282,8 +285,7 @@ def test_covid_notes_are_the_impression(tmp_path: Path) -> None:
     assert list(sections["study_id"]) == ["a.jpg", "b.jpg"]
     assert sections.loc[0, "impression"] == "Infiltrate in the left lung. No effusion."
     assert sections.loc[1, "outcome"] == "no clinical notes"
-    corpus = json.loads((folder / "corpus.json").read_text())
-    assert drops(corpus) == {
+    assert drops(record(folder)) == {
         "modality CT": (1, ["c.jpg"]),
         "filename repeated": (1, ["a.jpg"]),
         "no clinical notes": (1, ["b.jpg"]),
@@ -306,21 +308,17 @@ def test_headings_of_another_form_are_refused_or_read(tmp_path: Path) -> None:
     assert set(table(folder, "labels")["Pleural Effusion"]) == {1}
 
 
-def test_headings_that_became_a_last_paragraph_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_headings_that_became_a_last_paragraph_are_told(tmp_path, caplog):
     late = f" EXAMINATION: Chest.\n \n{OWN}"
+    texts = {1: f"\n{late}".encode(), 2: f"\n{late}".encode(), 3: GOOD.encode()}
     with pytest.raises(InputError, match="2 of 3 reports have findings or an impression under"):
-        run(write_mimic(tmp_path / "a" / "b", {1: f"\n{late}".encode(), 2: f"\n{late}".encode(),
-                                               3: GOOD.encode()}))  # fmt: skip
+        run(write_mimic(tmp_path / "a" / "b", texts))
     root = write_mimic(tmp_path / "c" / "d", {1: f"\n{late}".encode(), 2: GOOD.encode()})
     run(root)
     assert "1 of 2 reports have findings or an impression under" in caplog.text
 
 
-def test_unknown_headings_are_told_and_read_by_their_names(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unknown_headings_are_told_and_read_by_their_names(tmp_path, caplog):
     root = tmp_path / "hospital"
     (root / "reports").mkdir(parents=True)
     lines = ["study_id,patient_id"]
@@ -351,7 +349,7 @@ def test_addenda_and_other_languages_are_counted(tmp_path: Path) -> None:
     labels = table(folder, "labels")
     assert list(labels["study_id"]) == ["59990001", "59990002"]
     assert labels["Fracture"].isna().all()
-    corpus = json.loads((folder / "corpus.json").read_text())
+    corpus = record(folder)
     assert corpus["counts"]["addenda"] == 1
     assert drops(corpus) == {"too few words known": (1, ["59990003"])}
     assert len(table(folder, "sections")) == len(table(folder, "documents")) == 3
@@ -359,11 +357,7 @@ def test_addenda_and_other_languages_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_real_open_i_counts(tmp_path: Path) -> None:
-    given = os.environ.get("CXR_REAL_DATA")
-    root = Path(given or "") / "open_i"
-    if not given or not root.is_dir():
-        pytest.skip("CXR_REAL_DATA names no folder with open_i")
-    corpus = build_corpus("open_i", str(root), tmp_path / "open_i", ReportSettings())
+    corpus = build_corpus("open_i", str(real("open_i")), tmp_path / "open_i", ReportSettings())
     assert corpus["reports"] == 3955
     assert corpus["outcomes"] == {
         "findings and impression": 3419,
@@ -386,12 +380,8 @@ FORMS: dict[str, Callable[[str, str], str]] = {
 @pytest.mark.real
 @pytest.mark.parametrize("form", FORMS)
 def test_real_open_i_in_other_forms_has_the_same_sections(form: str) -> None:
-    given = os.environ.get("CXR_REAL_DATA")
-    root = Path(given or "") / "open_i"
-    if not given or not root.is_dir():
-        pytest.skip("CXR_REAL_DATA names no folder with open_i")
     other = []
-    for report in read_texts("open_i", root):
+    for report in read_texts("open_i", real("open_i")):
         parts = {
             name: " ".join((report.sections or {}).get(name, "").rstrip(" .").split())
             for name in ("indication", "comparison", "findings", "impression")
@@ -408,10 +398,7 @@ def test_real_open_i_in_other_forms_has_the_same_sections(form: str) -> None:
 
 @pytest.mark.real
 def test_real_covid_notes(tmp_path: Path) -> None:
-    given = os.environ.get("CXR_REAL_DATA")
-    root = Path(given or "") / "covid_chestxray"
-    if not given or not root.is_dir():
-        pytest.skip("CXR_REAL_DATA names no folder with covid_chestxray")
-    corpus = build_corpus("covid_chestxray", str(root), tmp_path / "covid", ReportSettings())
+    root = str(real("covid_chestxray"))
+    corpus = build_corpus("covid_chestxray", root, tmp_path / "covid", ReportSettings())
     assert corpus["outcomes"] == {"impression only": 133, "no clinical notes": 2}
     assert drops(corpus)["modality CT"][0] == 23

@@ -53,9 +53,7 @@ def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_trained_splitter_agrees_with_rules_on_held_out_text(
-    text_folder: Path, tmp_path: Path
-) -> None:
+def test_trained_splitter_agrees_with_rules_on_held_out_text(text_folder, tmp_path):
     folder = tmp_path / "stanza" / "demo"
     main(["--text", str(text_folder), "--output", str(folder), "--settings", '{"steps": 120}'])
     splitter = make_splitter("stanza", folder)

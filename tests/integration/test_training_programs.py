@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from toy_programs import Toy, trainings
 
-from cxrflow.encoders.frames import Frames
+from command_options import run_to_end
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
+from cxrflow.files.source_code import PACKAGE
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.attempts import FOLDER
+from cxrflow.training.step import Step
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.
@@ -83,9 +87,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_killed_training_ends_with_the_same_weights(
-    name: str, inputs: Path, undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_killed_training_ends_with_the_same_weights(name, inputs, undisturbed, tmp_path):
     toy, generator = undisturbed.toy(name, LONGER), random.Random(name)
     command, state = toy.command(name, tmp_path), tmp_path / f"state-{name}"
     begun = [killed_at_random(command, generator, state) for _ in range(KILLS)]
@@ -101,6 +103,10 @@ def test_killed_training_ends_with_the_same_weights(
             compared += 1
     assert compared > 10
     assert not state.exists()
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def without_dropout(settings: Any) -> Any:
@@ -124,10 +130,29 @@ def test_gpu_and_cpu_begin_alike(name: str, undisturbed: Undisturbed, tmp_path: 
     toy = toy._replace(settings=written | {"training": toy.settings["training"] | one})
     for device in ("cpu", "cuda"):
         toy.train(device, tmp_path, device=device, precision="fp32", log_steps=1).succeeds()
-        first, *_ = (tmp_path / device / "metrics.jsonl").read_text().splitlines()
-        losses[device] = json.loads(first)["loss"]
+        losses[device] = log_of(tmp_path / device)[0]["loss"]
     # A GPU rounds the factors of convolutions to TF32.
     assert losses["cuda"] == pytest.approx(losses["cpu"], rel=1e-3)
+
+
+def test_a_joint_step_reads_from_few_files(
+    undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From batch to views, terms and update a reader has few files to open."""
+    files, step = set[str](), Step.__call__
+
+    def watched(self: Step, number: int, *rest: Any) -> Any:
+        if number:  # the first step makes what later ones find
+            sys.setprofile(lambda frame, *_: files.add(frame.f_code.co_filename))
+        try:
+            return step(self, number, *rest)
+        finally:
+            sys.setprofile(None)
+
+    monkeypatch.setattr(Step, "__call__", watched)
+    undisturbed.toy("joint").train("joint", tmp_path, epochs=None, steps=2).succeeds()
+    entered = sorted(name for name in files if name.startswith(str(PACKAGE)))
+    assert str(PACKAGE / "training/step.py") in entered and len(entered) <= 20, entered
 
 
 def test_joint_model_folder_is_complete(undisturbed: Undisturbed) -> None:
@@ -143,10 +168,7 @@ def test_joint_model_folder_is_complete(undisturbed: Undisturbed) -> None:
     torch.testing.assert_close(image.norm(dim=1), torch.ones(2))
     run = json.loads((undisturbed.model("joint") / "run.json").read_text())
     assert run["data"]["synthetic"] is True and run["samples_per_second"] > 0
-    lines = [
-        json.loads(line)
-        for line in (undisturbed.model("joint") / "metrics.jsonl").read_text().splitlines()
-    ]
+    lines = log_of(undisturbed.model("joint"))
     steps = [line["step"] for line in lines if line["split"] == "train"]
     assert steps == sorted(set(steps)), "no line is written twice"
 
@@ -159,18 +181,14 @@ def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Undisturbed
     before = cxrflow.load(undisturbed.model("phase III")).text_encoder
     assert text is not None and before is not None
     assert (text.pooling, before.pooling) == ("max", "cls")
-    trained = {
-        name
-        for (name, old), new in zip(before.named_parameters(), text.parameters(), strict=True)
-        if not torch.equal(old, new)
-    }
+    halves = zip(before.named_parameters(), text.parameters(), strict=True)
+    trained = {name for (name, old), new in halves if not torch.equal(old, new)}
     assert any(name.startswith("bert.encoder.layer.1.") for name in trained)
     assert not any(name.startswith(("bert.embeddings", "bert.encoder.layer.0")) for name in trained)
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    train, validate = (
-        [line["local_alignment"] for line in lines if line["split"] == split]
-        for split in ("train", "validate")
-    )
+    lines, losses = log_of(folder), {"train": [], "validate": []}
+    for line in lines:
+        losses[line["split"]].append(line["local_alignment"])
+    train, validate = losses.values()
     assert len(train) > 5 and min(train) < 0.8 * train[0]
     # The images are noise: of others than it learned from, none tells more than chance.
     chance = 2 * math.log(16)  # two directions over a batch of 16
@@ -196,9 +214,7 @@ def test_temporal_model_compares_and_lets_text_look(undisturbed: Undisturbed) ->
 
 
 @pytest.mark.parametrize("name", ["Caption-LSTM", "Caption-Transformer"])
-def test_captioner_writes_what_it_reads_from_an_image(
-    name: str, undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_captioner_writes_what_it_reads_from_an_image(name, undisturbed, tmp_path):
     import cxrflow
 
     folder = undisturbed.model(name)
@@ -212,11 +228,10 @@ def test_captioner_writes_what_it_reads_from_an_image(
     assert model.image_encoder is not None and model.image_encoder.projector is None
     with pytest.raises(InputError, match="a trunk alone, with no projection to a joint space"):
         model.encode_image(torch.rand(1, 1, 32, 32))
-    start, end = (
-        load_file(one / "image/model.safetensors") for one in (undisturbed.model("SimCLR"), folder)
-    )
+    weights = [one / "image/model.safetensors" for one in (undisturbed.model("SimCLR"), folder)]
+    start, end = map(load_file, weights)
     assert start.keys() == end.keys() and any(not torch.equal(start[n], end[n]) for n in start)
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = log_of(folder)
     losses = [one["report_likelihood"] for one in lines if one["split"] == "train"]
     assert losses[-1] < losses[0] / 2
     validated = [one for one in lines if one["split"] == "validate"]
@@ -264,7 +279,7 @@ def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) ->
 
     def attempt(run: str) -> str:
         environment = {**ENVIRONMENT, FOLDER: str(tmp_path / run)}
-        done = subprocess.run(broken, env=environment, capture_output=True, text=True, check=False)
+        done = run_to_end(broken, env=environment)
         assert done.returncode == 2, done.stderr
         return done.stderr
 
@@ -277,15 +292,12 @@ def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) ->
 
 def test_more_parts_than_a_batch_has_rows_are_refused(inputs: Path, tmp_path: Path) -> None:
     toy = trainings(inputs, tmp_path)["phase II"]
-    toy.train("run", tmp_path, epochs=1, accumulate=17).refuses(
-        "key 'training.accumulate' is 17", "training.batch_size 16", "have 16 each"
-    )
+    said = ("key 'training.accumulate' is 17", "training.batch_size 16", "have 16 each")
+    toy.train("run", tmp_path, epochs=1, accumulate=17).refuses(*said)
     assert not (tmp_path / "run").exists()
 
 
-def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(
-    inputs: Path, tmp_path: Path
-) -> None:
+def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(inputs, tmp_path):
     toy, changes = trainings(inputs, tmp_path)["phase II"], {"compile": True, "epochs": 100}
     subprocess.run(toy.command("undisturbed", tmp_path, **changes), env=ENVIRONMENT, check=True)
     state = tmp_path / "state-run"
@@ -309,10 +321,8 @@ def test_image_half_of_a_report_model_is_trained_at_its_own_rate(
 ) -> None:
     toy = undisturbed.toy("report")
     toy._replace(settings={**toy.settings, "image_rate": rate}).train("report", tmp_path).succeeds()
-    start, end = (
-        load_file(folder / "image/model.safetensors")
-        for folder in (undisturbed.model("temporal"), tmp_path / "report")
-    )
+    folders = (undisturbed.model("temporal"), tmp_path / "report")
+    start, end = (load_file(folder / "image/model.safetensors") for folder in folders)
     moved = [name for name in start if not torch.equal(start[name], end[name])]
     assert bool(moved) == bool(rate)  # at 0 batch statistics stay as well
     run = json.loads((tmp_path / "report/run.json").read_text())

@@ -223,7 +223,7 @@ class Stages:
 
     def compare_vocabularies(self, output: Path) -> End:
         return program(
-            "benchmarks.measure_data",
+            "benchmarks.evaluate",
             None,
             "vocabulary",
             vocabulary=self.vocabulary,

@@ -6,7 +6,7 @@ score is known beforehand.
 """
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,18 +17,20 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from command_options import options
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
-from cxrflow.encoders.frames import Frames
-from cxrflow.files.atomic import write_json
-from cxrflow.images.store_pixels import main
+from cxrflow.encoders.image_encoder import Frames
+from cxrflow.files.atomic import read_json, write_json
+from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import EncodedTexts
 
 SIZE = 64  # of the stored square
 CELLS = 8  # of the grid
 CATEGORIES = ("Pneumonia", "Edema", "Lung Opacity")
+DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}  # of a cohort
 # An image encoder that compares two images, as small as can be.
 TWO_IMAGES = {
     "kind": "multi_image",
@@ -49,11 +51,19 @@ def result_of(
     **contents: Any,
 ) -> Result:
     """The result by the runner; ``contents``: inputs that are not read from files."""
-    options = {"model": None, "cohort": Path("cohort"), "training": None, "benchmark": benchmark}
-    options |= vars(folders or Namespace())
-    inputs = inputs_of(benchmark, Namespace(**options), settings)
+    read = {"model": None, "cohort": Path("cohort"), "training": None, "benchmark": benchmark}
+    read |= vars(folders or Namespace())
+    inputs = inputs_of(benchmark, Namespace(**read), settings)
     vars(inputs).update(contents)
     return score(benchmark, inputs, settings, reference)
+
+
+def metrics_of(
+    program: Callable[[list[str]], None], *words: str, output: Path, **values: Any
+) -> dict[str, Any]:
+    """metrics.json of a program with these options."""
+    program([*words, *options(output=output, **values)])
+    return read_json(output / "metrics.json")
 
 
 def boxes_of(number: int) -> list[list[int]]:
@@ -61,31 +71,34 @@ def boxes_of(number: int) -> list[list[int]]:
     return [[8 * (number % 5) + 8, 16 + 8 * (number // 5 % 5) + 8, 16, 16]]
 
 
-def write_pictures(root: Path, count: int) -> pd.DataFrame:
-    """Grey noise with a bright square; every third picture is plain."""
-    root.mkdir(parents=True)
+def store_of(
+    folder: Path,
+    names: Iterable[str],
+    geometry: str = f"shorter{SIZE}",
+    root: str = "root",
+    **settings: Any,
+) -> Path:
+    """A real pixel store of the PNG files below ``root``, each called as its image."""
+    images = pd.DataFrame({"image_id": list(names)})
+    images["image_path"] = images["image_id"] + ".png"
+    images.to_parquet(folder / "images.parquet")
+    asked = {"root": folder / root, "images": folder / "images.parquet", "settings": settings}
+    store_pixels(options(**asked, geometry=geometry, output=folder / "pixels"))
+    return folder / "pixels"
+
+
+def make_store(folder: Path, count: int) -> Path:
+    """Pictures of grey noise with a bright square, every third of them plain, and their store."""
+    (folder / "root").mkdir(parents=True)
     rng = np.random.default_rng(0)
-    rows = []
     for number in range(count):
         pixels = rng.integers(0, 60, size=(96, 64)).astype(np.uint8)
         if number % 3:
             (x, y, w, h) = boxes_of(number)[0]
             pixels[y : y + h, x : x + w] = rng.integers(200, 256, size=(h, w))
         pixels[0, :2] = (0, 255)  # the whole range, so that intensities are kept as they are
-        Image.fromarray(pixels).save(root / f"image{number}.png")
-        rows.append({"image_id": f"image{number}", "image_path": f"image{number}.png"})
-    return pd.DataFrame(rows)
-
-
-def make_store(folder: Path, count: int) -> Path:
-    """A real pixel store of ``count`` pictures, geometry shorter64."""
-    images = write_pictures(folder / "root", count)
-    images.to_parquet(folder / "images.parquet")
-    main(
-        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
-        + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
-    )
-    return folder / "pixels"
+        Image.fromarray(pixels).save(folder / f"root/image{number}.png")
+    return store_of(folder, (f"image{number}" for number in range(count)))
 
 
 def write_cohort(folder: Path, file: str, table: pd.DataFrame) -> Path:

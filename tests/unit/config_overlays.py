@@ -12,6 +12,13 @@ ALONE = {  # a hospital of one's own, and nothing else
 COMPARISONS = "label_agreement.comparisons"
 
 
+def nested(path, value):
+    """An overlay of one value, at the place that dots name."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value
+
+
 def compared(*comparisons):
     """An overlay that compares report labels with these."""
     return {"label_agreement": {"comparisons": list(comparisons)}}

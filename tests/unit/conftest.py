@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from config_overlays import DEMO
-from page_fixtures import load, write_results
+from page_fixtures import build, load, write_results
 from phantom_fixtures import SETTINGS
 
 from cxrflow.config import load_config
@@ -30,11 +30,59 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of 60 pictures of benchmark_fakes, which lie beside it; nobody changes it."""
+    from benchmark_fakes import make_store
+
+    return make_store(tmp_path_factory.mktemp("pictures"), 60)
+
+
+@pytest.fixture(scope="session")
+def html(synthetic: Path) -> str:
+    """The page of that folder."""
+    return build(synthetic)
+
+
 @pytest.fixture
 def results(synthetic: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""
     shutil.copytree(synthetic, tmp_path / "results")
     return tmp_path / "results"
+
+
+@pytest.fixture(scope="session")
+def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text model of three layers with its tokenizer; nobody changes it."""
+    from small_text import write_text_model
+
+    return write_text_model(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture
+def text(text_folder: Path):
+    """The model of that folder."""
+    from cxrflow.encoders.cxr_bert import load_text_half
+
+    return load_text_half(text_folder).eval()
+
+
+@pytest.fixture(scope="session")
+def demo():
+    """The demo's configuration; nobody changes it."""
+    return load_config([DEMO])
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """Write a paper's YAML, from its text or its values, and give its path."""
+
+    def write(values, name="mine.yaml"):
+        text = values if isinstance(values, str) else yaml.safe_dump(values, sort_keys=False)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
 
 
 @pytest.fixture

@@ -8,8 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pydicom
-from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
+from dicom_files import dataset, save
+
+from cxrflow.data.layouts import layout
+from cxrflow.data.readers.common_tables import Request, Tables
+
+
+def read(name: str, root: Path, **request: object) -> Tables:
+    """What the reader of a layout finds in a folder."""
+    return layout(name).read(root, Request(**request))  # type: ignore[arg-type]
+
+
+def dropped(tables: Tables, table: str) -> dict[str, int]:
+    return {drop.reason: drop.count for drop in tables.dropped.get(table, [])}
 
 
 @dataclass(frozen=True)
@@ -64,22 +75,10 @@ def write_dicom(
     time: str = "070512.500",
     shape: tuple[int, int] = (12, 10),
 ) -> Path:
-    header = pydicom.Dataset()
-    header.file_meta = pydicom.dataset.FileMetaDataset()
-    header.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    header.file_meta.MediaStorageSOPClassUID = SecondaryCaptureImageStorage
-    header.file_meta.MediaStorageSOPInstanceUID = generate_uid(entropy_srcs=[str(path)])
-    header.SOPClassUID = SecondaryCaptureImageStorage
-    header.SOPInstanceUID = header.file_meta.MediaStorageSOPInstanceUID
+    header = dataset(np.zeros(shape, np.uint16), 12)
     header.StudyDate, header.StudyTime, header.ViewPosition = date, time, view
-    header.Rows, header.Columns = shape
-    header.SamplesPerPixel, header.PhotometricInterpretation = 1, "MONOCHROME2"
-    header.BitsAllocated, header.BitsStored, header.HighBit = 16, 12, 11
-    header.PixelRepresentation = 0
-    header.PixelData = np.zeros(shape, np.uint16).tobytes()
     path.parent.mkdir(parents=True, exist_ok=True)
-    pydicom.dcmwrite(path, header, enforce_file_format=True)
-    return path
+    return save(header, path)
 
 
 def mimic_cxr(root: Path, images: Sequence[Image] = IMAGES) -> Path:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.encaps import encapsulate
 from pydicom.uid import (
     DeflatedExplicitVRLittleEndian,
     ExplicitVRBigEndian,
@@ -17,17 +18,17 @@ from pydicom.uid import (
 )
 
 RNG = np.random.default_rng(7)
-LOSSLESS = [
-    "explicit",
-    "implicit",
-    "deflated",
-    "big endian",
-    "rle",
-    "jpeg 2000 lossless",
-    "JPEGLosslessProcess14_1",
-    "JPEGLosslessProcess14",
-    "JPEGLSLossless",
-]
+LOSSLESS = {  # and the decoder of each
+    "explicit": "pydicom",
+    "implicit": "pydicom",
+    "deflated": "pydicom",
+    "big endian": "pydicom",
+    "rle": "pydicom",
+    "jpeg 2000 lossless": "pylibjpeg",
+    "JPEGLosslessProcess14_1": "gdcm",
+    "JPEGLosslessProcess14": "gdcm",
+    "JPEGLSLossless": "gdcm",
+}
 
 
 def chest(height: int = 60, width: int = 48, bits: int = 12) -> NDArray:
@@ -62,6 +63,14 @@ def dataset(pixels: NDArray, bits: int, photometric: str = "MONOCHROME2") -> Fil
 def save(made: FileDataset, path: Path) -> Path:
     made.save_as(path, enforce_file_format=True)
     return path
+
+
+def compressed(made: FileDataset, syntax: str, stream: bytes) -> FileDataset:
+    """The file with a compressed stream for its pixels."""
+    made.file_meta.TransferSyntaxUID = syntax
+    made.PixelData = encapsulate([stream])
+    made["PixelData"].is_undefined_length = True
+    return made
 
 
 def change_syntax(path: Path, target: Path, gdcm_syntax: str) -> Path:

@@ -29,9 +29,8 @@ from cxrflow.settings import overlay
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "real.yaml").read_text(encoding="utf-8").replace("${CXR_REAL_DATA}", "/data/public")
-REAL: dict[str, Any] = {
-    key: part for key, part in yaml.safe_load(TEXT).items() if key != "pathvars"
-}
+REAL: dict[str, Any] = yaml.safe_load(TEXT)
+del REAL["pathvars"]
 CONTROL = "biovil/biovil_shuffled_pairs"
 MLM = {
     "loss": 1.3,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from command_options import run_to_end
 from cxrflow.files.source_code import PACKAGE, ROOT, imported_by
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 
@@ -66,13 +67,7 @@ SETTINGS = sorted(name for name in MODULES if name.endswith("settings"))
 @cache
 def files_of_the_project() -> tuple[Path, ...]:
     """Files that people read: what git tracks or would track."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=TOP,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    listed = run_to_end(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=TOP)
     if listed.returncode:
         pytest.skip(f"needs a git checkout: {listed.stderr.strip()}")
     return tuple(path for line in listed.stdout.splitlines() if (path := TOP / line).is_file())
@@ -144,7 +139,6 @@ def test_modules_say_what_they_are_and_import_by_whole_names() -> None:
 PRETRAINING = (
     ("settings", "terms.settings", "registry", "permutation"),
     ("inputs", "starts", "image_classes", "resident_images"),
-    ("views",),
     ("objective", "report_text"),
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
     ("pair_tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),

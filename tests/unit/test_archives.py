@@ -5,7 +5,6 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -96,9 +95,7 @@ def test_members_that_are_not_one_plain_file_are_counted(tmp_path: Path, small: 
     ]
 
 
-def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, small: None
-) -> None:
+def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(tmp_path, small):
     tar_of(tmp_path, *((f"{number}.xml", b" " * 1900) for number in range(20)))
     with pytest.raises(InputError, match=r"NLMCXR_reports.tgz: .*unpacks to more than 0 MB"):
         open_i.read_reports(tmp_path)
@@ -135,9 +132,7 @@ def test_a_packed_list_of_a_bomb_is_refused(tmp_path: Path) -> None:
         lambda data: data.replace(b"PK\x01\x02\x14\x03\x14\x00", b"PK\x01\x02\x14\x03\xff\x00"),
     ],
 )
-def test_a_damaged_zip_is_one_line_or_a_failure(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_zip_is_one_line_or_a_failure(tmp_path, damage):
     path = zip_of(tmp_path, (REPORT, b"\n FINDINGS: Clear.\n" * 50))
     path.write_bytes(damage(path.read_bytes()))
     try:
@@ -248,9 +243,7 @@ def test_ids_that_a_spreadsheet_takes_for_formulas(tmp_path: Path) -> None:
     ]
 
 
-def test_files_are_compared_with_the_publisher_s_checksums(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_compared_with_the_publisher_s_checksums(tmp_path, capsys):
     names = [f"files/p10/{number}.dcm" for number in range(20)]
     (tmp_path / "files/p10").mkdir(parents=True)
     lines = []

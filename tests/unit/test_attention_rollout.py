@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import TWO_IMAGES
+from benchmark_fakes import TWO_IMAGES, metrics_of, store_of, write_cohort
 from PIL import Image
 from speed.registration_recipe import true_alignment
 
@@ -17,12 +17,10 @@ from cxrflow.benchmarks.temporal import attention_rollout as program
 from cxrflow.benchmarks.temporal.rollout_places import PriorTransforms, Rollouts
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import attention_weights, block_attention, rollout
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry
-from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.settings import HospitalSettings
 
@@ -231,13 +229,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rollout")
     (folder / "root").mkdir()
     rng = np.random.default_rng(0)
-    images, rows, truth = [], [], []
+    rows, truth = [], []
     for patient in range(6):
         for name in ("prior", "current"):
             image = f"{name}{patient}"
             pixels = rng.integers(0, 256, (160, 140)).astype(np.uint8)
             Image.fromarray(pixels).save(folder / f"root/{image}.png")
-            images.append({"image_id": image, "image_path": f"{image}.png"})
             pose = {"shift_x": 0.05 * patient, "shift_y": 0.0, "scale": 1.0, "rotation": 0.0}
             truth.append({"image_id": image, "usable": image != "prior5", **pose})
         boxes = [[20, 40, 10, 10], [60, 60, 40, 30]]
@@ -247,16 +244,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
              "prior_image_id": f"prior{patient}" if patient else None, "category": "Edema",
              "boxes": boxes, "split": "test"}
         )  # fmt: skip
-    pd.DataFrame(images).to_parquet(folder / "images.parquet")
-    store_pixels(
-        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
-        + ["--geometry", "shorter64", "--output", str(folder / "pixels")]
-    )
-    for name in ("cohort", "truth"):
-        (folder / name).mkdir()
-    pd.DataFrame(rows).to_parquet(folder / "cohort/samples.parquet")
+    store_of(folder, (image["image_id"] for image in truth))
+    write_cohort(folder / "cohort", "samples.parquet", pd.DataFrame(rows))
+    (folder / "truth").mkdir()
     pd.DataFrame(truth).to_parquet(folder / "truth/TRUTH.parquet")
-    write_json(folder / "cohort/flow.json", {"dataset": "tiny", "synthetic": True})
     save_image_half(encoder().float(), folder / "model")
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "shorter64"}}
     write_json(folder / "model/run.json", record)
@@ -265,17 +256,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("truth", [True, False])
 def test_the_program_counts_and_draws(world: Path, tmp_path: Path, truth: bool) -> None:
-    settings = {"figures": 3, "intervals": {"replicates": 100}}
-    words = [
+    found = metrics_of(
+        main,
         "attention_rollout",
-        "--model",
-        str(world / "model"),
-        "--cohort",
-        str(world / "cohort"),
-    ]
-    words += ["--pixels", str(world / "pixels"), "--settings", json.dumps(settings)]
-    main([*words, "--output", str(tmp_path / "out"), *(["--truth", str(world / "truth")] * truth)])
-    found = json.loads((tmp_path / "out/metrics.json").read_text())
+        **{name: world / name for name in ("model", "cohort", "pixels")},
+        truth=world / "truth" if truth else None,
+        settings={"figures": 3, "intervals": {"replicates": 100}},
+        output=tmp_path / "out",
+    )
     reasons = {one["reason"]: one["count"] for one in found["data"]["dropped"]}
     spoilt = "an image is spoilt: the chest's place in it is not known"
     assert reasons == {"no prior": 1, **({spoilt: 1} if truth else {})}

@@ -101,9 +101,7 @@ def test_a_small_race(tmp_path: Path) -> None:
     assert (theirs / "joined/all.txt").read_text() == "it's part of one\nit's part of two\n"
 
 
-def test_products_are_compared_by_name_and_unless_they_hold_what_passes_by_content(
-    tmp_path: Path,
-) -> None:
+def test_products_are_compared_by_name_and_unless_they_hold_what_passes_by_content(tmp_path):
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
     for side in (mine, theirs):
         for name in ("models/run.json", "logs/make.log", "tables/one.csv", "tables/two.csv"):

@@ -4,16 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import SIZE, classification_samples, make_store
+from benchmark_fakes import SIZE, classification_samples
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from command_options import options
 from cxrflow.benchmarks import features as program
 from cxrflow.benchmarks.extract_features import main
 from cxrflow.benchmarks.inputs import image_batches
 from cxrflow.encoders import resnet
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.resnet import Trunk
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
@@ -23,11 +23,6 @@ from cxrflow.models.model import Model
 
 COUNT = 9
 SIZES = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=6)
-
-
-@pytest.fixture(scope="module")
-def pixels(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("features"), COUNT)
 
 
 @pytest.fixture
@@ -52,10 +47,8 @@ def cohort(tmp_path):
 
 
 def extract(model, cohort, pixels, output, **settings):
-    main(
-        ["--model", str(model), "--cohort", str(cohort), "--pixels", str(pixels)]
-        + ["--settings", str(settings).replace("'", '"'), "--output", str(output)]
-    )
+    read = {"model": model, "cohort": cohort, "pixels": pixels}
+    main(options(**read, settings=settings, output=output))
 
 
 def test_features_are_those_of_the_model(model, cohort, pixels, tmp_path):

@@ -24,8 +24,7 @@ from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
 )
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.errors import InterruptedRun
 from cxrflow.images.store import PixelStore
 from cxrflow.training.optimiser import parameter_groups

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from benchmark_fakes import (
     CATEGORIES,
+    DATA,
     FakeModel,
     grounding_samples,
     make_store,
@@ -17,6 +18,7 @@ from benchmark_fakes import (
 )
 from PIL import Image
 
+from command_options import options
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.comparison import choose_rows
@@ -54,9 +56,8 @@ def made(tmp_path_factory):
     pixels, table = make_store(root, COUNT), grounding_samples(COUNT)
     write_cohort(root / "cohort", "samples.parquet", table)
     settings = PhraseGroundingSettings(categories=list(CATEGORIES), intervals={"replicates": 100})
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     for name, model in (("fake", FakeModel()), ("other", Blind())):
-        contents = {"cohort": Cohort(table, data), "pixels": PixelStore(pixels), "model": model}
+        contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels), "model": model}
         result = result_of("phrase_grounding", settings, **contents)
         result.write(root / name, name, 0)
     return root
@@ -69,13 +70,11 @@ def root(made, tmp_path):
     return tmp_path / "made"
 
 
-def draw(root, *options, results=("other", "fake"), **changes):
+def draw(root, *more, results=("other", "fake"), **changes):
     output = root / "figures" / "figure1.png"
-    main(
-        ["grounding", "--settings", json.dumps(FIGURE | changes), "--cohort", str(root / "cohort")]
-        + ["--results", *(str(root / name) for name in results)]
-        + ["--pixels", *[str(root / "pixels")] * len(results), *options, "--output", str(output)]
-    )
+    read = {"cohort": root / "cohort", "results": [root / name for name in results]}
+    read |= {"pixels": [root / "pixels"] * len(results), "settings": FIGURE | changes}
+    main(["grounding", *options(**read), *more, *options(output=output)])
     return Image.open(output), read_json(output.with_suffix(".json"))
 
 
@@ -164,10 +163,6 @@ def test_grids_are_kept_and_are_those_that_were_scored(made):
     np.testing.assert_allclose(again["signed_cnr"], kept["signed_cnr"], rtol=1e-4)
 
 
-def damage_grids(root):
-    (root / "fake/grids.npy").write_bytes(b"nothing")
-
-
 def shorten_grids(root):
     np.save(root / "fake/grids.npy", np.zeros((3, 8, 8), np.float32))
 
@@ -180,7 +175,7 @@ def edit(root, **fields):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (damage_grids, "fake/grids.npy: not a NumPy file"),
+        (lambda root: (root / "fake/grids.npy").write_bytes(b"nothing"), "grids.npy: not a NumPy"),
         (shorten_grids, r"grids.npy: shape is \[3, 8, 8\], expected \[20, h, w\]"),
         (lambda root: (root / "fake/grids.npy").unlink(), "grids.npy: file not found"),
         (lambda root: edit(root, benchmark="other"), "'benchmark' is 'other', expected 'phrase_"),

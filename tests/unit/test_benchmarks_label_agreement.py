@@ -1,12 +1,12 @@
 """Report labels against given ones: reading them, matching studies, scores, sentences behind."""
 
-import json
 import logging
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_fakes import metrics_of
 from label_fixtures import REPORTS, given_like, write_corpus
 
 from cxrflow.benchmarks.compare_labels import main
@@ -23,6 +23,7 @@ from cxrflow.benchmarks.data.reference_labels import read_reference_labels
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.data.readers import mimic_cxr_jpg
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.settings import LabellerSettings, ReportSettings
@@ -40,12 +41,8 @@ def settings(**values):
 
 
 def compare(corpus, given, **values):
-    return program.compare(
-        program.CorpusLabels.read(corpus),
-        given.astype({"study_id": "str"}),
-        "given",
-        settings(**values),
-    )
+    ours, theirs = program.CorpusLabels.read(corpus), given.astype({"study_id": "str"})
+    return program.compare(ours, theirs, "given", settings(**values))
 
 
 # --- the given labels ---------------------------------------------------------------------------
@@ -78,15 +75,14 @@ def test_mimics_tables_are_read_as_their_reader_reads_them(tmp_path, corpus):
 
 def test_open_i_is_read_by_its_terms(tmp_path, monkeypatch):
     terms = pd.DataFrame([("CXR1", 1.0, 0.0)], columns=["study_id", "Edema", "No Finding"])
-    monkeypatch.setattr(
-        "cxrflow.benchmarks.data.reference_labels.read_term_labels",
-        lambda root: terms if root == tmp_path else pytest.fail(str(root)),
-    )
+
+    def read(root):
+        return terms if root == tmp_path else pytest.fail(str(root))
+
+    monkeypatch.setattr("cxrflow.benchmarks.data.reference_labels.read_term_labels", read)
     found = read_reference_labels(tmp_path, settings(layout="open_i"))
     assert found.to_dict("list") == {"study_id": ["CXR1"], "No Finding": [0.0], "Edema": [1.0]}
-    monkeypatch.setattr(
-        "cxrflow.benchmarks.data.reference_labels.read_term_labels", lambda root: terms.iloc[:0]
-    )
+    terms = terms.iloc[:0]
     with pytest.raises(InputError, match="it labels no report"):
         read_reference_labels(tmp_path, settings(layout="open_i"))
 
@@ -329,16 +325,13 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
     table = tmp_path / "mine.csv"
     given_like(corpus, s50000002={"Edema": 0.0}).to_csv(table, index=False)
     output = tmp_path / "out"
+    asked = {"reference": "mine", "settings": {"intervals": {"replicates": 100}}}
     with caplog.at_level(logging.INFO):
-        main(
-            ["--corpus", str(corpus), "--labels", str(table), "--reference", "mine"]
-            + ["--settings", '{"intervals": {"replicates": 100}}', "--output", str(output)]
-        )
+        found = metrics_of(main, corpus=corpus, labels=table, output=output, **asked)
     assert sorted(path.name for path in output.iterdir()) == [
         ".cxrflow", "agreement.csv", "confusion.csv", "disagreements.parquet", "figures",
         "metrics.json", "predictions.parquet",
     ]  # fmt: skip
-    found = json.loads((output / "metrics.json").read_text())
     assert (found["benchmark"], found["model"], found["seed"]) == ("label_agreement", "scope", 0)
     assert found["data"]["name"] == "mimic_cxr" and found["data"]["synthetic"] is True
     assert found["protocol"]["reference"] == "mine"
@@ -353,8 +346,7 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
 
 def test_a_corpus_of_other_settings_is_named(tmp_path):
     folder = write_corpus(tmp_path / "corpus", settings=ReportSettings(splitter="rules"))
-    path = folder / "corpus.json"
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps(values | {"settings": {"splittter": "rules"}}))
+    said = read_json(folder / "corpus.json") | {"settings": {"splittter": "rules"}}
+    write_json(folder / "corpus.json", said)
     with pytest.raises(InputError, match="corpus.json, settings: unknown key 'splittter'"):
         program.CorpusLabels.read(folder)

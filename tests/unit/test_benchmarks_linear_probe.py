@@ -1,6 +1,5 @@
 """Linear probes from files to files: shares of the labels, starts, means over seeds."""
 
-import json
 from argparse import Namespace
 from dataclasses import replace
 
@@ -10,10 +9,11 @@ import pytest
 import torch
 from benchmark_fakes import (
     CLASSES,
+    DATA,
     FakeModel,
     NamedModel,
     classification_samples,
-    make_store,
+    metrics_of,
     result_of,
     several_classes,
     write_cohort,
@@ -40,7 +40,6 @@ from cxrflow.images.store import PixelStore
 
 COUNT = 60
 CLASS = ("Pneumonia",)
-DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
 HELD = {"solver": {"inverse_penalty": 1e-12}}  # to its start, but for the bias
 QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
 
@@ -48,8 +47,8 @@ POOLED = {**QUICK, "features": "pooled", "start": "zeros"}
 
 
 @pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return fake_features(make_store(tmp_path_factory.mktemp("probe"), COUNT))
+def features(pixels):
+    return fake_features(pixels)
 
 
 def samples(noise: float = 0.0) -> pd.DataFrame:
@@ -64,25 +63,17 @@ def samples(noise: float = 0.0) -> pd.DataFrame:
 
 def evaluate(found, tmp_path, table=None, model=True, **values):
     settings = LinearProbeSettings.model_validate({**QUICK, **values})
-    table = samples() if table is None else table
-    return result_of(
-        "linear_probe",
-        settings,
-        features=found,
-        cohort=Cohort(table, DATA, CLASS),
-        text_model=FakeModel() if model else None,
-    )
+    cohort = Cohort(samples() if table is None else table, DATA, CLASS)
+    text = FakeModel() if model else None
+    return result_of("linear_probe", settings, features=found, cohort=cohort, text_model=text)
 
 
 def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     model, folder = write_fake(tmp_path, features)
-    main(
-        ["linear_probe", "--model", str(model), "--cohort", str(cohort), "--features", str(folder)]
-        + ["--settings", json.dumps(QUICK), "--seed", "4", "--output", str(tmp_path / "out")]
-    )
-    found = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    read = {"model": model, "cohort": cohort, "features": folder, "settings": QUICK}
+    found = metrics_of(main, "linear_probe", **read, seed=4, output=tmp_path / "out")
     assert (found["benchmark"], found["model"], found["seed"]) == ("linear_probe", "fake", 4)
     assert set(found["metrics"]) == {
         f"{name}{spread}/{share}"
@@ -126,10 +117,8 @@ def test_a_head_held_to_its_start_is_the_zero_shot_classifier_but_for_its_bias(f
 
 
 def test_training_turns_round_a_start_that_is_wrong(features, tmp_path):
-    swapped = {
-        "positive_prompts": ["No evidence of pneumonia"],
-        "negative_prompts": ["Findings suggesting pneumonia"],
-    }
+    positive, negative = ["No evidence of pneumonia"], ["Findings suggesting pneumonia"]
+    swapped = {"positive_prompts": positive, "negative_prompts": negative}
     before, after = (evaluate(features, tmp_path, **own, **swapped) for own in (HELD, {}))
     assert before.metrics["auroc/100"].value == 0.0
     assert after.metrics["auroc/100"].value == 1.0
@@ -185,9 +174,9 @@ def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
         )
 
 
-def test_a_head_learns_from_augmented_images_of_the_training_part(tmp_path):
+def test_a_head_learns_from_augmented_images_of_the_training_part(pixels, tmp_path):
     """BioViL Table E.1, third column; draws differ, and without any change they are the images."""
-    store, model = make_store(tmp_path, COUNT), tmp_path / "model"
+    store, model = pixels, tmp_path / "model"
     encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
     image = ImageEncoder(ResNetSettings.model_validate(encoder)).eval()
     save_image_half(image, model)
@@ -278,13 +267,13 @@ def test_settings_that_make_no_sense_are_refused(values, message):
 def evaluate_several(tmp_path, table, own, **values):
     prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"]}
     settings = LinearProbeSettings.model_validate(QUICK | prompts | values)
-    cohort = Cohort(table, DATA, CLASSES)
-    return result_of("linear_probe", settings, cohort=cohort, features=own, text_model=NamedModel())
+    features = replace(own, by_kind={kind: v.float() for kind, v in own.by_kind.items()})
+    contents = {"cohort": Cohort(table, DATA, CLASSES), "features": features}
+    return result_of("linear_probe", settings, **contents, text_model=NamedModel())
 
 
 def test_what_is_not_known_of_exclusive_classes_follows_from_the_one_that_is(tmp_path):
     table, features = several_classes(200)
-    features = replace(features, by_kind={k: v.float() for k, v in features.by_kind.items()})
     labels = np.eye(3)[np.arange(200) % 3]
     blanked = np.where((labels == 0) & (np.arange(600).reshape(200, 3) % 4 == 0), np.nan, labels)
     assert np.isnan(blanked).any()
@@ -300,15 +289,11 @@ def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path
     table, features = several_classes(200)
     if exclusive:
         table["labels"] = list(np.eye(3)[np.arange(200) % 3])
-    features = replace(features, by_kind={k: v.float() for k, v in features.by_kind.items()})
     held = evaluate_several(tmp_path, table, features, **HELD, exclusive=exclusive)
     assert held.protocol["head"] == ("softmax" if exclusive else "sigmoid")
-    zero_shot = ZeroShotClassificationSettings.model_validate(
-        {
-            **{"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "prompt_pairs": []},
-            **{"exclusive": exclusive, "intervals": QUICK["intervals"]},
-        }
-    )
+    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "prompt_pairs": []}
+    asked = {"exclusive": exclusive, "intervals": QUICK["intervals"]}
+    zero_shot = ZeroShotClassificationSettings.model_validate(prompts | asked)
     test = table[table["split"] == "test"].reset_index(drop=True)
     contents = {"cohort": Cohort(test, DATA, CLASSES), "features": features, "model": NamedModel()}
     wanted = result_of("zero_shot_classification", zero_shot, **contents).predictions
@@ -320,9 +305,8 @@ def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path
         moved_NC -= moved_NC.mean(axis=1, keepdims=True)
     else:
         moved_NC = logit(probed_NC) - logit(wanted_NC)
-    np.testing.assert_allclose(
-        moved_NC, np.broadcast_to(moved_NC.mean(0), moved_NC.shape), atol=1e-4
-    )
+    shifts = np.broadcast_to(moved_NC.mean(0), moved_NC.shape)
+    np.testing.assert_allclose(moved_NC, shifts, atol=1e-4)
     if not exclusive:
         learnt = evaluate_several(tmp_path, table, features)
         areas = [learnt.metrics[f"auroc/100/{name}"].value for name in names]

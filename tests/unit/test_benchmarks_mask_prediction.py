@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of, write_cohort
+from benchmark_fakes import metrics_of, result_of, write_cohort
 
 import cxrflow
 from cxrflow.benchmarks.evaluate import main
@@ -48,9 +48,8 @@ def tokenizer(tmp_path_factory):
 
 
 def model_that(tokenizer, answer):
-    return SimpleNamespace(
-        tokenizer=tokenizer, text_encoder=FakeEncoder(answer), run={"model": "fake"}
-    )
+    text = FakeEncoder(answer)
+    return SimpleNamespace(tokenizer=tokenizer, text_encoder=text, run={"model": "fake"})
 
 
 def reports(count: int = 600) -> pd.DataFrame:
@@ -116,8 +115,8 @@ def test_masks_depend_on_the_study_alone(tokenizer):
     for name in ("targets", "correct", "correct_most_frequent"):
         assert (both[name] == both[f"{name}_whole"]).all(), name
     other = evaluate(model_that(tokenizer, None), table, mask_seed=1).predictions
-    assert not (other.sort_values(columns)["targets"].to_numpy()
-                == whole.sort_values(columns)["targets"].to_numpy()).all()  # fmt: skip
+    targets = (rows.sort_values(columns)["targets"].to_numpy() for rows in (other, whole))
+    assert not np.array_equal(*targets)
 
 
 def test_patients_are_the_unit_and_sections_of_a_study_stay_together(tokenizer):
@@ -131,11 +130,8 @@ def test_patients_are_the_unit_and_sections_of_a_study_stay_together(tokenizer):
 def test_the_program_writes_a_result_without_text(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: model_that(tokenizer, 7))
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", reports(60))
-    main(
-        ["mask_prediction", "--model", str(tmp_path), "--cohort", str(cohort)]
-        + ["--settings", '{"sections": ["findings"]}', "--output", str(tmp_path / "out")]
-    )
-    found = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    read = {"model": tmp_path, "cohort": cohort, "settings": {"sections": ["findings"]}}
+    found = metrics_of(main, "mask_prediction", **read, output=tmp_path / "out")
     assert found["benchmark"] == "mask_prediction" and found["protocol"]["max_length"] == 16
     assert "mask_accuracy/impression" not in found["metrics"]
     rows = pd.read_parquet(tmp_path / "out" / "predictions.parquet")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from benchmark_fakes import metrics_of
 from data_fixtures import write_csv
 
 from cxrflow.benchmarks.data import ms_cxr_statistics as program
 from cxrflow.benchmarks.data.box_positions import union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.data.readers.common_tables import Tables, shaped
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
 
 BOXES = (
     # image, category, phrase, patient, study
@@ -41,9 +41,8 @@ def roots(tmp_path):
         for n, (image, category, phrase, patient, study) in enumerate(BOXES)
     ]
     columns = ["dicom_id", "category_name", "label_text", "path", *"xywh", "image_width"]
-    write_csv(
-        tmp_path / "ms" / "MS_CXR_Local_Alignment_v1.0.0.csv", [*columns, "image_height"], rows
-    )
+    file = tmp_path / "ms" / "MS_CXR_Local_Alignment_v1.0.0.csv"
+    write_csv(file, [*columns, "image_height"], rows)
     columns = ["dicom_id", "subject_id", "study_id", "ViewPosition", "Rows", "Columns"]
     write_csv(
         tmp_path / "jpg" / "mimic-cxr-2.0.0-metadata.csv",
@@ -51,27 +50,22 @@ def roots(tmp_path):
         [(f"i{n}", p, s, "PA", 9, 9, f"{y}0203", "0.0") for n, (s, p, y) in enumerate(STUDIES)],
     )
     columns = ["subject_id", "gender", "anchor_age", "anchor_year", "anchor_year_group", "dod"]
-    write_csv(
-        tmp_path / "iv" / "hosp" / "patients.csv",
-        columns,
-        [(*row, "2011 - 2013", "") for row in PATIENTS],
-    )
+    patients = [(*row, "2011 - 2013", "") for row in PATIENTS]
+    write_csv(tmp_path / "iv" / "hosp" / "patients.csv", columns, patients)
     return tmp_path
 
 
-def run(roots, *more, **settings):
-    main(
-        ["ms_cxr_statistics", "--dataset", "ms_cxr", "--root", str(roots / "ms")]
-        + ["--studies-layout", "mimic_cxr_jpg"]
-        + ["--studies-root", str(roots / "jpg"), "--output", str(roots / "out")]
-        + ["--settings", json.dumps(settings), *more]
-    )
-    found = read_object(roots / "out" / "metrics.json")
+def run(roots, demographics=None, **settings):
+    read = {"dataset": "ms_cxr", "root": roots / "ms", "studies_layout": "mimic_cxr_jpg"}
+    read |= {"studies_root": roots / "jpg", "settings": settings}
+    folder = None if demographics is None else roots / demographics
+    output = roots / "out"
+    found = metrics_of(main, "ms_cxr_statistics", **read, demographics=folder, output=output)
     return found, {name: entry["value"] for name, entry in found["metrics"].items()}
 
 
 def test_counts_shares_and_ages(roots):
-    found, values = run(roots, "--demographics", str(roots / "iv"))
+    found, values = run(roots, "iv")
     expected = {
         "pairs/edema": 4, "images/edema": 4, "subjects/edema": 3,
         "pairs/pneumonia": 1, "subjects/pneumonia": 1, "pairs/cardiomegaly": 0,
@@ -91,7 +85,7 @@ def test_counts_shares_and_ages(roots):
     assert found["data"]["pairs_without_study_date"] == 0
     rows = pd.read_parquet(roots / "out" / "predictions.parquet")
     assert len(rows) == 5 and "phrase" not in rows and rows["boxes"].sum() == 6
-    anchored = run(roots, "--demographics", str(roots / "iv"), age="anchor")[1]
+    anchored = run(roots, "iv", age="anchor")[1]
     assert anchored["age/edema"] == pytest.approx((60 + 41) / 2)
 
 
@@ -144,8 +138,8 @@ def test_damage_is_counted_and_limited(roots):
     path = roots / "iv" / "hosp" / "patients.csv"
     path.write_text(path.read_text() + "10000003,?,30,2140,2011 - 2013,\n10000005,F,300,2140,,\n")
     with pytest.raises(InputError, match=r"2 of 6 rows failed.*max_failed_share"):
-        run(roots, "--demographics", str(roots / "iv"))
-    found, _ = run(roots, "--demographics", str(roots / "iv"), max_failed_share=0.5)
+        run(roots, "iv")
+    found, _ = run(roots, "iv", max_failed_share=0.5)
     assert [(drop["reason"], drop["examples"]) for drop in found["data"]["dropped"]] == [
         ("patients.csv: gender is neither F nor M", ["10000003"]),
         ("patients.csv: anchor_age is not in 0 to 120", ["10000005"]),
@@ -166,20 +160,20 @@ def test_damage_is_counted_and_limited(roots):
 def test_a_damaged_table_of_patients_is_named(roots, text, message):
     (roots / "iv" / "hosp" / "patients.csv").write_text(text)
     with pytest.raises(InputError, match=message):
-        run(roots, "--demographics", str(roots / "iv"))
+        run(roots, "iv")
 
 
 def test_a_missing_table_of_patients_is_named(roots):
     with pytest.raises(InputError, match="patients.csv not found"):
-        run(roots, "--demographics", str(roots / "ms"))
+        run(roots, "ms")
     with pytest.raises(InputError, match="data root not found"):
-        run(roots, "--demographics", str(roots / "nowhere"))
+        run(roots, "nowhere")
 
 
 def test_a_study_without_a_date_has_no_age(roots):
     path = roots / "jpg" / "mimic-cxr-2.0.0-metadata.csv"
     path.write_text(path.read_text().replace("21500203", ""))
-    found, values = run(roots, "--demographics", str(roots / "iv"))
+    found, values = run(roots, "iv")
     assert found["data"]["pairs_without_study_date"] == 1
     assert values["age/edema"] == 62 and values["women_percent/edema"] == 50
     assert math.isclose(values["subjects/edema"], 3)

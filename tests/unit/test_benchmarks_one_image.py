@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
+from dicom_files import dataset, save
 from PIL import Image
-from pydicom.uid import generate_uid
 
 import cxrflow
 from cxrflow.benchmarks.grounding.one_image import Grounding
@@ -23,7 +23,6 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
 from cxrflow.images.store import PixelStore
-from cxrflow.phantom.writers.dicom_file import new_file
 from cxrflow.training.precision import choose_precision
 
 BRIGHT, DARK = "bright area.", "No bright area"
@@ -41,14 +40,9 @@ def folder(tmp_path_factory):
 
 def write_dicom(path: Path, values: np.ndarray, view: str = "") -> None:
     """Twelve bits, black where the values are high."""
-    made = new_file("1.2.840.10008.5.1.4.1.1.1.1", generate_uid(entropy_srcs=["x"]), "explicit_le")
-    made.Rows, made.Columns, made.SamplesPerPixel = *values.shape, 1
-    made.PhotometricInterpretation, made.PixelRepresentation = "MONOCHROME1", 0
-    made.BitsAllocated, made.BitsStored, made.HighBit = 16, 12, 11
+    made = dataset(values.astype("<u2"), 12, "MONOCHROME1")
     made.ViewPosition = view
-    made.PixelData = values.astype("<u2").tobytes()
-    made["PixelData"].VR = "OW"
-    made.save_as(path, enforce_file_format=True)
+    save(made, path)
 
 
 def test_a_picture_gives_the_pixels_of_the_store(folder):

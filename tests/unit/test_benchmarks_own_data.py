@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, make_store
+from benchmark_fakes import FakeModel, write_cohort
 
 import cxrflow
+from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
-from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.metrics.intervals import weighted_median
 from cxrflow.metrics.retrieval import ranks
 
@@ -100,25 +100,18 @@ def test_a_model_that_tells_nothing_apart_is_at_chance() -> None:
 
 
 @pytest.fixture
-def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A cohort, its pixels and a model of brightness and the word "no", as options."""
-    pixels = make_store(tmp_path, NUMBER)
     rows = studies()
     rows.loc[4, "impression"] = " ".join(rows.loc[1, "impression"].upper().split()) + "\n"
     rows.loc[6, "impression"] = None
-    (tmp_path / "cohort").mkdir()
-    rows.to_parquet(tmp_path / "cohort/pairs.parquet")
-    flow = {"dataset": "mine", "synthetic": True}
-    (tmp_path / "cohort/flow.json").write_text(json.dumps(flow))
+    cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", rows)
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     monkeypatch.setattr(
         pair_retrieval, "encode_texts", lambda model, texts, _: model.encode_texts(texts)
     )
-    return [
-        *("--cohort", str(tmp_path / "cohort"), "--pixels", str(pixels)),
-        *("--settings", json.dumps({"intervals": {"replicates": 100}})),
-        *("--output", str(tmp_path / "scores")),
-    ]
+    settings = {"intervals": {"replicates": 100}}
+    return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
 
 
 def said(options: list[str]) -> dict:
@@ -136,7 +129,7 @@ def test_pair_retrieval_of_a_cohort(given: list[str], tmp_path: Path) -> None:
     one = model["metrics"]["recall/1/image_to_text"]
     assert one["low"] <= one["value"] <= one["high"] and one["n"] == count
     given[-1] = str(tmp_path / "any")
-    score_reference(["pair_retrieval", "nothing", *given])
+    evaluate(["pair_retrieval", "--reference", "nothing", *given])
     chance = said(given)["metrics"]
     assert chance["recall/10/image_to_text"]["value"] == pytest.approx(10 / count)
     assert chance["median_rank/text_to_image"]["value"] == (count + 1) / 2
@@ -160,9 +153,7 @@ def test_findings_are_those_of_the_report(given: list[str], tmp_path: Path) -> N
     assert model["metrics"]["auroc/edema"]["value"] is None
 
 
-def test_findings_are_read_in_the_sentences_that_the_corpus_cut(
-    given: list[str], tmp_path: Path
-) -> None:
+def test_findings_are_read_in_the_sentences_that_the_corpus_cut(given, tmp_path):
     """Lines without a stop are sentences there, where their text alone would be one."""
     rows, cut = studies(), ["No pneumothorax", "Pneumonia"]
     rows["impression_sentences"] = [[text] for text in rows["impression"]]

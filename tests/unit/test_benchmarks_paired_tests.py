@@ -1,16 +1,16 @@
 """Intervals over seeds and samples, paired tests between models, and what is not compared."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, classification_samples, make_store, result_of
+from benchmark_fakes import DATA, FakeModel, classification_samples, result_of
 from feature_fakes import fake_features
 from scipy import stats
+from table_fixtures import estimate
 
+from command_options import options
 from cxrflow.benchmarks import paired_tests as program
-from cxrflow.benchmarks.classification import linear_probe
+from cxrflow.benchmarks.classification.scores import statistic
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,
@@ -29,6 +29,7 @@ from cxrflow.benchmarks.language.settings import (
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.metrics.intervals import clusters_of, resamples
 from cxrflow.papers.table import Table
 from cxrflow.tables.cells import make_cells
@@ -65,21 +66,12 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
     made = folder / benchmark / model / f"seed{seed}"
     made.mkdir(parents=True)
     table.to_parquet(made / "predictions.parquet", index=False)
-    said = {
-        "task": changes.pop("task", benchmark),
-        "benchmark": benchmark,
-        "model": model,
-        "seed": seed,
-        "learnt": changes.pop("learnt", True),
-        "drawn": changes.pop("drawn", False),
-        "metrics": changes.pop("metrics", {}),
-        "data": {"fingerprint": changes.pop("fingerprint", "f")},
-        "protocol": {
-            **settings.model_dump(mode="json", exclude={"device", "batch_size"}),
-            **changes,
-        },
-    }
-    (made / "metrics.json").write_text(json.dumps(said))
+    said = {"task": benchmark, "learnt": True, "drawn": False, "metrics": {}}
+    said |= {name: changes.pop(name) for name in said.keys() & changes.keys()}
+    said |= {"benchmark": benchmark, "model": model, "seed": seed}
+    said["data"] = {"fingerprint": changes.pop("fingerprint", "f")}
+    said["protocol"] = settings.model_dump(mode="json", exclude={"device", "batch_size"}) | changes
+    write_json(made / "metrics.json", said)
     return made / "predictions.parquet"
 
 
@@ -209,9 +201,8 @@ def test_few_samples_behind_a_metric_widen_its_interval(tmp_path):
     files = several(tmp_path, "m", (0.5, 0.6, 0.7), metrics=counts)
     (many,) = inference(several(tmp_path / "n", "m", (0.5, 0.6, 0.7)), {"replicates": 300}).cells()
     (few,) = inference(files, {"replicates": 300}).cells()
-    widths = [
-        c["metrics"]["cnr/edema"]["high"] - c["metrics"]["cnr/edema"]["low"] for c in (few, many)
-    ]
+    few_rows, many_rows = (cell["metrics"]["cnr/edema"] for cell in (few, many))
+    widths = [interval["high"] - interval["low"] for interval in (few_rows, many_rows)]
     assert widths[0] > 1.05 * widths[1]
     assert few["metrics"]["cnr"] == many["metrics"]["cnr"]
 
@@ -233,20 +224,13 @@ def test_p_is_corrected_for_all_comparisons(tmp_path):
         (grounding(3, count=29), {}, "measured on different samples"),
         (grounding(3).assign(sample_id="s1"), {}, "measured on different samples"),
         (grounding(3), {"fingerprint": "g"}, "measured on different data"),
-        (
-            grounding(3),
-            {"upsample": "bilinear", "average": "x"},
-            r"measured with different protocols (average, upsample)",
-        ),
+        (grounding(3), {"upsample": "x", "average": "x"}, "protocols (average, upsample)"),
     ],
 )
 def test_what_was_not_measured_alike_is_not_compared(tmp_path, table, changes, reason):
-    files = [
-        write(tmp_path, "m", 0, grounding(1)),
-        write(tmp_path, "r", 0, table, **changes),
-    ]
+    files = [write(tmp_path, "m", 0, grounding(1)), write(tmp_path, "r", 0, table, **changes)]
     [entry] = outcome(files)
-    assert entry["reason"] == reason and entry["p"] is None and entry["p_holm"] is None
+    assert reason in entry["reason"] and entry["p"] is None and entry["p_holm"] is None
     assert outcome(files[:1])[0]["reason"] == "no predictions of both"
 
 
@@ -259,16 +243,14 @@ def test_models_that_see_pictures_in_other_geometries_are_compared(tmp_path):
     assert entry["reason"] is None and entry["difference"] != 0
 
 
-def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
+def test_every_benchmark_s_metrics_follow_from_its_predictions(pixels, tmp_path):
     """Including two prompt pairs of one model, whose difference is that of their AUROCs."""
-    features = fake_features(make_store(tmp_path / "store", 30))
+    features = fake_features(pixels)
     table = classification_samples(30)
     table["labels"] = np.random.default_rng(0).permutation(table["labels"])
-    settings = ZeroShotClassificationSettings.model_validate(
-        {"split": None, "intervals": {"replicates": 100}}
-    )
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    cohort = Cohort(table, data, ("Pneumonia",))
+    asked = {"split": None, "intervals": {"replicates": 100}}
+    settings = ZeroShotClassificationSettings.model_validate(asked)
+    cohort = Cohort(table, DATA, ("Pneumonia",))
     contents = {"cohort": cohort, "features": features, "model": FakeModel()}
     result = result_of("zero_shot_classification", settings, **contents)
     file = write(
@@ -288,16 +270,25 @@ def test_every_benchmark_s_metrics_follow_from_its_predictions(tmp_path):
 SHARED = [0, 0, 1, 1]  # two sentences in both directions
 
 
+def two(folder, settings, tables, benchmark, metric, reference_metric=None, **changes):
+    """What two models' predictions are compared to, by a metric of theirs."""
+    files = [
+        write(folder, model, 0, table, benchmark, settings, **changes)
+        for model, table in zip("mr", tables, strict=True)
+    ]
+    named = {"metric": metric, "reference_metric": reference_metric or metric}
+    [entry] = outcome(files, CNR | named | {"task": benchmark})
+    return entry
+
+
 def test_inference_is_averaged_over_its_runs(tmp_path):
     settings = NaturalLanguageInferenceSettings(run_seeds=[0, 1])
     labels = ["entailment", "neutral", "neutral", "contradiction"]
     table = pd.DataFrame({"sample_id": list("abcd"), "label": labels, "pair": SHARED})
     right = table.assign(prediction_seed0=labels, prediction_seed1=["neutral"] * 4)  # 1 and 1/2
     wrong = right.assign(prediction_seed0="neutral", prediction_seed1="entailment")  # 1/2 and 1/4
-    name = "natural_language_inference"
-    files = [write(tmp_path, m, 0, t, name, settings) for m, t in (("m", right), ("r", wrong))]
-    asked = CNR | {"task": name, "metric": "accuracy", "reference_metric": "accuracy"}
-    assert outcome(files, asked)[0]["difference"] == pytest.approx(0.75 - 0.375)
+    entry = two(tmp_path, settings, [right, wrong], "natural_language_inference", "accuracy")
+    assert entry["difference"] == pytest.approx(0.75 - 0.375)
 
 
 def test_similarities_are_compared_by_pairs_of_sentences(tmp_path):
@@ -305,10 +296,7 @@ def test_similarities_are_compared_by_pairs_of_sentences(tmp_path):
     labels = ["entailment", "contradiction", "contradiction", "entailment"]
     table = pd.DataFrame({"sample_id": list("abcd"), "label": labels, "pair": SHARED})
     first, second = table.assign(cosine=[1, 0, -1, 0.5]), table.assign(cosine=[0.5, 0, 0, 0.5])
-    name = "sentence_similarity"
-    files = [write(tmp_path, m, 0, t, name, settings) for m, t in (("m", first), ("r", second))]
-    asked = CNR | {"task": name, "metric": "cont_gap", "reference_metric": "cont_gap"}
-    [entry] = outcome(files, asked)
+    entry = two(tmp_path, settings, [first, second], "sentence_similarity", "cont_gap")
     assert entry["difference"] == pytest.approx((0.75 + 0.5) - 0.5)
     # Of the first pair of sentences alone 0.5, of the second 1.0: a spread over two clusters.
     drawn = np.array([0.5, 0.75, 0.75, 1.0])
@@ -323,13 +311,10 @@ def test_segmentation_is_compared_by_images(tmp_path):
     columns = [f"{metric}_100_seed{seed}" for metric in METRICS for seed in (0, 1)]
     first = table.assign(**dict.fromkeys(METRICS, 0.5), **dict.fromkeys(columns, 0.6))
     second = table.assign(**dict.fromkeys(columns, 0.2))  # image-only: no zero-shot map
-    files = [
-        write(tmp_path, m, 0, t, "segmentation", settings) for m, t in (("m", first), ("r", second))
-    ]
-    asked = CNR | {"task": "segmentation", "metric": "iou", "reference_metric": "iou/100"}
-    assert outcome(files, asked)[0]["difference"] == pytest.approx(0.3)
-    probes = asked | {"metric": "dice/100", "reference_metric": "dice/100"}
-    assert outcome(files, probes)[0]["difference"] == pytest.approx(0.4)
+    asked = (settings, [first, second], "segmentation")
+    map_and_probe = two(tmp_path / "map", *asked, "iou", "iou/100")
+    assert map_and_probe["difference"] == pytest.approx(0.3)
+    assert two(tmp_path, *asked, "dice/100")["difference"] == pytest.approx(0.4)
 
 
 def test_probes_are_averaged_over_their_draws(tmp_path):
@@ -339,12 +324,8 @@ def test_probes_are_averaged_over_their_draws(tmp_path):
     tables = []
     for _ in range(2):
         scores = {f"score_100_seed{s}": rng.random(24) + 0.3 * labels for s in (0, 1)}
-        tables.append(
-            pd.DataFrame(
-                {"sample_id": [f"s{n}" for n in range(24)], "subject_id": None, "label": labels}
-                | scores
-            )
-        )
+        ids = {"sample_id": [f"s{n}" for n in range(24)], "subject_id": None, "label": labels}
+        tables.append(pd.DataFrame(ids | scores))
     files = [
         write(tmp_path, "m", 0, tables[0], "linear_probe", settings, features="pooled"),
         write(tmp_path, "r", 0, tables[1], "linear_probe", settings, features="projected"),
@@ -352,7 +333,7 @@ def test_probes_are_averaged_over_their_draws(tmp_path):
     named = {"metric": "auroc/100", "reference_metric": "auroc/100", "task": "linear_probe"}
     [entry] = outcome(files, CNR | named)
     once = np.ones((1, 24))
-    means = [linear_probe.statistic(table, settings)(once)["auroc/100"][0] for table in tables]
+    means = [statistic(table, settings)(once)["auroc/100"][0] for table in tables]
     assert entry["difference"] == pytest.approx(means[0] - means[1])
 
 
@@ -370,13 +351,9 @@ def test_the_sections_of_a_study_are_drawn_together(tmp_path):
     )
     assert mask_prediction.clusters(table, "subject").tolist() == [0, 0, 1, 1] + [2] * 4 + [3] * 4
     assert mask_prediction.clusters(table, "sample").tolist() == [n // 2 for n in range(12)]
-    files = [
-        write(tmp_path, name, 0, table.assign(correct=table["correct"] + more), "mask_prediction",
-              settings, vocabulary="v")
-        for name, more in (("m", 1), ("r", 0))
-    ]  # fmt: skip
-    named = {"metric": "mask_accuracy", "reference_metric": "mask_accuracy"}
-    [entry] = outcome(files, CNR | named | {"task": "mask_prediction"})
+    tables = [table.assign(correct=table["correct"] + 1), table]
+    of_masks = ("mask_prediction", "mask_accuracy")
+    entry = two(tmp_path, settings, tables, *of_masks, vocabulary="v")
     ends = (entry["difference_low"], entry["difference"], entry["difference_high"])
     assert ends == pytest.approx((0.2, 0.2, 0.2))
 
@@ -396,10 +373,9 @@ def test_the_program_writes_its_protocol(tmp_path):
         for name, seed in (("m", 1), ("r", 3))
     ]
     asked = CNR | {"task": "p/phrases"}
-    settings = json.dumps({"replicates": 200, "comparisons": [asked]})
-    output = tmp_path / "table.tests.json"
-    main(["--predictions", *map(str, files), "--settings", settings, "--output", str(output)])
-    found = json.loads(output.read_text())
+    settings, output = {"replicates": 200, "comparisons": [asked]}, tmp_path / "table.tests.json"
+    main(options(predictions=files, settings=settings, output=output))
+    found = read_json(output)
     assert found["protocol"] == {"replicates": 200, "level": 0.95, "unit": "subject", "seed": 0}
     assert found["comparisons"][0].keys() >= {"difference", "p", "p_holm", "seeds", *CNR}
     assert found["cells"] == []  # of one seed metrics.json has the interval
@@ -412,20 +388,18 @@ def test_tables_read_what_the_program_writes(tmp_path):
     ]
     output = tmp_path / "table.tests.json"
     asked = [CNR, CNR | {"metric": "cnr/edema", "reference_metric": "cnr/edema"}]
-    settings = json.dumps({"replicates": 200, "comparisons": asked})
-    main(["--predictions", *map(str, files), "--settings", settings, "--output", str(output)])
+    settings = {"replicates": 200, "comparisons": asked}
+    main(options(predictions=files, settings=settings, output=output))
     column = {"key": "cnr", "label": "CNR", "metric": "cnr", "scale": 100, "digits": 0}
     table = Table.model_validate(
         {"title": "T", "source": "S", "task": "phrase_grounding", "reference": "Row r",
          "columns": [column], "rows": [{"label": f"Row {n}", "model": n} for n in names]}
     )  # fmt: skip
     for file in files:
-        path = file.parent / "metrics.json"
-        said = json.loads(path.read_text())
+        said = read_json(file.parent / "metrics.json")
         said["data"] |= {"name": "tiny", "synthetic": True}
-        value = macro(pd.read_parquet(file), np.ones(30))
-        said["metrics"] = {"cnr": {"value": value, "low": 0.0, "high": 9.0, "n": 30}}
-        path.write_text(json.dumps(said))
+        said["metrics"] = {"cnr": estimate(macro(pd.read_parquet(file), np.ones(30)), 0.0, 9.0)}
+        write_json(file.parent / "metrics.json", said)
     results = read_results([file.parent / "metrics.json" for file in files])
     own, reference = make_cells(table, results, read_tests([output]))
     assert own.over == reference.over == "seeds and samples" and own.seeds == 3

@@ -3,6 +3,7 @@
 import io
 import json
 from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,10 @@ import pytest
 import torch
 from benchmark_fakes import (
     CATEGORIES,
+    DATA,
     FakeModel,
     grounding_samples,
-    make_store,
+    metrics_of,
     result_of,
     write_cohort,
 )
@@ -34,11 +36,6 @@ from cxrflow.images.store import PixelStore
 COUNT = 30
 
 
-@pytest.fixture(scope="module")
-def pixels(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("grounding"), COUNT)
-
-
 def settings(**values):
     quick = {"intervals": {"replicates": 200}, "categories": list(CATEGORIES)}
     return PhraseGroundingSettings.model_validate(quick | values)
@@ -46,35 +43,18 @@ def settings(**values):
 
 def evaluate(pixels, table=None, model=None, **values):
     table = grounding_samples(COUNT) if table is None else table
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return result_of(
-        "phrase_grounding",
-        settings(**values),
-        model=model or FakeModel(),
-        cohort=Cohort(table, data),
-        pixels=PixelStore(pixels),
-    )
+    contents = {"model": model or FakeModel(), "cohort": Cohort(table, DATA)}
+    return result_of("phrase_grounding", settings(**values), **contents, pixels=PixelStore(pixels))
 
 
 def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", grounding_samples(COUNT))
-    wanted = settings(figures=5).model_dump_json()
     output = tmp_path / "out"
     write_json(tmp_path / "run.json", {"model": "fake"})
-    main(
-        [
-            "phrase_grounding",
-            "--model",
-            str(tmp_path),
-            "--cohort",
-            str(cohort),
-            "--pixels",
-            str(pixels),
-        ]
-        + ["--settings", wanted, "--seed", "3", "--output", str(output)]
-    )
-    found = json.loads((output / "metrics.json").read_text())
+    asked = {"settings": settings(figures=5).model_dump(mode="json"), "seed": 3}
+    read = {"model": tmp_path, "cohort": cohort, "pixels": pixels}
+    found = metrics_of(main, "phrase_grounding", **read, **asked, output=output)
     assert (found["benchmark"], found["model"], found["seed"]) == ("phrase_grounding", "fake", 3)
     assert found["data"]["synthetic"] is True and found["data"]["name"] == "tiny"
     assert found["protocol"]["outside"] == "ignore" and found["protocol"]["grid"] == [8, 8]
@@ -194,38 +174,29 @@ def test_what_cannot_be_scored_is_left_out_with_its_reason(pixels):
     table.loc[1, "category"] = "Rib fracture"
     table.loc[2, "image_height"] = 64
     result = evaluate(pixels, table)
-    assert [(d["count"], d["examples"]) for d in result.data["dropped"]] == [
-        (1, ["s2"]),
-        (1, ["s1"]),
-        (1, ["s4"]),
-    ]
+    dropped = [(drop["count"], drop["examples"]) for drop in result.data["dropped"]]
+    assert dropped == [(1, ["s2"]), (1, ["s1"]), (1, ["s4"])]
     assert result.metrics["cnr"].n == 17
     with pytest.raises(InputError, match="no sample is left"):
         evaluate(pixels, table, categories=["Nothing"])
 
 
-def test_wrong_input_is_named(pixels, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, "geometry is shorter64.*trained on shorter512"),
+        ({"settings": {"split": "validate"}}, r"no row has split 'validate'; found \['test'\]"),
+        ({"cohort": Path("absent")}, "flow.json: file not found"),
+        ({"boxes": False}, "column 'boxes' is missing"),
+    ],
+)
+def test_wrong_input_is_named(pixels, tmp_path, monkeypatch, change, message):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel(geometry="shorter512"))
-    cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))
-    options = ["--model", ".", "--pixels", str(pixels), "--output", str(tmp_path / "out")]
-    with pytest.raises(InputError, match="geometry is shorter64.*trained on shorter512"):
-        main(["phrase_grounding", *options, "--cohort", str(cohort)])
-    with pytest.raises(InputError, match=r"no row has split 'validate'; found \['test'\]"):
-        main(
-            [
-                "phrase_grounding",
-                *options,
-                "--cohort",
-                str(cohort),
-                "--settings",
-                '{"split": "validate"}',
-            ]
-        )
-    with pytest.raises(InputError, match=r"flow.json: file not found"):
-        main(["phrase_grounding", *options, "--cohort", str(tmp_path / "absent")])
-    write_cohort(cohort, "samples.parquet", grounding_samples(COUNT).drop(columns="boxes"))
-    with pytest.raises(InputError, match="column 'boxes' is missing"):
-        main(["phrase_grounding", *options, "--cohort", str(cohort)])
+    table = grounding_samples(COUNT)
+    table = table if change.pop("boxes", True) else table.drop(columns="boxes")
+    read = {"model": ".", "cohort": write_cohort(tmp_path, "samples.parquet", table)} | change
+    with pytest.raises(InputError, match=message):
+        metrics_of(main, "phrase_grounding", **read, pixels=pixels, output=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -237,15 +208,9 @@ def test_examples_are_the_best_the_median_and_the_worst():
             "cnr": [1.0, 5.0, 3.0, 2.0, np.nan, 0.1, 0.3, 0.2],
         }
     )
-    assert choose_examples(scores, 6) == [
-        (1, "best"),
-        (3, "median"),
-        (0, "worst"),
-        (6, "best"),
-        (7, "median"),
-        (5, "worst"),
-    ]
-    assert choose_examples(scores, 2) == [(1, "best"), (3, "median")]
+    edema = [(1, "best"), (3, "median"), (0, "worst")]
+    assert choose_examples(scores, 6) == [*edema, (6, "best"), (7, "median"), (5, "worst")]
+    assert choose_examples(scores, 2) == edema[:2]
     assert choose_examples(scores.assign(cnr=np.nan), 3) == []
 
 

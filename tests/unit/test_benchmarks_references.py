@@ -1,6 +1,5 @@
 """Reference rows that have learnt nothing, and the controls of phrase grounding."""
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +9,12 @@ import torch
 from benchmark_fakes import (
     CATEGORIES,
     CELLS,
+    DATA,
     SIZE,
     FakeModel,
     classification_samples,
     grounding_samples,
-    make_store,
+    metrics_of,
     result_of,
     write_cohort,
 )
@@ -23,6 +23,7 @@ from sklearn.metrics import roc_auc_score
 
 from cxrflow.benchmarks.classification.references import described
 from cxrflow.benchmarks.controls import exchange
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding.controls import (
     control_phrases,
     names_place,
@@ -34,7 +35,6 @@ from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Result
-from cxrflow.benchmarks.score_reference import main
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
 
@@ -42,19 +42,11 @@ COUNT = 60
 QUICK = {"intervals": {"replicates": 100}}
 
 
-@pytest.fixture(scope="module")
-def pixels(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("references"), COUNT)
-
-
 def scored(folder, pixels, benchmark, name, table, **settings):
     """The metrics that the program writes for a reference row."""
     cohort = write_cohort(folder / "cohort", "samples.parquet", table)
-    main(
-        [benchmark, name, "--cohort", str(cohort), "--pixels", str(pixels)]
-        + ["--settings", json.dumps(QUICK | settings), "--output", str(folder / name)]
-    )
-    said = json.loads((folder / name / "metrics.json").read_text())
+    read = {"cohort": cohort, "pixels": pixels, "settings": QUICK | settings}
+    said = metrics_of(main, benchmark, reference=name, **read, output=folder / name)
     assert said["model"] == f"reference/{name}" and said["seed"] == 0
     return {name: entry["value"] for name, entry in said["metrics"].items()}
 
@@ -156,7 +148,7 @@ def test_segmentation_by_boxes_and_by_brightness(pixels, tmp_path):
 
 def test_an_unknown_row_is_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
-        main(["segmentation", "centre", "--cohort", "c", "--pixels", "p", "--output", "o"])
+        main(["segmentation", "--reference", "centre", "--cohort", "c", "--output", "o"])
     assert "has no reference 'centre'; has mean_box, brightness" in capsys.readouterr().err
 
 
@@ -209,12 +201,11 @@ def test_controls_are_what_their_exchanged_inputs_score(pixels):
     table = grounding_samples(COUNT)
     left = [f"{category}, left" for category in table["category"]]
     table = table.assign(phrase=left)
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
     settings = PhraseGroundingSettings.model_validate(QUICK | {"categories": list(CATEGORIES)})
     store = PixelStore(pixels)
 
     def result_of_rows(rows: pd.DataFrame) -> Result:
-        contents = {"cohort": Cohort(rows, data), "pixels": store, "model": Reader()}
+        contents = {"cohort": Cohort(rows, DATA), "pixels": store, "model": Reader()}
         return result_of("phrase_grounding", settings, **contents)
 
     def signed(rows: pd.DataFrame) -> pd.Series:

@@ -1,6 +1,5 @@
 """Registration against the truth: geometry, what is scored, what a wrong convention would score."""
 
-import json
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -9,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import write_cohort
+from benchmark_fakes import metrics_of, store_of, write_cohort
 from config_overlays import real
 from PIL import Image
 from speed.registration_recipe import true_alignment
 
-from cxrflow.benchmarks.measure_data import main
+from command_options import options
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal.registration_error import (
     frame,
     mutual_information,
@@ -27,7 +27,6 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.registration import Alignment, register
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.metrics.registration import (
     corner_distance,
     rotation_error,
@@ -75,12 +74,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows += [{**pair, "subject_id": f"p{number}", "sample_id": f"{number}/{n}"} for n in "ab"]
     write_cohort(folder / "cohort", "samples.parquet", pd.DataFrame(rows).assign(split="test"))
     truth_of(images).to_parquet(folder / "TRUTH.parquet")
-    listed = pd.DataFrame({"image_id": [image.image_id for image in images]})
-    listed.assign(image_path=listed["image_id"] + ".png").to_parquet(folder / "images.parquet")
-    store_pixels(
-        ["--root", str(folder), "--images", str(folder / "images.parquet")]
-        + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
-    )
+    store_of(folder, (image.image_id for image in images), root=".")
     return folder
 
 
@@ -103,14 +97,17 @@ def scored(world: Path, output: Path, way: Way, **changed: pd.DataFrame) -> dict
     content = {"size": SIZE, "geometry": f"shorter{SIZE}", "pixels": store.fingerprint}
     write_json(output / "registration.json", content | {"settings": SETTINGS.model_dump()})
     changed.get("truth", truth.reset_index()).to_parquet(output / "TRUTH.parquet")
-    settings = {"geometry": f"shorter{SIZE}", "intervals": {"replicates": 100}}
-    main(
-        ["registration_error", "--cohort", str(world / "cohort")]
-        + ["--pixels", str(world / "pixels")]
-        + ["--registration", str(output), "--truth", str(output)]
-        + ["--settings", json.dumps(settings), "--output", str(output / "out"), "--task", "t"]
+    return metrics_of(
+        main,
+        "registration_error",
+        cohort=world / "cohort",
+        pixels=world / "pixels",
+        registration=output,
+        truth=output,
+        settings={"geometry": f"shorter{SIZE}", "intervals": {"replicates": 100}},
+        task="t",
+        output=output / "out",
     )
-    return json.loads((output / "out" / "metrics.json").read_text())
 
 
 def values_of(said: dict) -> dict[str, float]:
@@ -193,9 +190,8 @@ def test_registration_comes_near_and_wrong_conventions_do_not(world: Path, tmp_p
 
 def test_mutual_information_is_that_of_the_registration(world: Path) -> None:
     found = registered(world, "i1", "i0", Alignment())
-    there, here = mutual_information(
-        world / "pixels", (("i1", "i0"), (found, Alignment())), SETTINGS
-    )
+    pairs = (("i1", "i0"), (found, Alignment()))
+    there, here = mutual_information(world / "pixels", pairs, SETTINGS)
     assert there == pytest.approx(found.mutual_information, rel=0.01) and here < there
     far = replace(found, shift_x=1000.0)
     assert np.isnan(mutual_information(world / "pixels", (("i1", "i0"), (far,)), SETTINGS)).all()
@@ -205,32 +201,24 @@ def test_what_cannot_be_scored(world: Path, tmp_path: Path) -> None:
     truth = pd.read_parquet(world / "TRUTH.parquet")
     spoilt = truth.assign(usable=truth["image_id"] != "i3")[truth["image_id"] != "i4"]
     said = scored(world, tmp_path / "lost", lambda *_: None, truth=spoilt)
-    assert {drop["reason"]: drop["count"] for drop in said["data"]["dropped"]} == {
-        "the truth lacks an image": 1,
-        "an image is spoilt": 1,
-    }
+    reasons = {drop["reason"]: drop["count"] for drop in said["data"]["dropped"]}
+    assert reasons == {"the truth lacks an image": 1, "an image is spoilt": 1}
     # A pair that was not registered stays as it was.
     values = values_of(said)
     assert said["data"]["not_registered"] == 1
     assert values["corner/registered"] == values["corner/identity"] > 0
-    write_json(
-        tmp_path / "lost" / "registration.json",
-        {"size": SIZE, "geometry": "shorter64", "pixels": "others", "settings": {}},
-    )
+    record = {"size": SIZE, "geometry": "shorter64", "pixels": "others", "settings": {}}
+    write_json(tmp_path / "lost" / "registration.json", record)
+    read = {"cohort": world / "cohort", "pixels": world / "pixels", "truth": world}
+    read |= {"registration": tmp_path / "lost", "settings": {"geometry": "shorter64"}}
     with pytest.raises(InputError, match=r"made from other pixels.*expected one store"):
-        main(
-            ["registration_error", "--cohort", str(world / "cohort")]
-            + ["--pixels", str(world / "pixels")]
-            + ["--registration", str(tmp_path / "lost"), "--truth", str(world)]
-            + ["--settings", '{"geometry": "shorter64"}', "--output", str(tmp_path / "none")]
-        )
+        main(["registration_error", *options(**read, output=tmp_path / "none")])
 
 
 def test_quantiles_of_resamples() -> None:
-    names = [
-        f"{n}/{way}" for n in ("corner", "rotation", "scale") for way in ("registered", "identity")
-    ]
-    names += [f"mutual_information/{way}" for way in ("registered", "identity", "true")]
+    whole = [f"{n}/registered" for n in ("corner", "rotation", "scale", "mutual_information")]
+    names = [*whole, *(name.replace("registered", "identity") for name in whole)]
+    names += ["mutual_information/true"]
     errors = np.arange(10.0)[::-1]
     rows = pd.DataFrame(dict.fromkeys(names, errors)).assign(**{"corner/identity": 4.5})
     counts = np.stack([np.ones(10), np.eye(10)[0] * 10, np.arange(10) % 2 * 2.0])

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import make_store, result_of, write_cohort
+from benchmark_fakes import result_of, write_cohort
 
 import cxrflow
 from cxrflow.benchmarks.generation import report_retrieval
@@ -26,7 +26,7 @@ from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sente
 from cxrflow.benchmarks.generation.report_scores import Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.runner import inputs_of
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
@@ -54,22 +54,19 @@ TOLD = [
 
 def pairs(count: int = 12) -> pd.DataFrame:
     """Two studies a patient, the later one with the earlier as prior; the last four are tested."""
-    rows = []
-    for number in range(count):
-        later = number % 2 == 1
-        rows.append(
-            {
-                "subject_id": f"p{number // 2}",
-                "study_id": f"s{number:02}",
-                "image_id": f"image{number}",
-                "split": "train" if number < 6 else "validate" if number < 8 else "test",
-                "findings": None,
-                "impression": f"{TRUTH[number % 4]}",
-                "prior_study_id": f"s{number - 1:02}" if later else None,
-                "prior_image_id": f"image{number - 1}" if later else None,
-            }
-        )
-    return pd.DataFrame(rows)
+    numbers = range(count)
+    return pd.DataFrame(
+        {
+            "subject_id": [f"p{number // 2}" for number in numbers],
+            "study_id": [f"s{number:02}" for number in numbers],
+            "image_id": [f"image{number}" for number in numbers],
+            "split": (["train"] * 6 + ["validate"] * 2 + ["test"] * count)[:count],
+            "findings": None,
+            "impression": [TRUTH[number % 4] for number in numbers],
+            "prior_study_id": [f"s{n - 1:02}" if n % 2 else None for n in numbers],
+            "prior_image_id": [f"image{n - 1}" if n % 2 else None for n in numbers],
+        }
+    )
 
 
 class Tagger:
@@ -105,13 +102,7 @@ class Model:
         self.device = torch.device("cpu")
         self.similarity = Cosine()
 
-    def generate_report(
-        self,
-        frames: Frames[Any],
-        prior_reports: list[str | None],
-        beams: int,
-        length_penalty: float,
-    ) -> list[str]:
+    def generate_report(self, frames, prior_reports, beams, length_penalty) -> list[str]:
         self.given += prior_reports
         means = frames.current.mean((1, 2, 3)).tolist()
         return [
@@ -121,9 +112,8 @@ class Model:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Namespace:
+def options(pixels: Path, tmp_path: Path) -> Namespace:
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", pairs())
-    pixels = make_store(tmp_path, 12)
     return Namespace(model=tmp_path, cohort=cohort, pixels=pixels, stanza=None)
 
 
@@ -207,18 +197,15 @@ def test_resampled_reports_score_as_their_copies() -> None:
         assert drawn[name] == pytest.approx(value), name
 
 
-def test_a_decoder_is_scored_with_its_controls(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_decoder_is_scored_with_its_controls(options, monkeypatch, tmp_path):
     model = Model()
     monkeypatch.setattr(cxrflow, "load", lambda *_: model)
     result = result_of("report_generation", SETTINGS, options)
     assert result.data["samples"] == 4 and result.data["with_prior_image"] == 2
     priors = [text for text in model.given[:4] if text]
     assert priors == [TRUTH[0], TRUTH[2]]  # of the studies' own priors
-    assert {"bleu_4", "tem", "bleu_4/with_prior", "bleu_4/other_image", "tem/other_prior"} <= set(
-        result.metrics
-    )
+    controls = {"bleu_4/with_prior", "bleu_4/other_image", "tem/other_prior"}
+    assert {"bleu_4", "tem", *controls} <= set(result.metrics)
     assert result.metrics["bleu_4/with_prior"].n == 2
     assert result.protocol["writes"] == "decoder"
     result.write(tmp_path / "scores", "fake", 0)
@@ -230,9 +217,7 @@ def test_a_decoder_is_scored_with_its_controls(
     assert float(again["rouge_l"][0]) == pytest.approx(result.metrics["rouge_l"].value)
 
 
-def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(options, monkeypatch):
     model = Model(takes_prior=False)
     assert model.decoder is not None
     model.decoder.settings = ReportDecoderSettings(prior_report=False)
@@ -241,9 +226,7 @@ def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(
     assert "bleu_4/other_image" in names and "bleu_4/other_prior" not in names
 
 
-def test_a_decoder_of_other_sections_is_refused(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decoder_of_other_sections_is_refused(options, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda *_: Model())
     with pytest.raises(InputError, match="writes findings and impression, but settings.sections"):
         impression = SETTINGS.model_copy(update={"sections": ("impression",)})
@@ -251,9 +234,8 @@ def test_a_decoder_of_other_sections_is_refused(
 
 
 def test_what_is_exchanged_is_another_patients(options: Namespace) -> None:
-    samples, _ = read_studies(
-        inputs_of("report_generation", without_model(options), SETTINGS), SETTINGS
-    )
+    inputs = inputs_of("report_generation", without_model(options), SETTINGS)
+    samples, _ = read_studies(inputs, SETTINGS)
     own = samples.set_index("sample_id")
     images = exchanged(samples, "other_image").set_index("sample_id")
     patient = pairs().set_index("image_id")["subject_id"]
@@ -289,9 +271,7 @@ class Joint(Model):
         return SimpleNamespace(projected_global=embedding, unnormalised_patches=None)
 
 
-def test_the_nearest_report_and_sentences_are_found(
-    options: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nearest_report_and_sentences_are_found(options, monkeypatch):
     def encode_texts(model: Joint, texts: list[str], batch_size: int) -> EncodedTexts:
         nearness = torch.eye(len(model.texts)) + 0.1
         return EncodedTexts(torch.stack([nearness[model.texts.index(text)] for text in texts]))
@@ -302,11 +282,9 @@ def test_the_nearest_report_and_sentences_are_found(
     (samples, _), table = read_studies(inputs, SETTINGS), inputs.cohort.table
     found = retrieve(Joint(TRUTH), table, samples, store, SETTINGS)
     assert found == TRUTH  # of the training part, which has each
-    sentences = sentence_corpus(
-        table.assign(impression_sentences=table["impression"].str.split(". "))
-    )
-    chosen = SETTINGS.model_copy(update={"method": "sentences"})
     table = table.assign(impression_sentences=table["impression"].str.split(". "))
+    sentences = sentence_corpus(table)
+    chosen = SETTINGS.model_copy(update={"method": "sentences"})
     found = retrieve(Joint(sentences), table, samples, store, chosen)
     assert found[0].startswith(sentences[0]) and len(found[0]) > len(sentences[0])
 

@@ -1,13 +1,13 @@
 """Retrieval of images by image and by text: scores, controls, reference rows, bad input."""
 
-import json
+import math
 from argparse import Namespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import CosineModel, make_store, result_of
+from benchmark_fakes import CosineModel, metrics_of, result_of
 from feature_fakes import fake_features, write_fake
 from retrieval_fixtures import (
     CANDIDATES,
@@ -20,13 +20,15 @@ from retrieval_fixtures import (
 )
 from small_text import WORDS
 
+from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.paired_tests import Inference, read_predictions
 from cxrflow.benchmarks.retrieval.precision import statistic
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings, TextRetrievalSettings
-from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json
+from cxrflow.metrics.retrieval import cosines, precision, ranking
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 CUT = {"cutoffs": [1, 5, 12], "intervals": {"replicates": 100}}
@@ -206,20 +208,18 @@ def test_texts_without_tokens_are_left_out_and_counted(tmp_path, words):
         by_text(words, tmp_path, category_features(1.0), texts=texts.assign(text="\u200b"))
 
 
-def test_the_program_scores_a_model_and_rows_that_know_nothing(tmp_path):
-    pixels = make_store(tmp_path / "pictures", CANDIDATES + QUERIES)
+def test_the_program_scores_a_model_and_rows_that_know_nothing(pixels, tmp_path):
     cohort = write_retrieval(tmp_path / "cohort")
     model, features = write_fake(tmp_path, fake_features(pixels), text_half=False)
-    given = ["--cohort", str(cohort), "--settings", json.dumps(CUT)]
-    evaluate(
-        ["image_retrieval", "--model", str(model), "--features", str(features)]
-        + [*given, "--output", str(tmp_path / "scores/model")]
-    )
+    given = {"cohort": cohort, "settings": CUT}
+    read = {"model": model, "features": features, "output": tmp_path / "scores/model"}
+    evaluate(["image_retrieval", *options(**given, **read)])
     asked = [("image_retrieval", name) for name in ("nothing", "intensity", "thumbnail", "random")]
     for benchmark, name in (*asked, ("text_retrieval", "nothing")):
         output = tmp_path / "scores" / benchmark / name
-        score_reference([benchmark, name, *given, "--pixels", str(pixels), "--output", str(output)])
-        said = json.loads((output / "metrics.json").read_text())
+        said = metrics_of(
+            evaluate, benchmark, reference=name, **given, pixels=pixels, output=output
+        )
         assert said["benchmark"] == benchmark and said["model"] == f"reference/{name}"
         assert all(0 <= one["value"] <= 1 for one in said["metrics"].values())
         if name == "nothing":
@@ -232,11 +232,9 @@ def test_the_program_scores_a_model_and_rows_that_know_nothing(tmp_path):
     settings = {"comparisons": [{"task": "image_retrieval", **models, **metric}], "replicates": 100}
     runs = read_predictions([folder / "predictions.parquet" for folder in files])
     [found] = Inference(runs, PairedTestSettings.model_validate(settings)).comparisons()
-    own, nothing = (json.loads((f / "metrics.json").read_text())["metrics"] for f in files)
+    own, nothing = (read_json(f / "metrics.json")["metrics"]["precision/5"] for f in files)
     assert found["reason"] is None
-    assert found["difference"] == pytest.approx(
-        own["precision/5"]["value"] - nothing["precision/5"]["value"]
-    )
+    assert found["difference"] == pytest.approx(own["value"] - nothing["value"])
 
 
 def test_queries_of_one_patient_are_drawn_together(tmp_path):
@@ -251,3 +249,44 @@ def test_queries_of_one_patient_are_drawn_together(tmp_path):
     one.loc[one["part"] == "query", "subject_id"] = "the same"
     together = by_image(tmp_path / "one", category_features(noise=2.0), samples=one)
     assert np.isnan(together.metrics["precision/5"].low) and alone.value > alone.low
+
+
+def literal(queries, candidates, labels, categories, k):
+    """Precision at k of each query as the paper's words have it, one candidate at a time."""
+    precisions = []
+    for query, category in zip(queries, labels, strict=True):
+        scored = []
+        for number, candidate in enumerate(candidates):
+            dot = sum(a * b for a, b in zip(query, candidate, strict=True))
+            length = math.sqrt(sum(a * a for a in query)) * math.sqrt(sum(a * a for a in candidate))
+            scored.append((-round(dot / length, 9), number))
+        best = [categories[number] for _, number in sorted(scored)[:k]]
+        precisions.append(best.count(category) / k)
+    return precisions
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_precision_is_that_of_a_literal_loop(seed):
+    rng = np.random.default_rng(seed)
+    candidates = rng.normal(size=(40, 5))
+    candidates[20:30] = candidates[:10] * 2.5  # equal directions: ties
+    queries = np.concatenate([rng.normal(size=(11, 5)), candidates[:3]])
+    categories = rng.choice(list("abc"), size=40)
+    labels = rng.choice(list("abc"), size=14)
+    order = ranking(cosines(queries, candidates))
+    relevant = categories[order] == labels[:, None]
+    precisions = precision(relevant, [1, 5, 10, 40])
+    for column, k in enumerate([1, 5, 10, 40]):
+        expected = literal(queries.tolist(), candidates.tolist(), labels, categories.tolist(), k)
+        assert precisions[:, column].tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_equal_candidates_keep_their_order():
+    candidates = np.tile(np.random.default_rng(0).normal(size=7), (200, 1))
+    candidates *= np.linspace(0.1, 9, 200)[:, None]
+    order = ranking(cosines(np.random.default_rng(1).normal(size=(3, 7)), candidates))
+    assert (order == np.arange(200)).all()
+
+
+def test_a_vector_of_length_zero_is_like_nothing():
+    assert cosines(np.zeros((1, 3)), np.eye(3)).tolist() == [[0, 0, 0]]

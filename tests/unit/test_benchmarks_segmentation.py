@@ -1,13 +1,21 @@
 """Segmentation from files to files: maps by prompts and by probes, against the boxes."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import CELLS, SIZE, FakeModel, boxes_of, make_store, result_of, write_cohort
+from benchmark_fakes import (
+    CELLS,
+    DATA,
+    SIZE,
+    FakeModel,
+    boxes_of,
+    metrics_of,
+    result_of,
+    write_cohort,
+)
 from pydantic import ValidationError
 from scipy.special import expit
 from torch import nn
@@ -25,9 +33,8 @@ from cxrflow.benchmarks.grounding.patches import (
 from cxrflow.benchmarks.grounding.region import make_window
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.inputs import Cohort, image_batches
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, Patches, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.encoders.trunk import Patches
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.images.geometry import Geometry
@@ -35,7 +42,6 @@ from cxrflow.images.store import PixelStore
 from cxrflow.metrics.grounding import of_pixels, overlap, signed_cnr
 
 COUNT = 60
-DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
 QUICK = {
     "intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7],
     "encoder_batch_size": 7, "device": "cpu", "dilate": [False] * 3,
@@ -64,11 +70,6 @@ class FakeImage(nn.Module):
         )
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("segmentation"), COUNT)
-
-
 def samples() -> pd.DataFrame:
     """Every picture, with the box of its bright square; half of them for training."""
     return pd.DataFrame(
@@ -93,22 +94,16 @@ def shifted(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(boxes=moved)
 
 
-def evaluate(store, tmp_path, table=None, model=True, projects=True, unit_of=1.0, **values):
+def evaluate(pixels, table=None, model=True, projects=True, unit_of=1.0, **values):
     settings = SegmentationSettings.model_validate({**QUICK, **values})
-    table = samples() if table is None else table
-    return result_of(
-        "segmentation",
-        settings,
-        cohort=Cohort(table, DATA),
-        pixels=PixelStore(store),
-        image=FakeImage(unit_of, projects),
-        text_model=FakeModel() if model else None,
-    )
+    cohort = Cohort(samples() if table is None else table, DATA)
+    contents = {"image": FakeImage(unit_of, projects), "text_model": FakeModel() if model else None}
+    return result_of("segmentation", settings, cohort=cohort, pixels=PixelStore(pixels), **contents)
 
 
-def test_prompts_find_the_bright_squares(store, tmp_path):
+def test_prompts_find_the_bright_squares(pixels, tmp_path):
     """A square covers whole cells, so that a right map is wholly right."""
-    result = evaluate(store, tmp_path)
+    result = evaluate(pixels)
     probes = {f"{m}{spread}/{s}" for m in METRICS for spread in ("", "_sd") for s in ("10", "100")}
     zero_shot = {*METRICS, *(f"{m}/size_small" for m in METRICS)}  # 256 of 6144 pixels
     assert set(result.metrics) == probes | zero_shot
@@ -134,15 +129,15 @@ def test_prompts_find_the_bright_squares(store, tmp_path):
     ],
     ids=str,
 )
-def test_scores_are_those_of_the_pixels(store, tmp_path, values):
+def test_scores_are_those_of_the_pixels(pixels, tmp_path, values):
     """Made again picture by picture, with the functions of phrase grounding."""
     table = shifted(samples())
-    result = evaluate(store, tmp_path, table, **values)
+    result = evaluate(pixels, table, **values)
     settings = SegmentationSettings.model_validate({**QUICK, **values})
     test = table[(table["split"] == "test") & (table["boxes"].map(len) > 0)]
     model, wanted = FakeModel(), {name: [] for name in METRICS}
     placement = Geometry.parse(f"shorter{SIZE}").place(96, 64)
-    for _, images in image_batches(PixelStore(store), test, 1):
+    for _, images in image_batches(PixelStore(pixels), test, 1):
         present = model.similarity_map(images, ["Findings suggesting pneumonia"])[0].double()
         absent = model.similarity_map(images, ["No evidence of pneumonia"])[0].double()
         grid = 1 / (1 + torch.exp(absent - present))
@@ -169,11 +164,11 @@ def test_scores_are_those_of_the_pixels(store, tmp_path, values):
     assert result.predictions["missed_pixels"].max() > 0
 
 
-def test_a_probe_held_to_its_start_is_the_zero_shot_map(store):
+def test_a_probe_held_to_its_start_is_the_zero_shot_map(pixels):
     """But for its bias, which the penalty leaves free."""
     values = {"solver": {"inverse_penalty": 1e-12}, "scale": "affine"}
     settings = SegmentationSettings.model_validate({**QUICK, **values})
-    encoder, pixels = PatchEncoder(FakeImage(1.0, True), torch.device("cpu")), PixelStore(store)
+    encoder, pixels = PatchEncoder(FakeImage(1.0, True), torch.device("cpu")), PixelStore(pixels)
     train, _ = images_with_boxes(samples().query("split == 'train'"), pixels)
     sides = (settings.negative_prompts, settings.positive_prompts)
     classes = np.stack([class_embedding(FakeModel(), texts, "normalised") for texts in sides])
@@ -190,45 +185,42 @@ def test_a_probe_held_to_its_start_is_the_zero_shot_map(store):
         np.testing.assert_allclose(probed, np.broadcast_to(zero_shot, probed.shape), atol=1e-5)
 
 
-def test_training_turns_round_a_start_that_is_wrong(store, tmp_path):
+def test_training_turns_round_a_start_that_is_wrong(pixels, tmp_path):
     swapped = {
         "positive_prompts": ["No evidence of pneumonia"],
         "negative_prompts": ["Findings suggesting pneumonia"],
     }
-    found = evaluate(store, tmp_path, **swapped)
+    found = evaluate(pixels, **swapped)
     assert found.metrics["iou"].value == 0.0 and found.metrics["signed_cnr"].value < -3
     assert found.metrics["iou/100"].value == 1.0 and found.metrics["signed_cnr/100"].value > 3
     assert 0 < found.protocol["solution"]["100"]["gradient"] <= 1e-6
 
 
-def test_a_model_without_text_has_probes_alone(store, tmp_path):
-    result = evaluate(store, tmp_path, model=False, projects=False)
+def test_a_model_without_text_has_probes_alone(pixels, tmp_path):
+    result = evaluate(pixels, model=False, projects=False)
     assert {name.split("/")[-1] for name in result.metrics} == {"10", "100"}
     assert result.metrics["dice/100"].value == 1.0
     assert (result.protocol["features"], result.protocol["start"]) == ("trunk", "zeros")
     with pytest.raises(InputError, match="key 'start' is 'prompts', but the model has no text"):
-        evaluate(store, tmp_path, model=False, start="prompts")
+        evaluate(pixels, model=False, start="prompts")
 
 
-def test_the_unit_of_the_trunks_features_does_not_matter(store, tmp_path):
+def test_the_unit_of_the_trunks_features_does_not_matter(pixels, tmp_path):
     """0.25 is exact in half precision, so that nothing but the unit differs."""
+    values = {"model": False, "projects": False}
     one, other = (
-        evaluate(
-            store, tmp_path, shifted(samples()), model=False, projects=False, unit_of=unit
-        ).predictions
+        evaluate(pixels, shifted(samples()), **values, unit_of=unit).predictions
         for unit in (1.0, 0.25)
     )
-    for metric in METRICS:
-        np.testing.assert_allclose(
-            one[f"{metric}_100_seed7"], other[f"{metric}_100_seed7"], atol=1e-4, err_msg=metric
-        )
+    for name in (f"{metric}_100_seed7" for metric in METRICS):
+        np.testing.assert_allclose(one[name], other[name], atol=1e-4, err_msg=name)
 
 
-def test_each_box_can_be_a_sample(store, tmp_path):
+def test_each_box_can_be_a_sample(pixels, tmp_path):
     table = samples()
     box = boxes_of(5)[0]
     table["boxes"] = [[*boxes, [8, 72, 8, 8]] if boxes else [] for boxes in table["boxes"]]
-    result = evaluate(store, tmp_path, table, unit="box")
+    result = evaluate(pixels, table, unit="box")
     assert result.data["samples"] == 40 and result.data["images"] == 20
     rows = result.predictions.set_index("sample_id")
     # The bright square is found whole, the other box, which is dark, not at all.
@@ -242,9 +234,8 @@ def test_each_box_can_be_a_sample(store, tmp_path):
 
 def test_the_target_of_a_cell_is_its_annotated_part():
     """Cells of 8 pixels on 16 x 16: one whole, one half, one a quarter; the fourth not at all."""
-    table = pd.DataFrame(
-        {"image_width": [16], "image_height": [16], "boxes": [[[0, 0, 12, 8], [0, 8, 4, 4]]]}
-    )
+    boxes = [[[0, 0, 12, 8], [0, 8, 4, 4]]]
+    table = pd.DataFrame({"image_width": [16], "image_height": [16], "boxes": boxes})
     geometry = Geometry.parse("square16")
     annotated, used = annotated_cells(table, geometry, (2, 2), "original")
     np.testing.assert_array_equal(annotated, [[1, 0.5, 0.25, 0]])
@@ -255,12 +246,12 @@ def test_the_target_of_a_cell_is_its_annotated_part():
     np.testing.assert_array_equal(annotated, used.astype(float))
 
 
-def test_what_cannot_be_used_is_counted(store, tmp_path):
+def test_what_cannot_be_used_is_counted(pixels, tmp_path):
     table = samples()
     table.loc[1, "image_id"] = "elsewhere"
     table.loc[5, "image_width"] = 65
     table.at[7, "boxes"] = [[0, 0, 64, 10]]  # above the crop
-    result = evaluate(store, tmp_path, table)
+    result = evaluate(pixels, table)
     assert [(one["reason"], one["examples"], one["part"]) for one in result.data["dropped"]] == [
         ("image is not in the pixel store", ["s1"], "test"),
         ("image is not the size that the boxes refer to", ["s5"], "test"),
@@ -269,11 +260,11 @@ def test_what_cannot_be_used_is_counted(store, tmp_path):
     assert result.metrics["iou"].n == 17 and result.metrics["cnr/10"].n == 17
     empty = table.assign(boxes=[[]] * COUNT)
     with pytest.raises(InputError, match="column 'boxes' is empty in all 30 rows of split train"):
-        evaluate(store, tmp_path, empty)
+        evaluate(pixels, empty)
 
 
 @pytest.mark.parametrize(("dilate", "grid"), [([False] * 3, 2), ([False, False, True], 4)])
-def test_the_program_writes_a_whole_result(store, tmp_path, dilate, grid):
+def test_the_program_writes_a_whole_result(pixels, tmp_path, dilate, grid):
     """With the files of a trunk that has been trained on images alone."""
     sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
     torch.manual_seed(0)
@@ -283,13 +274,9 @@ def test_the_program_writes_a_whole_result(store, tmp_path, dilate, grid):
     save_image_half(image, model)
     write_json(model / "run.json", {"model": "simclr", "data": {"geometry": f"shorter{SIZE}"}})
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
-    arguments = ["--model", str(model), "--cohort", str(cohort), "--pixels", str(store)]
-    values = {**QUICK, "dilate": dilate}
-    main(
-        ["segmentation", *arguments, "--settings", json.dumps(values), "--seed", "3"]
-        + ["--output", str(tmp_path / "out")]
-    )
-    found = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    read = {"model": model, "cohort": cohort, "pixels": pixels}
+    asked = {"settings": {**QUICK, "dilate": dilate}, "seed": 3}
+    found = metrics_of(main, "segmentation", **read, **asked, output=tmp_path / "out")
     assert (found["benchmark"], found["model"], found["seed"]) == ("segmentation", "simclr", 3)
     assert found["protocol"]["grid"] == [grid, grid]
     assert found["protocol"]["features"] == "trunk"

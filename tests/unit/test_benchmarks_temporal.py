@@ -27,8 +27,7 @@ from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode
 from cxrflow.benchmarks.temporal.scores import READ_TWICE
 from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.settings import ImageEncoderKind, MultiImageSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json

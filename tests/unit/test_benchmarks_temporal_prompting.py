@@ -19,8 +19,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.encoders.report_decoder import ReportDecoder, load_decoder, save_decoder
 from cxrflow.encoders.settings import ReportDecoderSettings, TextEncoderSettings
 from cxrflow.errors import InputError
@@ -161,9 +160,7 @@ def test_a_decoder_that_saw_no_prior_is_given_none(world: Path, tmp_path: Path) 
     assert result.metrics["macro_accuracy"].value == result.metrics["other_prior"].value
 
 
-def test_the_program_says_what_is_wrong(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_says_what_is_wrong(world, tmp_path, capsys):
     folder = writer(tmp_path / "model", ONE)
     read = ["--model", folder, "--cohort", world / "cohort", "--pixels", world / "pixels"]
     arguments = ["temporal_prompting", *map(str, read), "--output", str(tmp_path / "out")]

@@ -9,7 +9,7 @@ from benchmark_fakes import write_cohort
 from data_fixtures import Image, mimic_cxr_jpg
 from test_data_progression import EFFUSION, graph, relation, write_imagenome
 
-from cxrflow.benchmarks.measure_data import main
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.errors import InputError
 
 ROWS = (

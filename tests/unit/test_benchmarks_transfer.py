@@ -1,13 +1,12 @@
 """Linear and fine-tuned classification from files to files: shares, runs, groups, kills."""
 
-import json
 from argparse import Namespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of
+from benchmark_fakes import metrics_of, result_of
 from pydantic import ValidationError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -33,14 +32,14 @@ from cxrflow.benchmarks.classification import (
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.plateau_heads import new_head
 from cxrflow.benchmarks.classification.references import described
-from cxrflow.benchmarks.classification.transfer import sample_means, statistic
+from cxrflow.benchmarks.classification.scores import statistic
+from cxrflow.benchmarks.classification.transfer import sample_means
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
 )
 from cxrflow.benchmarks.evaluate import main
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 
@@ -266,11 +265,8 @@ def test_a_killed_sweep_goes_on_at_the_share_it_was_at(world, tmp_path, monkeypa
 def test_the_programs_write_whole_results_and_clear_their_state(world, tmp_path):
     given = options(world, tmp_path, single())
     for name, values in (("linear_classification", LINEAR), ("fine_tuned_classification", TUNED)):
-        arguments = ["--model", given.model, "--cohort", given.cohort, "--pixels", given.pixels]
-        arguments += ["--state", given.state, "--output", tmp_path / name]
-        arguments += ["--settings", json.dumps(values), "--task", f"tiny/{name}"]
-        main([name, *map(str, arguments)])
-        found = json.loads((tmp_path / name / "metrics.json").read_text())
+        asked = {**vars(given), "settings": values, "task": f"tiny/{name}"}
+        found = metrics_of(main, name, output=tmp_path / name, **asked)
         assert (found["task"], found["benchmark"]) == (f"tiny/{name}", name)
         assert (found["learnt"], found["drawn"]) == (None, True)  # as its run.json says
         assert found["protocol"]["geometry"] == GEOMETRY and "positive_prompts" not in str(found)

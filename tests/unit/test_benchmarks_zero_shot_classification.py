@@ -11,10 +11,12 @@ import pytest
 import torch
 from benchmark_fakes import (
     CLASSES,
+    DATA,
     FakeModel,
     NamedModel,
     classification_samples,
     make_store,
+    metrics_of,
     result_of,
     several_classes,
     write_cohort,
@@ -48,8 +50,7 @@ def evaluate(features, table=None, **values):
         {"intervals": {"replicates": 200}} | values
     )
     table = classification_samples(COUNT) if table is None else table
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    cohort = Cohort(table, data, ("Pneumonia",))
+    cohort = Cohort(table, DATA, ("Pneumonia",))
     contents = {"cohort": cohort, "features": features, "model": FakeModel()}
     return result_of("zero_shot_classification", settings, **contents)
 
@@ -58,20 +59,10 @@ def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
     model, folder = write_fake(tmp_path, features)
+    asked = {"model": model, "cohort": cohort, "features": folder}
+    asked["settings"] = {"intervals": {"replicates": 200}}
     output = tmp_path / "out"
-    main(
-        [
-            "zero_shot_classification",
-            "--model",
-            str(model),
-            "--cohort",
-            str(cohort),
-            "--features",
-            str(folder),
-        ]
-        + ["--settings", '{"intervals": {"replicates": 200}}', "--output", str(output)]
-    )
-    found = json.loads((output / "metrics.json").read_text())
+    found = metrics_of(main, "zero_shot_classification", output=output, **asked)
     assert found["protocol"]["positive_prompts"] == ["Findings suggesting pneumonia"]
     assert found["protocol"]["negative_prompts"] == ["No evidence of pneumonia"]
     assert found["data"]["samples"] == 24  # the split "test"
@@ -79,15 +70,8 @@ def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     of_pairs = {name for name in found["metrics"] if name.rpartition("/")[2] in pairs}
     assert len(of_pairs) == 4 * 6 + 2  # the table's metrics of each, and two differences
     assert set(found["metrics"]) - of_pairs == {
-        "prompts_spread",
-        "auroc",
-        "auroc/normal",
-        "auroc/not_normal",
-        "accuracy",
-        "sensitivity",
-        "specificity",
-        "f1",
-        "threshold",
+        *("prompts_spread", "auroc", "auroc/normal", "auroc/not_normal", "accuracy"),
+        *("sensitivity", "specificity", "f1", "threshold"),
     }
     assert found["metrics"]["auroc"]["value"] == 1.0
     (example,) = json.loads((output / "figures" / "examples.json").read_text())
@@ -120,11 +104,8 @@ def test_scores_are_the_softmax_and_metrics_follow_from_the_predictions(features
 
 
 def test_swapped_prompts_turn_the_score_round(features):
-    swapped = evaluate(
-        features,
-        positive_prompts=["No evidence of pneumonia"],
-        negative_prompts=["Findings suggesting pneumonia"],
-    )
+    positive, negative = ["No evidence of pneumonia"], ["Findings suggesting pneumonia"]
+    swapped = evaluate(features, positive_prompts=positive, negative_prompts=negative)
     assert swapped.metrics["auroc"].value == 0.0
 
 
@@ -225,8 +206,7 @@ def evaluate_several(table=None, **values):
             **values,
         }
     )
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    cohort = Cohort(own if table is None else table, data, CLASSES)
+    cohort = Cohort(own if table is None else table, DATA, CLASSES)
     contents = {"cohort": cohort, "features": features, "model": NamedModel()}
     return result_of("zero_shot_classification", settings, **contents)
 

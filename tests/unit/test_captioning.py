@@ -1,7 +1,6 @@
 """Captioners against their papers' equations in float64, their searches against plain loops."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,13 +17,12 @@ from cxrflow.encoders.captioning import (
     save_captioner,
 )
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames, build_trunk
 from cxrflow.encoders.settings import (
     LstmCaptioningSettings,
     ResNetSettings,
     TransformerCaptioningSettings,
 )
-from cxrflow.encoders.trunk import build_trunk
 from cxrflow.errors import InputError
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
 from cxrflow.pretrain.settings import CaptionTrainingSettings
@@ -39,11 +37,8 @@ Weights = dict[str, Tensor]
 
 def captioner(settings: LstmCaptioningSettings | TransformerCaptioningSettings) -> Captioner:
     torch.manual_seed(0)
-    made = build_captioner(
-        CaptionerConfig(
-            captioning=settings, features=FEATURES, vocab_size=PIECES, vocabulary="pieces"
-        )
-    )
+    sizes = {"features": FEATURES, "vocab_size": PIECES, "vocabulary": "pieces"}
+    made = build_captioner(CaptionerConfig(captioning=settings, **sizes))
     for parameter in made.parameters():  # as drawn, biases are zero
         nn.init.normal_(parameter, std=0.5)
     return made.eval()
@@ -72,24 +67,16 @@ def lstm_of_the_paper(w: Weights, ids: list[int], patches: Tensor) -> tuple[Tens
     logits, alphas = [], []
     for token in ids:
         word = w["words.weight"][token]
-        e = [
-            affine(
-                w,
-                "attention",
-                torch.tanh(affine(w, "attention_patch", a) + affine(w, "attention_hidden", h)),
-            )
-            for a in patches
-        ]
+        looked = (
+            affine(w, "attention_patch", a) + affine(w, "attention_hidden", h) for a in patches
+        )
+        e = [affine(w, "attention", torch.tanh(one)) for one in looked]
         total = sum(torch.exp(one) for one in e)
         alpha = torch.cat([torch.exp(one) / total for one in e])
         beta = 1 / (1 + torch.exp(-affine(w, "gate", h)))
         z = beta * sum(weight * a for weight, a in zip(alpha, patches, strict=True))
-        gates = (
-            w["lstm.weight_ih"] @ torch.cat([word, z])
-            + w["lstm.bias_ih"]
-            + w["lstm.weight_hh"] @ h
-            + w["lstm.bias_hh"]
-        )
+        gates = w["lstm.weight_ih"] @ torch.cat([word, z]) + w["lstm.bias_ih"]
+        gates = gates + w["lstm.weight_hh"] @ h + w["lstm.bias_hh"]
         i, f, g, o = gates.chunk(4)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
@@ -100,7 +87,7 @@ def lstm_of_the_paper(w: Weights, ids: list[int], patches: Tensor) -> tuple[Tens
 
 
 def attention_of(
-    w: Weights, name: str, query: Tensor, states: list[Tensor], memory: bool = False
+    w: Weights, name: str, query: Tensor, states: list[Tensor], memory=False
 ) -> Tensor:
     """One query over states and, with ``memory``, its slots; head by head."""
     q = affine(w, f"{name}.query", query)
@@ -114,45 +101,33 @@ def attention_of(
     for head in range(heads):
         own = slice(head * width, (head + 1) * width)
         scores = [torch.exp(q[own] @ key[own] / math.sqrt(width)) for key in keys]
-        parts.append(
-            sum(s * value[own] for s, value in zip(scores, values, strict=True)) / sum(scores)
-        )
+        sums = (score * value[own] for score, value in zip(scores, values, strict=True))
+        parts.append(sum(sums) / sum(scores))
     return affine(w, f"{name}.out", torch.cat(parts))
 
 
-def add_norm(w: Weights, name: str, x: Tensor) -> Tensor:
+def normed(w: Weights, name: str, x: Tensor) -> Tensor:
     centred = x - x.mean()
     scaled = centred / torch.sqrt((centred**2).mean() + 1e-5)
-    return scaled * w[f"{name}.norm.weight"] + w[f"{name}.norm.bias"]
+    return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
 
 
-def feed_forward(w: Weights, name: str, x: Tensor) -> Tensor:
-    return affine(w, f"{name}.3", affine(w, f"{name}.0", x).clamp(min=0))
+def fed_forward(w: Weights, name: str, x: Tensor) -> Tensor:
+    """A layer's second half: two linear maps, added to what they take, and normalised."""
+    inner = affine(w, f"{name}.feed_forward.0", x).clamp(min=0)
+    added = x + affine(w, f"{name}.feed_forward.3", inner)
+    return normed(w, f"{name}.after_feed_forward.norm", added)
 
 
 def transformer_of_the_paper(w: Weights, ids: list[int], patches: Tensor) -> Tensor:
     """Logits after each token of a text (Cornia et al. 2020, Eq. 1 to 9)."""
-    xs = []
-    for patch in patches:
-        x = affine(w, "patches.0", patch).clamp(min=0)
-        centred = x - x.mean()
-        scaled = centred / torch.sqrt((centred**2).mean() + 1e-5)
-        xs.append(scaled * w["patches.3.weight"] + w["patches.3.bias"])
+    xs = [normed(w, "patches.3", affine(w, "patches.0", one).clamp(min=0)) for one in patches]
     levels = []
     for number in range(TRANSFORMER.layers):
         name = f"encoder.{number}"
-        zs = [
-            add_norm(
-                w, f"{name}.after_attention", x + attention_of(w, f"{name}.attention", x, xs, True)
-            )
-            for x in xs
-        ]
-        xs = [
-            add_norm(
-                w, f"{name}.after_feed_forward", z + feed_forward(w, f"{name}.feed_forward", z)
-            )
-            for z in zs
-        ]
+        added = [x + attention_of(w, f"{name}.attention", x, xs, True) for x in xs]
+        zs = [normed(w, f"{name}.after_attention.norm", one) for one in added]
+        xs = [fed_forward(w, name, z) for z in zs]
         levels.append(xs)
     width, ys = TRANSFORMER.width, []
     for place, token in enumerate(ids, 1):
@@ -165,26 +140,19 @@ def transformer_of_the_paper(w: Weights, ids: list[int], patches: Tensor) -> Ten
         name, after = f"layers.{number}", []
         for t, y in enumerate(ys):
             own = attention_of(w, f"{name}.own", y, ys[: t + 1])
-            y = add_norm(w, f"{name}.after_own", y + own)
+            y = normed(w, f"{name}.after_own.norm", y + own)
             mesh = torch.zeros(width, dtype=torch.float64)
             for level, states in enumerate(levels):
                 c = attention_of(w, f"{name}.cross", y, states)
                 alpha = torch.sigmoid(affine(w, f"{name}.gates.{level}", torch.cat([y, c])))
                 mesh = mesh + alpha * c
-            z = add_norm(w, f"{name}.after_mesh", y + mesh)
-            after.append(
-                add_norm(
-                    w, f"{name}.after_feed_forward", z + feed_forward(w, f"{name}.feed_forward", z)
-                )
-            )
+            after.append(fed_forward(w, name, normed(w, f"{name}.after_mesh.norm", y + mesh)))
         ys = after
     return torch.stack([w["cls.weight"] @ y for y in ys])
 
 
 @pytest.mark.parametrize("settings", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
-def test_computes_the_equations_of_its_paper(
-    settings: LstmCaptioningSettings | TransformerCaptioningSettings,
-) -> None:
+def test_computes_the_equations_of_its_paper(settings):
     ours = captioner(settings).double()
     ids, patches, places = texts()
     patches = patches.double().requires_grad_()
@@ -250,9 +218,7 @@ def literal_beams(ours: Captioner, patches: Tensor, search: Search) -> list[int]
 
 @pytest.mark.parametrize("settings", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
 @pytest.mark.parametrize(("beams", "penalty"), [(1, 1.0), (5, 1.0), (3, 0.0)])
-def test_writes_what_a_loop_over_whole_texts_writes(
-    settings: LstmCaptioningSettings | TransformerCaptioningSettings, beams: int, penalty: float
-) -> None:
+def test_writes_what_a_loop_over_whole_texts_writes(settings, beams, penalty):
     ours = captioner(settings).double()
     for norm in (one for one in ours.modules() if isinstance(one, nn.LayerNorm)):
         norm.reset_parameters()
@@ -277,9 +243,7 @@ def test_writes_what_a_loop_over_whole_texts_writes(
 
 
 @pytest.mark.parametrize("settings", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
-def test_a_saved_captioner_is_the_same(
-    settings: LstmCaptioningSettings | TransformerCaptioningSettings, tmp_path: Path
-) -> None:
+def test_a_saved_captioner_is_the_same(settings, tmp_path):
     ours = captioner(settings)
     save_captioner(ours, tmp_path)
     again = load_captioner(tmp_path)
@@ -328,21 +292,13 @@ def test_only_soft_attention_is_made_doubly_stochastic() -> None:
 
 
 @pytest.mark.parametrize("kind", [LSTM, TRANSFORMER], ids=lambda one: one.kind)
-def test_trunk_and_captioner_learn_to_say_where_a_spot_is(
-    kind: LstmCaptioningSettings | TransformerCaptioningSettings,
-) -> None:
+def test_trunk_and_captioner_learn_to_say_where_a_spot_is(kind):
     """A word in the middle of a text of noise is the side of a bright square."""
     sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
     torch.manual_seed(0)
     trunk = build_trunk(sizes)
-    ours = build_captioner(
-        CaptionerConfig(
-            captioning=kind.model_copy(update={"width": 30}),
-            features=trunk.features,
-            vocab_size=20,
-            vocabulary="",
-        )
-    )
+    wide = {"captioning": kind.model_copy(update={"width": 30}), "features": trunk.features}
+    ours = build_captioner(CaptionerConfig(**wide, vocab_size=20, vocabulary=""))
     optimiser = torch.optim.Adam([*trunk.parameters(), *ours.parameters()], lr=3e-3)
 
     def drawn() -> tuple[Tensor, Tensor]:

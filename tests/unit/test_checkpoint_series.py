@@ -1,14 +1,13 @@
 """The checkpoints of a training, each put to a task (ConVIRT Figure 5)."""
 
-import json
 import shutil
 from argparse import Namespace
 
 import numpy as np
 import pytest
 import torch
-from benchmark_fakes import make_store, result_of
-from retrieval_fixtures import CANDIDATES, QUERIES, write_retrieval
+from benchmark_fakes import metrics_of, result_of
+from retrieval_fixtures import write_retrieval
 
 from cxrflow.benchmarks.checkpoints import checkpoint_series
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
@@ -43,9 +42,8 @@ def write_series(folder, losses):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(tmp_path_factory, pixels):
     folder = tmp_path_factory.mktemp("series")
-    pixels = make_store(folder / "pictures", CANDIDATES + QUERIES)
     return Namespace(
         model=write_series(folder, LOSSES), pixels=pixels, cohort=write_retrieval(folder / "cohort")
     )
@@ -64,13 +62,9 @@ def test_weighted_correlation_is_numpys_of_repeated_pairs():
 
 
 def test_every_checkpoint_has_the_score_of_its_own_weights(world, tmp_path):
+    asked = {**vars(world), "settings": SETTINGS.model_dump(mode="json")}
     output = tmp_path / "scores"
-    evaluate(
-        ["checkpoint_series", "--model", str(world.model), "--cohort", str(world.cohort)]
-        + ["--pixels", str(world.pixels), "--output", str(output)]
-        + ["--settings", SETTINGS.model_dump_json()]
-    )
-    said = json.loads((output / "metrics.json").read_text())
+    said = metrics_of(evaluate, "checkpoint_series", output=output, **asked)
     assert said["data"]["checkpoints"] == 4
     [dropped] = said["data"]["dropped"]
     assert dropped["reason"] == "the validation loss is not finite"

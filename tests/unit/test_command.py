@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from cxrflow.errors import InputError
+from command_options import run_to_end
+from cxrflow.errors import InputError, one_line
 from cxrflow.files.atomic import atomic_folder, atomic_path, write_json
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.programs.attempts import FOLDER
@@ -113,10 +114,8 @@ def test_numbers_of_options_have_limits(given: str, capsys: pytest.CaptureFixtur
 def test_settings_that_change_no_result_do_not_decide() -> None:
     """Of a model and of what it is trained on; of what a job of the workflow is compared by."""
     training = {"training": {"epochs": 2, "log_steps": 3, "save_minutes": 1}}
-    assert deciding_settings({**training, "max_failed_share": 0.1, "seeds": [1]}) == {
-        "training": {"epochs": 2},
-        "seeds": [1],
-    }
+    deciding = deciding_settings({**training, "max_failed_share": 0.1, "seeds": [1]})
+    assert deciding == {"training": {"epochs": 2}, "seeds": [1]}
     run = {"model": "a", "settings": {"training": {"log_steps": 1, "epochs": 1}}}
     assert without_operations(run) == {"model": "a", "settings": {"training": {"epochs": 1}}}
 
@@ -135,7 +134,15 @@ def end_of(body: str, *words: str) -> subprocess.CompletedProcess[str]:
         f"def main(argv):\n{lines}\nrun(main)\n"
     )
     command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return run_to_end(command, timeout=60)
+
+
+DISKS = {
+    "ENOSPC": "No space left on device\n",
+    "EDQUOT": "Disk quota exceeded\n",
+    "EROFS": "Read-only file system\n",
+    "EACCES": "Permission denied\n",
+}
 
 
 @pytest.mark.parametrize(
@@ -152,26 +159,6 @@ def end_of(body: str, *words: str) -> subprocess.CompletedProcess[str]:
         ("open('/no-such-folder/x')", 1, None),
         ("raise ValueError('ours')", 1, None),
         (
-            "raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'out/weights')",
-            2,
-            "error: out/weights: No space left on device\n",
-        ),
-        (
-            "raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), 'out/weights')",
-            2,
-            "error: out/weights: Disk quota exceeded\n",
-        ),
-        (
-            "raise OSError(errno.EROFS, os.strerror(errno.EROFS), 'out')",
-            2,
-            "error: out: Read-only file system\n",
-        ),
-        (
-            "raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), 'data/list.csv')",
-            2,
-            "error: data/list.csv: Permission denied\n",
-        ),
-        (
             "with open('/dev/full', 'w') as file:\n    file.write('x' * 100000)",
             2,
             "error: writing a result: No space left on device\n",
@@ -180,6 +167,10 @@ def end_of(body: str, *words: str) -> subprocess.CompletedProcess[str]:
             "raise RuntimeError('I/O error: No space left on device (os error 28)')",
             2,
             "error: I/O error: No space left on device (os error 28)\n",
+        ),
+        *(
+            (f"raise OSError(errno.{name}, os.strerror(errno.{name}), 'a')", 2, f"error: a: {said}")
+            for name, said in DISKS.items()
         ),
     ],
 )
@@ -200,9 +191,7 @@ def test_ends(body: str, code: int, message: str | None) -> None:
         ("OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'out')", ""),
     ],
 )
-def test_what_was_refused_is_not_tried_again_by_the_same_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, again: str
-) -> None:
+def test_what_was_refused_is_not_tried_again_by_the_same_run(tmp_path, monkeypatch, error, again):
     """What may have passed by then is: a full disk, a lock. So is another command, another run."""
     monkeypatch.setenv(FOLDER, str(tmp_path / "first"))
     body = f"print('at work')\nraise {error}"
@@ -221,9 +210,7 @@ def test_a_log_on_a_full_disk_does_not_swallow_the_reason(tmp_path: Path) -> Non
     code += "def main(argv):\n    raise InputError('a.csv: row 3')\nrun(main)\n"
     for log, prefix in (("/dev/full", "export CXRFLOW_TERMINAL=19; exec 19>&2; "), ("log", "")):
         line = f'{prefix}"{sys.executable}" -c "$0" >{log} 2>&1'
-        done = subprocess.run(
-            ["bash", "-c", line, code], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        done = run_to_end(["bash", "-c", line, code], cwd=tmp_path)
         assert done.returncode == 2
         said = done.stderr if prefix else (tmp_path / "log").read_text()
         assert said == "error: a.csv: row 3\n"
@@ -236,9 +223,8 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         "from cxrflow.programs.program import run\n"
         "def main(argv):\n    print('x\\n' * 500000)\nrun(main)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
@@ -257,3 +243,17 @@ def test_a_result_is_whole_or_as_before(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert refusal(caught.value) == f"{tmp_path / 'b'}: No space left on device"
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("two\n  lines", "two lines"),
+        ("", "ValueError"),
+        ("value 'MONO\x03IROME2', \x80, \u202e", r"value 'MONO\x03IROME2', \x80, \u202e"),
+        ("größe – 3 µm", "größe – 3 µm"),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_an_error_is_one_printable_line(said: str, line: str) -> None:
+    assert one_line(ValueError(said)) == line and line.isprintable()

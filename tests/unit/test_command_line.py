@@ -1,13 +1,17 @@
-"""The one command: its names, what it says, how it ends."""
+"""The one command: its names, what it says, how it ends; and the package without Snakemake."""
 
+import ast
+import json
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmark_fakes import SIZE
 
+from command_options import run_to_end
 from cxrflow.__main__ import overview
 from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
@@ -15,7 +19,7 @@ from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
-from cxrflow.files.source_code import PACKAGE
+from cxrflow.files.source_code import PACKAGE, ROOT
 from cxrflow.programs.registry import PROGRAMS, usage
 
 TOP = PACKAGE.parents[1]
@@ -24,7 +28,7 @@ TOP = PACKAGE.parents[1]
 def cxrflow(*words: str) -> subprocess.CompletedProcess[str]:
     """What people type, as ``python -m``."""
     command = [sys.executable, "-m", "cxrflow", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=TOP)
+    return run_to_end(command, cwd=TOP)
 
 
 def test_every_program_has_a_name_and_every_name_a_program() -> None:
@@ -70,9 +74,7 @@ def test_ends(words: list[str], code: int, said: str) -> None:
     assert done.stderr.startswith(said)
 
 
-def test_targets_are_those_of_the_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_targets_are_those_of_the_configuration(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(TOP)
     overlay = tmp_path / "mine.yaml"
     overlay.write_text("{papers: [biovil], pathvars: {results: elsewhere}, seeds: [3]}")
@@ -97,3 +99,88 @@ def test_load_says_what_a_model_is(tmp_path: Path, capsys: pytest.CaptureFixture
     weights.write_bytes(weights.read_bytes()[:-4])
     with pytest.raises(InputError, match="model.safetensors"):
         check([str(tmp_path)])
+
+
+# In an interpreter of its own: a finder before all others that knows no snakemake, then every
+# program's help, and which of the libraries that take seconds to import it has imported, then every
+# module. Prints what was imported and what each program said.
+CODE = """
+import contextlib, importlib, io, json, pkgutil, runpy, sys
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0].startswith("snakemake"):
+            raise ModuleNotFoundError(f"{name} is hidden", name=name)
+
+sys.meta_path.insert(0, Without())
+try:
+    import snakemake
+except ModuleNotFoundError:
+    hidden = True
+
+def fail(name):
+    raise
+
+said, slow = {}, {}
+for name in sys.argv[1:]:
+    text, sys.argv = io.StringIO(), [name, "--help"]
+    with contextlib.redirect_stdout(text):
+        try:
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            said[name] = [end.code, text.getvalue()]
+    slow[name] = sorted({"torch", "transformers", "pandas", "sklearn", "stanza"} & set(sys.modules))
+
+import cxrflow
+packages = pkgutil.walk_packages(cxrflow.__path__, "cxrflow.", onerror=fail)
+modules = [importlib.import_module(found.name).__name__ for found in packages]
+print(json.dumps({"hidden": hidden, "modules": modules, "said": said, "slow": slow}))
+"""
+
+
+def name_of(path: Path) -> str:
+    """The module a file holds, as imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+STARTED = {  # what `python -m` can run
+    name.removesuffix(".__main__")
+    for name, text in MODULES.items()
+    if 'if __name__ == "__main__":' in text
+}
+
+
+@pytest.fixture(scope="module")
+def started() -> dict[str, Any]:
+    """What the interpreter without snakemake printed."""
+    done = run_to_end(
+        [sys.executable, "-W", "ignore", "-c", CODE, *sorted(STARTED)], cwd=ROOT, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_every_module_imports(started: dict[str, Any]) -> None:
+    assert started["hidden"]
+    assert {"cxrflow", *started["modules"]} == set(MODULES)
+
+
+def test_every_program_starts(started: dict[str, Any]) -> None:
+    assert set(started["said"]) == STARTED
+    for name, (code, text) in started["said"].items():
+        assert not code and text.startswith("usage: cxrflow "), name
+
+
+def test_help_does_not_wait_for_imports(started: dict[str, Any]) -> None:
+    """Nor does a mistake in the arguments; a library once imported counts for those after it."""
+    assert {name: slow for name, slow in started["slow"].items() if slow} == {}
+
+
+def test_no_module_imports_it_not_even_inside_a_function() -> None:
+    for module, text in MODULES.items():
+        for node in ast.walk(ast.parse(text)):
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in named if name.startswith("snakemake")], module

@@ -1,7 +1,6 @@
 """Compiled training equals uncompiled training, and is compiled once."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
+from command_options import run_to_end
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.training.compilation import compile_modules
 
@@ -171,8 +170,6 @@ def test_without_a_compiler_the_setting_is_named(tmp_path: Path) -> None:
     code = "import torch\nfrom cxrflow.training.compilation import compile_modules\n"
     code += "compile_modules({}, torch.device('cpu'))"
     places = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "CXX": str(tmp_path / "g++")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | places, capture_output=True, text=True
-    )
+    done = run_to_end([sys.executable, "-c", code], env=os.environ | places)
     said = done.stderr.splitlines()[-1]
     assert "InputError: settings: key 'compile' is true" in said and "a C++ compiler" in said

@@ -1,25 +1,18 @@
-"""Which data sets a run reads, what follows where one is missing or another stands in its place."""
+"""Which data sets a run reads, what stands in their place, what labels are compared with."""
 
 import pytest
-from config_overlays import ALONE, BIOVIL, DEMO, OPEN_I, ROOT, real
+from config_overlays import ALONE, BIOVIL, COMPARISONS, DEMO, OPEN_I, ROOT, compared, real
 
 from cxrflow.config import load_config
+from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
 from cxrflow.names import short_name
 
-JOINT = {
-    "phrase_grounding",
-    "zero_shot_classification",
-    "linear_probe",
-    "linear_probe_augmented",
-    "segmentation",
-}
+GROUNDED = {"phrase_grounding", "phrase_grounding_raw", "phrase_grounding_released"}
+ZERO_SHOT = {"zero_shot_classification", "zero_shot_other_words"}
+PROBES = {"linear_probe", "linear_probe_augmented", "segmentation", "segmentation_more_prompts"}
 TEXT = {"mask_prediction", "natural_language_inference", "sentence_similarity"}
-MORE = {
-    *("phrase_grounding_raw", "phrase_grounding_released", "zero_shot_other_words"),
-    *("segmentation_more_prompts", "vocabulary", "ms_cxr_statistics"),
-}
-ALL_TASKS = {*JOINT, *TEXT, *MORE}
+ALL_TASKS = {*GROUNDED, *ZERO_SHOT, *PROBES, *TEXT, "vocabulary", "ms_cxr_statistics"}
 
 
 def tasks(config):
@@ -41,33 +34,14 @@ def models(config):
         ("mimic_iv", set(), set()),
         (
             "ms_cxr",
-            {
-                *("phrase_grounding", "phrase_grounding_raw", "phrase_grounding_released"),
-                "ms_cxr_statistics",
-            },
+            {*GROUNDED, "ms_cxr_statistics"},
             {"biovil_more", "biovil_raw", "biovil_l", "baseline_pubmed_bert"},
         ),
-        (
-            "rsna",
-            {
-                *("zero_shot_classification", "zero_shot_other_words"),
-                *(
-                    "linear_probe",
-                    "linear_probe_augmented",
-                    "segmentation",
-                    "segmentation_more_prompts",
-                ),
-            },
-            set(),
-        ),
+        ("rsna", ZERO_SHOT | PROBES, set()),
         ("radnli", {"natural_language_inference", "sentence_similarity"}, set()),
         ("mednli", {"natural_language_inference"}, set()),
         ("pubmed", set(), {"pubmed_bert", "baseline_pubmed_bert"}),
-        (
-            "mimic_iii",
-            set(),
-            {"clinical_bert", "baseline_clinical_bert", "convirt", "gloria"},
-        ),
+        ("mimic_iii", set(), {"clinical_bert", "baseline_clinical_bert", "convirt", "gloria"}),
     ],
 )
 def test_without_a_data_set_what_needs_it_is_left_out(overlay, name, lost_tasks, lost_models):
@@ -95,9 +69,8 @@ def test_without_the_jpgs_their_models_are_left_out_and_can_take_the_dicom_files
     assert config.trainable("biovil/biovil") and not config.trainable("biovil/biovil_more")
     assert config.known_cohorts["biovil/ms_cxr"].holder == "mimic_cxr"
     # Studies and their dates are then counted from the images' headers.
-    assert config.statistics_datasets("biovil/ms_cxr_statistics") == [
-        *("ms_cxr", "mimic_cxr", "mimic_iv")
-    ]
+    holders = config.statistics_datasets("biovil/ms_cxr_statistics")
+    assert holders == ["ms_cxr", "mimic_cxr", "mimic_iv"]
 
 
 def test_no_hospital_is_no_synthetic_data(overlay):
@@ -130,8 +103,7 @@ def test_a_cohort_that_is_null_is_left_out(overlay):
 
 def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
     whole = overlay({"cohorts": {"biovil/rsna": {"splits": {"method": "all"}}}})
-    lost = {"linear_probe", "linear_probe_augmented", "segmentation", "segmentation_more_prompts"}
-    assert ALL_TASKS - tasks(whole) == lost
+    assert ALL_TASKS - tasks(whole) == PROBES
 
 
 def test_missing_roots_matter_only_where_used(overlay):
@@ -200,10 +172,8 @@ def test_patients_that_are_scored_must_be_held_out(overlay, synthetic):
     assert overlay(sets, check_roots=False)
     with pytest.raises(InputError) as error:
         overlay(sets | nobody_held_out(*COHORTS), check_roots=False)
-    assert (
-        "overlay.yaml: key 'cohorts.biovil/mimic_cxr_reports.held_out': 'ms_cxr', on which "
-        "biovil/phrase_grounding scores biovil/" in str(error.value)
-    )
+    refused = "'cohorts.biovil/mimic_cxr_reports.held_out': 'ms_cxr', on which biovil/phrase_ground"
+    assert f"overlay.yaml: key {refused}" in str(error.value)
     with pytest.raises(InputError, match="mimic_cxr_raw.held_out': .* scores biovil/biovil_raw"):
         overlay({**sets, **nobody_held_out("mimic_cxr_raw")}, check_roots=False)
 
@@ -223,8 +193,7 @@ def test_strangers_need_not_be_held_out(overlay):
     assert overlay(apart, check_roots=False).known_cohorts["biovil/mimic_cxr"].held_out == ()
 
 
-def test_reports_are_read_by_split(overlay):
-    demo = load_config([DEMO])
+def test_reports_are_read_by_split(demo, overlay):
     assert demo.document_cohort("mimic_cxr", "biovil") == "biovil/mimic_cxr_reports"
     assert demo.document_cohort("pubmed", "biovil") is None
     reads = {"vocabularies": {"biovil/cxr_bert": {"documents": ["open_i"]}}}
@@ -259,9 +228,8 @@ def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
     # Imported weights see their own pixels, under the one spelling that names a folder.
     weights = {"biovil/biovil": {"path": "/w", "geometry": "shorter64crop64"}}
     stores = overlay({**BIOVIL, "weights": weights}, check_roots=False).stores
-    assert set(stores) - set(demo) == {
-        (f"biovil/{name}", "shorter64") for name in ("ms_cxr", "rsna", "ms_cxr_raw")
-    }
+    seen = {f"biovil/{name}" for name in ("ms_cxr", "rsna", "ms_cxr_raw")}
+    assert set(stores) - set(demo) == {(name, "shorter64") for name in seen}
     broken = {"biovil/biovil": {"path": "/w", "geometry": "shorter480crop512"}}
     with pytest.raises(InputError, match="key 'weights.biovil/biovil.geometry': .* crop 512"):
         overlay({"weights": broken}, check_roots=False)
@@ -271,3 +239,60 @@ def test_lines_of_a_hospitals_own_reports_are_sentences(monkeypatch):
     monkeypatch.setenv("CXR_HOSPITAL", "/data")
     config = load_config([ROOT / "config.yaml", ROOT / "hospital.yaml"], check_roots=False)
     assert config.reports.settings().of_layout("hospital").splitter == "lines"
+
+
+JPG_TABLES = layout("mimic_cxr_jpg").label_tables
+
+
+def places(config):
+    """Data set, reference, holder and file of each comparison."""
+    return [(g.dataset, g.reference, g.holder, g.file) for g in config.label_comparisons()]
+
+
+def test_labels_are_compared_with_what_comes_with_the_reports(demo, overlay):
+    assert places(demo) == [
+        ("mimic_cxr", "chexpert", "mimic_cxr_jpg", JPG_TABLES["chexpert"]),
+        ("mimic_cxr", "negbio", "mimic_cxr_jpg", JPG_TABLES["negbio"]),
+    ]
+    assert {labels.settings.layout for labels in demo.label_comparisons()} == {"table"}
+    # The real tables are not those of synthetic reports, nor the other way round.
+    assert places(overlay({"datasets": real("mimic_cxr_jpg")}, check_roots=False)) == []
+    both = real("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "mimic_iv")
+    config = overlay({"datasets": both}, check_roots=False)
+    assert [place[1] for place in places(config)] == ["chexpert", "negbio"]
+    assert places(overlay(compared())) == places(overlay(ALONE, check_roots=False)) == []
+
+
+def test_open_i_is_compared_with_its_terms(monkeypatch):
+    monkeypatch.setenv("CXR_REAL_DATA", "/data")
+    config = load_config([DEMO, ROOT / "real.yaml"], check_roots=False)
+    assert places(config) == [("open_i", "terms", "open_i", "")]
+    assert config.label_comparisons()[0].settings.layout == "open_i"
+
+
+def test_labels_of_ones_own_are_compared_as_the_configuration_says(overlay, tmp_path):
+    file = tmp_path / "mine.parquet"
+    file.touch()
+    mine = {"dataset": "open_i", "reference": "mine", "file": str(file), "id_column": "key"}
+    changes = compared(mine | {"positives_only": True})
+    changes["label_agreement"]["uncertain"] = "negative"
+    config = overlay(changes | {"datasets": {"open_i": OPEN_I}}, check_roots=False)
+    assert places(config) == [("open_i", "mine", None, str(file))]
+    settings = config.label_comparisons()[0].settings
+    assert (settings.layout, settings.id_column, settings.positives_only) == ("table", "key", True)
+    assert settings.uncertain == "negative"
+    assert "open_i" in config.datasets_in_use()  # its reports are processed for it
+
+
+def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, tmp_path):
+    reports = {"layout": "mimic_cxr", "root": str(tmp_path)}
+    jpgs = {"layout": "mimic_cxr_jpg", "root": str(tmp_path)}
+    changes = compared({"dataset": "mine", "reference": "negbio"})
+    changes["datasets"] = {"mine": reports, "jpgs": jpgs}
+    with pytest.raises(InputError, match=rf"overlay.yaml: key '{COMPARISONS}' is .*negbio.csv'"):
+        overlay(changes)
+    (tmp_path / f"{JPG_TABLES['negbio']}.gz").touch()
+    assert places(overlay(changes))[0][2] == "jpgs"
+    del changes["datasets"]["jpgs"]
+    with pytest.raises(InputError, match="'negbio' of 'mine' needs a data set of layout mimic_cxr"):
+        overlay(changes)

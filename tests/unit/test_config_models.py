@@ -1,7 +1,11 @@
-"""Models and tasks of a configuration: settings, parents, seeds, extents, what tables ask for."""
+"""Models and tasks of a configuration: settings, parents, seeds, checkpoints, what tables ask."""
+
+from types import SimpleNamespace
 
 import pytest
+import torch
 from config_overlays import DEMO, ROOT
+from torch import nn
 
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.registry import BENCHMARKS
@@ -10,6 +14,8 @@ from cxrflow.errors import InputError
 from cxrflow.names import is_reference, short_name
 from cxrflow.papers import load_paper, paper_names
 from cxrflow.papers.recipes import Recipe, Task
+from cxrflow.pretrain.terms.plain_simclr import PlainSimclr
+from cxrflow.training.step import learning_rate_factor
 
 SCALES = ("demo", "study", "paper")
 
@@ -32,31 +38,29 @@ def test_everything_resolves_at_every_scale(overlay, scale):
     assert set(config.tasks_in_use) == set(config.library.tasks)
 
 
-def test_a_scale_is_sizes_and_paper_is_the_papers_own(overlay):
-    demo, paper = load_config([DEMO]), overlay({"scale": "paper"})
+def test_a_scale_is_sizes_and_paper_is_the_papers_own(demo, overlay):
+    paper = overlay({"scale": "paper"})
     settings = paper.model("biovil/biovil").settings
     assert (settings.training.batch_size, settings.training.optimiser.learning_rate) == (240, 2e-5)
     small = demo.model("biovil/biovil").settings
     assert (settings.dropout, small.dropout) == (0.25, 0.1)
     assert settings.terms == small.terms  # a method
     assert small.training.batch_size == 32
-    assert [c.model("biovil/biovil").geometry for c in (demo, paper)] == [
-        "shorter128",
-        "shorter512",
-    ]
+    geometries = [c.model("biovil/biovil").geometry for c in (demo, paper)]
+    assert geometries == ["shorter128", "shorter512"]
     sizes = [c.known_vocabularies["biovil/cxr_bert"].size for c in (demo, paper)]
     assert sizes == [2000, 30522]
 
 
-def test_the_papers_grid_is_a_sixteenth_of_the_image(overlay):
+def test_the_papers_grid_is_a_sixteenth_of_the_image(demo, overlay):
     """BioViL section 2.2; the demo's images are small, and its models' grid finer."""
     task = "biovil/segmentation"
     assert overlay({"scale": "paper"}).task(task).settings == SegmentationSettings()
     assert SegmentationSettings().dilate == (False, False, True)
-    assert load_config([DEMO]).task(task).settings.dilate == (False, True, True)
+    assert demo.task(task).settings.dilate == (False, True, True)
 
 
-def test_overlays_lie_over_the_scale(overlay):
+def test_overlays_lie_over_the_scale(demo, overlay):
     changed = overlay(
         {
             "models": {"biovil/biovil": {"training": {"batch_size": 7}}},
@@ -64,13 +68,13 @@ def test_overlays_lie_over_the_scale(overlay):
             "vocabularies": {"biovil/cxr_bert": {"size": 50, "documents": ["pubmed"]}},
         }
     )
-    before, after = load_config([DEMO]).model("biovil/biovil"), changed.model("biovil/biovil")
+    before, after = demo.model("biovil/biovil"), changed.model("biovil/biovil")
     assert after.settings.training.batch_size == 7 != before.settings.training.batch_size
     assert after.settings.training.epochs == before.settings.training.epochs
     assert changed.task("biovil/linear_probe").settings.fractions == [0.3]
     assert changed.known_vocabularies["biovil/cxr_bert"].size == 50
     assert changed.vocabulary_datasets("biovil/cxr_bert") == ["pubmed"]
-    assert changed.model("biovil/gloria") == load_config([DEMO]).model("biovil/gloria")
+    assert changed.model("biovil/gloria") == demo.model("biovil/gloria")
 
 
 @pytest.mark.parametrize(
@@ -89,13 +93,17 @@ def test_a_recipe_fits_its_program(recipe, message):
     assert Recipe(program="image", geometry="square64", weights="imagenet_resnet").parents == {}
 
 
-def test_a_task_names_a_benchmark_and_what_that_is_trained_on():
-    with pytest.raises(ValueError, match="benchmark is 'x'; expected one of phrase_grounding, "):
-        Task(benchmark="x", cohort="c")
-    with pytest.raises(ValueError, match="natural_language_inference needs a cohort 'training'"):
-        Task(benchmark="natural_language_inference", cohort="c")
-    with pytest.raises(ValueError, match="course_statistics reads no 'demographics'"):
-        Task(benchmark="course_statistics", cohort="c", demographics="d")
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"benchmark": "x"}, "benchmark is 'x'; expected one of phrase_grounding, "),
+        ({"benchmark": "natural_language_inference"}, "needs a cohort 'training'"),
+        ({"benchmark": "course_statistics", "demographics": "d"}, "reads no 'demographics'"),
+    ],
+)
+def test_a_task_names_a_benchmark_and_what_that_is_trained_on(values, message):
+    with pytest.raises(ValueError, match=message):
+        Task(cohort="c", **values)
 
 
 # --- what is made from what ---------------------------------------------------------------------
@@ -115,10 +123,8 @@ def test_shared_models_serve_all_seeds(overlay):
 def test_shared_models_can_be_one_a_seed_too(overlay, tmp_path):
     both = {"papers": ["biovil", "biovil_t", "convirt"], "seeds": [4, 5], "shared_models": "each"}
     config = overlay(both)
-    assert config.parents("biovil/biovil", 5) == {
-        "text": ("biovil/cxr_bert", 5),
-        "image": ("biovil/simclr", 5),
-    }
+    parents = {"text": ("biovil/cxr_bert", 5), "image": ("biovil/simclr", 5)}
+    assert config.parents("biovil/biovil", 5) == parents
     assert config.parents("biovil/cxr_bert", 5)["start"] == ("biovil/cxr_bert_phase2", 5)
     assert config.seeds_of("biovil_t/biovil_t_clean") == [4]  # chooses one set of images
     assert config.seeds_of("convirt/imagenet") == [4, 5]
@@ -130,8 +136,7 @@ def test_shared_models_can_be_one_a_seed_too(overlay, tmp_path):
     assert published.seeds_of("convirt/imagenet") == [4]
 
 
-def test_what_a_text_model_is_trained_on(overlay):
-    demo = load_config([DEMO])
+def test_what_a_text_model_is_trained_on(demo, overlay):
     assert demo.corpora_of("biovil/cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]
     assert demo.corpora_of("biovil/cxr_bert") == []
     for name, recipe in demo.recipes.items():
@@ -144,15 +149,14 @@ def test_what_a_text_model_is_trained_on(overlay):
     assert without.vocabularies_in_use == vocabularies
 
 
-def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(overlay):
-    config = load_config([DEMO])
+def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(demo, overlay):
     head, trunk = "encoders.heads.biovil", "encoders.resnet"
     phase2 = ["pretrain.text", "pretrain.terms.mlm", head]
-    assert config.code_of("biovil/cxr_bert_phase2") == phase2
+    assert demo.code_of("biovil/cxr_bert_phase2") == phase2
     simclr = ["pretrain.image", "pretrain.terms.simclr", head, trunk]
-    assert config.code_of("biovil/simclr") == simclr
+    assert demo.code_of("biovil/simclr") == simclr
     terms = ["pretrain.terms.global_alignment", "pretrain.terms.mlm"]
-    assert config.code_of("biovil/biovil") == ["pretrain.joint", *terms, head, trunk]
+    assert demo.code_of("biovil/biovil") == ["pretrain.joint", *terms, head, trunk]
     imported = overlay({"weights": {"biovil/simclr": "/w"}}, check_roots=False)
     assert imported.kinds_of("biovil/simclr") == [head, trunk]
 
@@ -160,19 +164,18 @@ def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(overl
 # --- what is measured and shown -----------------------------------------------------------------
 
 
-def test_tables_ask_only_for_what_a_model_can_do():
-    config = load_config([DEMO])
+def test_tables_ask_only_for_what_a_model_can_do(demo):
     programs = {"joint": ("joint",), "image": ("image", "joint"), "text": ("text", "joint")}
-    for table in config.table_names("biovil", "all"):
-        for task, model in config.table_cells("biovil", table):
+    for table in demo.table_names("biovil", "all"):
+        for task, model in demo.table_cells("biovil", table):
             if is_reference(model):
-                assert short_name(model) in config.task(task).benchmark.references
+                assert short_name(model) in demo.task(task).benchmark.references
                 continue
-            for needed in config.task(task).benchmark.needs:
-                assert config.recipes[model].program in programs[needed]
+            for needed in demo.task(task).benchmark.needs:
+                assert demo.recipes[model].program in programs[needed]
     both = {"biovil/natural_language_inference", "biovil/sentence_similarity"}
     for model, able in (("biovil", both), ("cxr_bert", both), ("simclr", set())):
-        assert both & set(config.tasks_of(f"biovil/{model}")) == able
+        assert both & set(demo.tasks_of(f"biovil/{model}")) == able
 
 
 def test_a_task_sees_images_in_a_geometry_of_its_own(overlay):
@@ -203,45 +206,37 @@ def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):
     assert measured == set(BENCHMARKS)
 
 
-def test_the_headline_is_five_tables_and_the_models_they_need(overlay):
-    config = load_config([DEMO])
+def test_the_headline_is_five_tables_and_the_models_they_need(demo):
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
     tables = [f"headline/{name}" for name in names]
-    assert config.table_names("biovil", "headline") == tables
-    needs = config.needs(("biovil", "headline"))
+    assert demo.table_names("biovil", "headline") == tables
+    needs = demo.needs(("biovil", "headline"))
     assert {short_name(name) for name in needs.models} == {
         *("cxr_bert_phase2", "cxr_bert", "clinical_bert", "simclr", "biovil"),
         "baseline_clinical_bert",
     }
-    cells = [cell for table in tables for cell in config.table_cells("biovil", table)]
+    cells = [cell for table in tables for cell in demo.table_cells("biovil", table)]
     scored = {cell for cell in cells if not is_reference(cell[1])}
     assert len(scored) == 11 and len({*cells}) == 21
-    assert {*cells} < {*config.results_of("biovil", "all")}
-    compared = {c.model for c in config.comparisons("biovil", tables[0])}
+    assert {*cells} < {*demo.results_of("biovil", "all")}
+    compared = {c.model for c in demo.comparisons("biovil", tables[0])}
     assert {m for m in compared if not is_reference(m)} == {"biovil/baseline_clinical_bert"}
-    assert "headline/table5" not in config.table_names("biovil", "all")
-    assert config.figures("biovil", "headline").keys() < config.figures("biovil", "all").keys()
+    assert "headline/table5" not in demo.table_names("biovil", "all")
+    assert demo.figures("biovil", "headline").keys() < demo.figures("biovil", "all").keys()
 
 
-def test_controls_stand_apart():
-    config = load_config([DEMO])
-    assert config.controls("biovil") == ["biovil/biovil_shuffled_pairs"]
-    assert not set(config.controls("biovil")) & set(config.needs(("biovil", "all")).models)
-    assert "biovil/phrase_grounding" in config.tasks_of("biovil/biovil_shuffled_pairs")
+def test_controls_stand_apart(demo):
+    assert demo.controls("biovil") == ["biovil/biovil_shuffled_pairs"]
+    assert not set(demo.controls("biovil")) & set(demo.needs(("biovil", "all")).models)
+    assert "biovil/phrase_grounding" in demo.tasks_of("biovil/biovil_shuffled_pairs")
 
 
-def test_rows_are_compared_where_both_were_measured(overlay):
-    compared = load_config([DEMO]).comparisons("biovil", "table5")
-    *to_reference, claimed = compared
+def test_rows_are_compared_where_both_were_measured(demo, overlay):
+    *to_reference, claimed = demo.comparisons("biovil", "table5")
     assert {one.reference_model for one in to_reference} == {"biovil/biovil"}
     models = {one.model.removeprefix("biovil/") for one in to_reference}
-    assert {
-        "reference/finding_box",
-        "biovil_l",
-        "gloria",
-        "convirt",
-        "baseline_clinical_bert",
-    } < models
+    known = {"reference/finding_box", "biovil_l", "gloria", "convirt", "baseline_clinical_bert"}
+    assert known < models
     assert len(to_reference) == 9 * len(models)  # eight findings and their average
     assert (claimed.model, claimed.reference_model) == ("biovil/gloria", "biovil/convirt")
     assert overlay({"datasets": {"ms_cxr": None}}).comparisons("biovil", "table5") == []
@@ -255,9 +250,84 @@ def test_the_study_has_every_model_of_the_papers_orders():
     assert shown == set(load_paper("biovil").models) - left_out
 
 
-def test_statistics_need_dates_and_may_know_demographics(overlay):
+def test_statistics_need_dates_and_may_know_demographics(demo, overlay):
     task = "biovil/ms_cxr_statistics"
-    assert load_config([DEMO]).statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
+    assert demo.statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
     bare = overlay({"datasets": {"mimic_iv": None}})
     assert bare.statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg"]
     assert bare.statistics_datasets("biovil/linear_probe") == []
+
+
+SERIES = {"benchmark": "checkpoint_series", "cohort": "convirt/rsna", "settings": {"metric": "f1"}}
+
+
+def test_a_series_has_the_settings_of_its_task_and_its_own_over_them(overlay):
+    config = overlay({"papers": ["convirt"], "tasks": {"convirt/rsna_linear": {"patience": 7}}})
+    each, series = (config.task(f"convirt/{name}") for name in ("rsna_linear", "rsna_checkpoints"))
+    found = series.settings
+    assert found.benchmark == "linear_classification" and found.metric == "auroc/1"
+    expected = {**each.settings.model_dump(mode="json"), "fractions": [0.01]}
+    assert found.settings == expected and found.settings["patience"] == 7
+    programs = ["checkpoints.checkpoint_series", "classification.linear_classification"]
+    assert [one.program for one in series.computed] == programs
+    model = "convirt/convirt"
+    for task in ("convirt/rsna_linear", "convirt/rsna_checkpoints"):
+        assert config.geometry_of(task, model) == each.settings.geometry
+
+
+def test_only_models_that_keep_checkpoints_and_can_do_the_task_have_a_series(overlay):
+    config = overlay({"papers": ["convirt", "biovil"]})
+    series = "convirt/text_retrieval_checkpoints"
+    assert config.task(series).needs == {"checkpoints", "joint"}
+    assert config.can_do("convirt/convirt", series)
+    assert not config.can_do("biovil/biovil", series)
+    assert config.can_do("biovil/biovil", "convirt/text_retrieval")
+    assert not config.can_do("biovil/simclr", "convirt/text_retrieval")
+    assert config.can_do("biovil/simclr", "convirt/image_retrieval")
+
+
+@pytest.mark.parametrize("change", [{}, {"benchmark": "linear_probe", "of": "convirt/rsna_linear"}])
+def test_of_goes_with_the_benchmark_of_checkpoints(change):
+    with pytest.raises(ValueError, match="`of` and a benchmark of checkpoints go together"):
+        Task.model_validate(SERIES | change)
+
+
+def test_saliency_is_drawn_where_radiographs_may_be_shown_and_maps_anywhere(overlay):
+    for shown in (True, False):
+        config = overlay({"papers": ["convirt"], "privacy": {"show_images": shown}})
+        assert ("figure4" in config.figures("convirt")) is shown
+        assert {"figure3", "figure5_rsna"} <= set(config.figures("convirt"))
+
+
+def test_the_control_of_shuffled_pairs_is_searched_by_text_and_keeps_no_checkpoints(overlay):
+    config = overlay({"papers": ["convirt"]})
+    assert "convirt/convirt_shuffled" in config.controls("convirt")
+    tasks = config.tasks_of("convirt/convirt_shuffled")
+    assert {"convirt/text_retrieval", "convirt/image_retrieval"} <= set(tasks)
+    assert not [task for task in tasks if task.endswith("_checkpoints")]
+    own, control = (config.model(f"convirt/{n}").settings for n in ("convirt", "convirt_shuffled"))
+    changed = {"shuffled_pairs", "training"}
+    for name in set(type(own).model_fields) - changed:
+        assert getattr(own, name) == getattr(control, name)
+    assert control.shuffled_pairs and not own.shuffled_pairs
+
+
+def test_simclr_is_the_code_that_the_paper_names(overlay):
+    """github.com/sthalles/SimCLR: a head without normalisation, a rate that hardly changes."""
+    settings = overlay({"papers": ["convirt"], "scale": "paper"}).model("convirt/simclr").settings
+    steps, batches, epochs = 290_000, 2900, 100
+    ours = [
+        learning_rate_factor(settings.training.schedule, step, steps) for step in (0, 9, steps - 1)
+    ]
+    optimiser = torch.optim.Adam([torch.zeros(1, requires_grad=True)], 1.0)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, batches)
+    for epoch in range(epochs):
+        optimiser.step()
+        if epoch >= 10:
+            cosine.step()
+    assert ours == [1.0] * 3 and cosine.get_last_lr()[0] == pytest.approx(1, abs=0.003)
+    trunk = SimpleNamespace(features=2048)
+    head = PlainSimclr(settings.terms.plain_simclr, SimpleNamespace(trunk=trunk)).head
+    assert [type(layer) for layer in head] == [nn.Linear, nn.ReLU, nn.Linear]
+    assert [tuple(head[n].weight.shape) for n in (0, 2)] == [(2048, 2048), (128, 2048)]
+    assert all(head[n].bias is not None for n in (0, 2))

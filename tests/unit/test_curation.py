@@ -1,6 +1,5 @@
 """Image curation: the choice by margin, against the truth, and the program on a known model."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import make_store, write_cohort
+from benchmark_fakes import make_store, metrics_of, write_cohort
 
+from command_options import options
 from cxrflow.benchmarks import curation
 from cxrflow.benchmarks.curate_images import main
-from cxrflow.benchmarks.measure_data import main as measure_data
+from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.data.cohorts.filters import one_per_study
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
@@ -93,14 +93,12 @@ def counted(folder, decided, truth=None, **settings):
     said = {"data": {"name": "d", "synthetic": True}, "model": "w", "images": {"best": 2}}
     said |= {"settings": {"margin": 0.2}, "learnt": False}
     write_json(folder / "curation.json", said)
-    arguments = ["curation_statistics", "--curation", str(folder), "--task", "p/t"]
-    arguments += ["--output", str(folder / "out")]
+    asked = {"curation": folder, "task": "p/t", "output": folder / "out"}
     if truth is not None:
         truth.to_parquet(folder / "TRUTH.parquet")
-        arguments += ["--truth", str(folder)]
-    settings = {"intervals": {"replicates": 100}, **settings}
-    measure_data([*arguments, "--settings", json.dumps(settings)])
-    return read_json(folder / "out" / "metrics.json")
+        asked["truth"] = folder
+    asked["settings"] = {"intervals": {"replicates": 100}, **settings}
+    return metrics_of(evaluate, "curation_statistics", **asked)
 
 
 def test_decisions_are_counted(tmp_path) -> None:
@@ -178,13 +176,14 @@ def world(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(curation.Model, "load", lambda path, device: model)
     monkeypatch.setattr(curation, "encode", encode)
-    arguments = ["--model", str(tmp_path / "model"), "--cohort", str(cohort)]
-    arguments += ["--pixels", str(pixels), "--output", str(tmp_path / "out")]
+    arguments = options(
+        model=tmp_path / "model", cohort=cohort, pixels=pixels, output=tmp_path / "out"
+    )
     return SimpleNamespace(folder=tmp_path, arguments=arguments, seen=seen, model=model)
 
 
 def test_the_program(world) -> None:
-    main([*world.arguments, "--settings", json.dumps({"batch_size": 1})])
+    main([*world.arguments, *options(settings={"batch_size": 1})])
     table = pd.read_parquet(world.folder / "out" / "curation.parquet").set_index("image_id")
     # image9 has no pixels, image5 a text too long; cosines of (1, 1) / sqrt 2 differ by 0.283.
     assert table["decision"].to_dict() == {

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cohort_fixtures import make as make_cohort
 from data_fixtures import rsna, write_csv, write_dicom
 
-from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.chexpert import OBSERVATIONS
 from cxrflow.data.readers.retrieval_8x200 import EXAMPLES
@@ -62,10 +62,8 @@ def chexpert(root: Path, prefix: str = SMALL, rows: Sequence[Sequence[object]] =
 
 
 def make(output: Path, layout: str, root: Path, *options: object, **settings: Any) -> Any:
-    values = json.dumps({"kind": "classification"} | settings)
-    arguments = ["--layout", layout, "--root", root, *options, "--settings", values]
-    main([*map(str, arguments), "--output", str(output)])
-    return json.loads((output / "flow.json").read_text())
+    named = ["--layout", layout, "--root", root, *options]
+    return make_cohort(output, *named, **({"kind": "classification"} | settings))
 
 
 OFFICIAL = {"method": "official", "parts": {"train": "train", "valid": "test"}}
@@ -77,9 +75,7 @@ def dropped(flow: dict[str, Any], name: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("prefix", [SMALL, FULL, ""])
-def test_labels_of_reports_train_and_those_of_radiologists_test(
-    prefix: str, tmp_path: Path
-) -> None:
+def test_labels_of_reports_train_and_those_of_radiologists_test(prefix, tmp_path):
     root = chexpert(tmp_path / "chexpert", prefix)
     flow = make(tmp_path / "out", "chexpert", root, splits=OFFICIAL)
     rows = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("image_id")
@@ -94,9 +90,8 @@ def test_labels_of_reports_train_and_those_of_radiologists_test(
     assert np.isnan(told["Pneumonia"])
     assert rows.loc["patient00001/study1/view2_lateral", "view"] == "LATERAL"
     assert not np.isnan(np.stack(rows.loc[rows["split"] == "test", "labels"])).any()
-    assert {check["name"] for check in flow["checks"]} == {
-        *("image in one split", "patient in one split")
-    }
+    names = {check["name"] for check in flow["checks"]}
+    assert names == {"image in one split", "patient in one split"}
 
 
 def test_parts_have_the_names_that_the_cohort_gives_them(tmp_path: Path) -> None:
@@ -243,9 +238,7 @@ def test_queries_that_point_nowhere(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1 of 3 images failed at 'image usable: image queries'"):
         make_retrieval(tmp_path, root)
     root = retrieval(tmp_path / "unknown", [("Fractures", SMALL + path("train", 7))])
-    with pytest.raises(
-        InputError, match=r"Variable is 'Fractures', .* expected one of Atelectasis"
-    ):
+    with pytest.raises(InputError, match="is 'Fractures', .* expected one of Atelectasis"):
         make_retrieval(tmp_path, root)
     root = retrieval(tmp_path / "nobody", [("Fracture", "somewhere.jpg"), *good])
     flow = make_retrieval(tmp_path, root, max_failed_share=0.5)
@@ -263,9 +256,7 @@ def test_a_query_is_no_candidate_and_a_candidate_shows_one_thing(tmp_path: Path)
     frame = pd.read_csv(lists)
     frame.loc[0, "Edema"], frame.loc[2, "Edema"] = 1.0, -1.0
     frame.to_csv(lists, index=False)
-    with pytest.raises(
-        InputError, match=r"'images listed: candidates'.* not one label 1 and all others 0"
-    ):
+    with pytest.raises(InputError, match=r"listed: candidates'.* not one label 1 and all others 0"):
         make_retrieval(tmp_path, root)
     flow = make_retrieval(tmp_path, root, max_failed_share=1)
     reason = "candidate.csv: not one label 1 and all others 0"
@@ -339,7 +330,7 @@ def test_rsna_as_published_beside_the_other_papers_split(tmp_path: Path) -> None
 
 def test_rsna_patients_of_several_parts_are_said(tmp_path: Path) -> None:
     root = rsna_lists(tmp_path / "rsna")
-    names = sorted(rsna_ids(root))
+    names = sorted(file.stem for file in (root / "stage_2_train_images").iterdir())
     records = [
         {"subset_img_id": name, "img_id": f"{number // 2:08d}_000.png"}
         for number, name in enumerate([*names[:3], "test-0", *names[3:], "test-1", "test-2"])
@@ -350,10 +341,6 @@ def test_rsna_patients_of_several_parts_are_said(tmp_path: Path) -> None:
     assert rows.loc["test-0", "subject_id"] == rows.loc[names[2], "subject_id"]
     check = next(check for check in flow["checks"] if check["name"] == "patient in one split")
     assert not check["passed"] and check["detail"].startswith("2 of 3 test images")
-
-
-def rsna_ids(root: Path) -> list[str]:
-    return [file.stem for file in (root / "stage_2_train_images").iterdir()]
 
 
 def test_damaged_rsna_lists(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cohort_fixtures import make, step
+from cohort_fixtures import cohort, make, step
 from data_fixtures import (
     IMAGES,
     corpus,
@@ -31,8 +31,8 @@ def hospital(tmp_path: Path) -> list[object]:
 
 
 def test_pairs_of_the_dicom_edition(hospital: list[object], tmp_path: Path) -> None:
-    flow = make(tmp_path / "out", *hospital, choose="preferred", views=["PA", "AP"])
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    shown = {"choose": "preferred", "views": ["PA", "AP"]}
+    flow, pairs = cohort(tmp_path / "out", *hospital, index="study_id", **shown)
     assert list(pairs.index) == ["50000009", "50000001", "50000004", "50000005"]
     first, later = pairs.loc["50000009"], pairs.loc["50000001"]
     assert first["image_id"] == IMAGES[0].id and first["view"] == "PA"
@@ -56,22 +56,19 @@ def test_pairs_of_the_dicom_edition(hospital: list[object], tmp_path: Path) -> N
     assert sorted(images["image_id"]) == sorted(IMAGES[n].id for n in (0, 3, 6, 7))
 
 
-def test_an_image_that_curation_rejected_does_not_stand_for_its_study(
-    hospital: list[object], tmp_path: Path
-) -> None:
+def test_an_image_that_curation_rejected_does_not_stand_for_its_study(hospital, tmp_path):
     table = pd.DataFrame({"image_id": [IMAGES[0].id, "other"], "decision": ["rejected", "only"]})
     table.to_parquet(tmp_path / "curation.parquet")
-    curation = ["--curation", tmp_path / "curation.parquet"]
-    flow = make(tmp_path / "out", *hospital, *curation, choose="preferred", views=["PA", "AP"])
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    options = [*hospital, "--curation", tmp_path / "curation.parquet"]
+    shown = {"choose": "preferred", "views": ["PA", "AP"]}
+    flow, pairs = cohort(tmp_path / "out", *options, index="study_id", **shown)
     assert pairs.loc["50000009", "image_id"] == IMAGES[1].id
     assert pairs.loc["50000001", "prior_image_id"] == IMAGES[1].id
     assert any(note.startswith("curation rejects 1 of the images") for note in flow["notes"])
 
 
 def test_studies_of_one_acquisition(hospital: list[object], tmp_path: Path) -> None:
-    flow = make(tmp_path / "out", *hospital, acquisitions="single")
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    flow, pairs = cohort(tmp_path / "out", *hospital, index="study_id", acquisitions="single")
     assert "50000009" not in pairs.index and len(pairs) == 3
     assert pd.isna(pairs.loc["50000001", "prior_image_id"])  # its prior had two
     lost = step(flow, "one frontal image in the study", "images")[1]
@@ -82,37 +79,31 @@ def test_studies_of_one_acquisition(hospital: list[object], tmp_path: Path) -> N
 
 
 def test_a_row_may_be_an_image_of_any_view(hospital: list[object], tmp_path: Path) -> None:
-    flow = make(tmp_path / "out", *hospital, unit="image", views=None)
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    flow, pairs = cohort(tmp_path / "out", *hospital, unit="image", views=None)
     studies = set(STUDIES[:-1]) - {"50000003"}
     wanted = [image.id for image in IMAGES if image.study in studies]
     assert sorted(pairs["image_id"]) == sorted(wanted) and set(pairs["study_id"]) == studies
     assert pairs.groupby("study_id")["impression"].nunique().eq(1).all()
     assert flow["splits"]["train"]["studies"] <= flow["splits"]["train"]["images"]
-    assert {key: flow["checks"][0][key] for key in ("name", "passed")} == {
-        "name": "image ids unique",
-        "passed": True,
-    }
+    check = flow["checks"][0]
+    assert (check["name"], check["passed"]) == ("image ids unique", True)
     assert Pairs(tmp_path / "out/pairs.parquet").frame["study_id"].duplicated().any()
     with pytest.raises(InputError, match="unit: image needs image in require"):
         make(tmp_path / "no", *hospital, unit="image", require=["impression"])
 
 
 @pytest.mark.parametrize("fewest, dropped", [(8, {}), (9, {"fewer than 9 tokens of text": 1})])
-def test_texts_of_few_tokens_may_be_left_out(
-    hospital: list[object], tmp_path: Path, fewest: int, dropped: dict[str, int]
-) -> None:
+def test_texts_of_few_tokens_may_be_left_out(hospital, tmp_path, fewest, dropped):
     # Findings alone, of 50000003, are eight words and marks.
-    flow = make(tmp_path / "out", *hospital, require=["text"], fewest_tokens=fewest)
+    asked = {"require": ["text"], "fewest_tokens": fewest}
+    flow, pairs = cohort(tmp_path / "out", *hospital, **asked)
     assert step(flow, f"{fewest} tokens of text", "studies")[1] == dropped
-    found = set(pd.read_parquet(tmp_path / "out/pairs.parquet")["study_id"])
+    found = set(pairs["study_id"])
     assert ("50000003" in found) == (not dropped)
 
 
 @pytest.mark.parametrize("unit", ["study", "image"])
-def test_every_study_and_image_is_accounted_for(
-    hospital: list[object], tmp_path: Path, unit: str
-) -> None:
+def test_every_study_and_image_is_accounted_for(hospital, tmp_path, unit):
     flow = make(tmp_path / "out", *hospital, unit=unit)
     for unit in ("studies", "images"):
         steps = [s for s in flow["steps"] if s["unit"] == unit]
@@ -122,9 +113,7 @@ def test_every_study_and_image_is_accounted_for(
     assert sum(part["studies"] for part in flow["splits"].values()) == 4
 
 
-def test_result_does_not_depend_on_processes(
-    hospital: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_result_does_not_depend_on_processes(hospital, tmp_path, monkeypatch):
     monkeypatch.setattr("cxrflow.data.readers.dicom_headers._CHUNK", 2)
     one = make(tmp_path / "one", *hospital)
     two = make(tmp_path / "two", *hospital, "--threads", 2)
@@ -134,32 +123,25 @@ def test_result_does_not_depend_on_processes(
 def test_prior_needs_a_frontal_image_but_no_report(tmp_path: Path) -> None:
     root = mimic_cxr(tmp_path / "mimic")
     texts = corpus(tmp_path / "corpus", ["50000001"])
-    make(tmp_path / "out", "--layout", "mimic_cxr", "--root", root, "--corpus", texts)
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    options = ["--layout", "mimic_cxr", "--root", root, "--corpus", texts]
+    _, pairs = cohort(tmp_path / "out", *options)
     assert pairs["prior_study_id"].tolist() == ["50000009"]
     assert len(pd.read_parquet(tmp_path / "out/images.parquet")) == 2
 
 
-def test_held_out_patients_are_in_test_documents_included(
-    hospital: list[object], tmp_path: Path
-) -> None:
+def test_held_out_patients_are_in_test_documents_included(hospital, tmp_path):
     box = (1, 1, 4, 4)
-    annotated = ms_cxr(
-        tmp_path / "ms",
-        [(IMAGES[0], "Edema", "haze", box, "train"), (IMAGES[4], "Edema", "x", box, "test")],
-    )
-    bones = rsna(tmp_path / "rsna")
+    rows = [(IMAGES[0], "Edema", "haze", box, "train"), (IMAGES[4], "Edema", "x", box, "test")]
+    annotated, bones = ms_cxr(tmp_path / "ms", rows), rsna(tmp_path / "rsna")
     options = ["--held-out", f"ms_cxr={annotated}", "--held-out", f"rsna={bones}"]
-    flow = make(tmp_path / "out", *hospital, *options)
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    flow, pairs = cohort(tmp_path / "out", *hospital, *options, index="study_id")
     assert pairs["split"]["50000009"] == pairs["split"]["50000001"] == "test"
     assert pairs["split"]["50000004"] != "test"
     documents = pd.read_parquet(tmp_path / "out/documents.parquet").set_index("document_id")
     # 50000002 is held out, has laterals alone, and so is only a document.
     assert documents["split"]["50000002"] == "test" and len(documents) == 6
-    assert flow["held_out"] == [
-        {"name": "ms_cxr", "patients": 2, "patients_here": 1, "studies_in_test": 2}
-    ]
+    held = {"name": "ms_cxr", "patients": 2, "patients_here": 1, "studies_in_test": 2}
+    assert flow["held_out"] == [held]
     assert any("rsna shares no patients" in note for note in flow["notes"])
     split = pd.read_csv(tmp_path / "out/split.csv", dtype=str).set_index("subject_id")["split"]
     assert split["10000001"] == split["10000002"] == "test" and len(split) == 5
@@ -187,8 +169,8 @@ def test_pairs_of_the_jpg_edition_with_its_official_split(tmp_path: Path) -> Non
     texts = corpus(tmp_path / "corpus", STUDIES)
     (root / IMAGES[5].path("jpg")).unlink()
     options = ["--layout", "mimic_cxr_jpg", "--root", root, "--corpus", texts]
-    flow = make(tmp_path / "out", *options, splits={"method": "official"}, max_failed_share=0.5)
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    asked = {"splits": {"method": "official"}, "max_failed_share": 0.5}
+    flow, pairs = cohort(tmp_path / "out", *options, index="study_id", **asked)
     assert pairs["split"].to_dict() == {
         **{"50000009": "train", "50000001": "train"},
         **{"50000004": "validate", "50000005": "validate"},
@@ -202,22 +184,17 @@ def test_reports_of_one_edition_with_images_of_the_other(tmp_path: Path) -> None
     root, pictures = mimic_cxr(tmp_path / "dicom"), mimic_cxr_jpg(tmp_path / "jpg")
     for image in IMAGES:
         (root / image.path()).unlink()
-    make(
-        tmp_path / "out",
-        *("--layout", "mimic_cxr", "--root", root, "--images-layout", "mimic_cxr_jpg"),
-        *("--images-root", pictures, "--corpus", corpus(tmp_path / "corpus", STUDIES)),
-    )
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    texts = corpus(tmp_path / "corpus", STUDIES)
+    options = ["--layout", "mimic_cxr", "--root", root, "--images-layout", "mimic_cxr_jpg"]
+    options += ["--images-root", pictures, "--corpus", texts]
+    _, pairs = cohort(tmp_path / "out", *options)
     assert len(pairs) == 5 and pairs["image_path"].str.endswith(".jpg").all()
     assert pairs["study_time"].notna().all() and pairs["prior_study_id"].notna().sum() == 1
 
 
 def test_split_file(hospital: list[object], tmp_path: Path) -> None:
-    path = write_csv(
-        tmp_path / "split.csv",
-        ("split", "subject_id"),
-        [("train", "p10000001"), ("val", "10000003")],
-    )
+    rows = [("train", "p10000001"), ("val", "10000003")]
+    path = write_csv(tmp_path / "split.csv", ("split", "subject_id"), rows)
     flow = make(tmp_path / "out", *hospital, splits={"method": "file", "file": str(path)})
     assert step(flow, "split known", "studies") == (2, {"patient is not in the given split": 2})
     assert any("3 reports are left out" in note for note in flow["notes"])
@@ -226,9 +203,7 @@ def test_split_file(hospital: list[object], tmp_path: Path) -> None:
         make(tmp_path / "out", *hospital, splits={"method": "file", "file": str(path)})
 
 
-def test_damage_is_counted_until_the_share_is_reached(
-    hospital: list[object], tmp_path: Path
-) -> None:
+def test_damage_is_counted_until_the_share_is_reached(hospital, tmp_path):
     root = tmp_path / "mimic"
     (root / IMAGES[3].path()).write_bytes(b"")
     flow = make(tmp_path / "out", *hospital, max_failed_share=0.2)
@@ -241,12 +216,8 @@ def test_damage_is_counted_until_the_share_is_reached(
 def test_covid_chestxray_orders_priors_by_offset(tmp_path: Path) -> None:
     root = covid_chestxray(tmp_path / "covid")
     texts = corpus(tmp_path / "corpus", ["a.jpg", "b.jpg", "c.jpg", "gone.jpg"])
-    flow = make(
-        tmp_path / "out",
-        *("--layout", "covid_chestxray", "--root", root, "--corpus", texts),
-        max_failed_share=0.5,
-    )
-    pairs = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("study_id")
+    options = ["--layout", "covid_chestxray", "--root", root, "--corpus", texts]
+    flow, pairs = cohort(tmp_path / "out", *options, index="study_id", max_failed_share=0.5)
     assert list(pairs.index) == ["a.jpg", "b.jpg"] and pairs["prior_study_id"]["b.jpg"] == "a.jpg"
     assert step(flow, "images listed", "images") == (5, {"modality CT": 1})
 
@@ -259,9 +230,7 @@ def test_covid_chestxray_orders_priors_by_offset(tmp_path: Path) -> None:
         ({"views": ["AXIAL"]}, "no row is left in the cohort; most were dropped at"),
     ],
 )
-def test_settings_that_cannot_be_met(
-    hospital: list[object], tmp_path: Path, change: dict[str, object], message: str
-) -> None:
+def test_settings_that_cannot_be_met(hospital, tmp_path, change, message):
     with pytest.raises(InputError, match=message):
         make(tmp_path / "out", *hospital, **change)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from cohort_fixtures import make, step
+from cohort_fixtures import cohort, make, step
 from data_fixtures import (
     IMAGES,
     mimic_cxr,
@@ -27,13 +27,9 @@ def grounding(tmp_path: Path, **settings: object) -> dict[str, Any]:
         (IMAGES[3], "Edema", "haze", (8, 8, 4, 4), "test"),
     ]
     ms = ms_cxr(tmp_path / "ms", rows)
-    return make(
-        tmp_path / "out",
-        *("--layout", "ms_cxr", "--root", ms),
-        *("--images-layout", "mimic_cxr", "--images-root", root),
-        kind="grounding",
-        **settings,
-    )
+    options = ["--layout", "ms_cxr", "--root", ms]
+    options += ["--images-layout", "mimic_cxr", "--images-root", root]
+    return make(tmp_path / "out", *options, kind="grounding", **settings)
 
 
 def test_grounding_unites_boxes_and_finds_the_dicom(tmp_path: Path) -> None:
@@ -60,9 +56,7 @@ def test_grounding_unites_boxes_and_finds_the_dicom(tmp_path: Path) -> None:
         ((1, 2, 0.3, 4), "box without area"),
     ],
 )
-def test_a_phrase_with_an_impossible_box_is_no_sample(
-    tmp_path: Path, box: tuple[float, ...], reason: str
-) -> None:
+def test_a_phrase_with_an_impossible_box_is_no_sample(tmp_path, box, reason):
     """Its other boxes would be a region that lacks something."""
     good = (1, 1, 4, 4)
     rows = [
@@ -70,14 +64,10 @@ def test_a_phrase_with_an_impossible_box_is_no_sample(
         (IMAGES[0], "Edema", "fluid", good, "test"),
         (IMAGES[0], "Edema", "fluid", box, "test"),
     ]
-    flow = make(
-        tmp_path / "out",
-        *("--layout", "ms_cxr", "--root", ms_cxr(tmp_path / "ms", rows)),
-        *("--images-layout", "mimic_cxr", "--images-root", mimic_cxr(tmp_path / "mimic")),
-        kind="grounding",
-        max_failed_share=0.9,
-    )
-    assert pd.read_parquet(tmp_path / "out/samples.parquet")["phrase"].tolist() == ["haze"]
+    options = ["--layout", "ms_cxr", "--root", ms_cxr(tmp_path / "ms", rows)]
+    options += ["--images-layout", "mimic_cxr", "--images-root", mimic_cxr(tmp_path / "mimic")]
+    flow, samples = cohort(tmp_path / "out", *options, kind="grounding", max_failed_share=0.9)
+    assert samples["phrase"].tolist() == ["haze"]
     assert {drop["reason"]: drop["count"] for drop in flow["steps"][0]["dropped"]} == {
         reason: 1,
         "another box of its phrase is impossible": 1,
@@ -120,8 +110,8 @@ def test_grounding_counts_images_that_cannot_be_used(tmp_path: Path) -> None:
 
 def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
     root = rsna(tmp_path / "rsna", negatives=12, positives=8)
-    flow = make(tmp_path / "out", "--layout", "rsna", "--root", root, kind="classification")
-    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
+    options = ["--layout", "rsna", "--root", root]
+    flow, samples = cohort(tmp_path / "out", *options, kind="classification")
     assert flow["classes"] == ["Pneumonia"] and flow["labels"]["test/Pneumonia/0"] == 3
     label = samples["labels"].str[0]
     assert len(samples) == 20 and label.sum() == 8
@@ -137,11 +127,10 @@ def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
 def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Path) -> None:
     root = rsna(tmp_path / "rsna", negatives=12, positives=8)
     options = ["--layout", "rsna", "--root", root]
-    make(tmp_path / "whole", *options, kind="classification")
-    whole = pd.read_parquet(tmp_path / "whole/samples.parquet").set_index("sample_id")["split"]
+    asked = {"kind": "classification", "index": "sample_id", "max_failed_share": 0.1}
+    whole = cohort(tmp_path / "whole", *options, **asked)[1]["split"]
     next((root / "stage_2_train_images").iterdir()).unlink()
-    make(tmp_path / "part", *options, kind="classification", max_failed_share=0.1)
-    part = pd.read_parquet(tmp_path / "part/samples.parquet").set_index("sample_id")["split"]
+    part = cohort(tmp_path / "part", *options, **asked)[1]["split"]
     assert len(part) == 19 and (part == whole[part.index]).all()
 
 
@@ -151,10 +140,8 @@ def test_classification_holds_patients_out(tmp_path: Path) -> None:
         root = rsna(tmp_path / name, negatives=count // 2, positives=count // 2)
         nih_mapping(root, images=4)
     options = ["--layout", "rsna", "--root", root.parent / "own"]
-    flow = make(
-        *(tmp_path / "out", *options, "--held-out", f"other:rsna={root}"), kind="classification"
-    )
-    samples = pd.read_parquet(tmp_path / "out/samples.parquet")
+    options += ["--held-out", f"other:rsna={root}"]
+    flow, samples = cohort(tmp_path / "out", *options, kind="classification")
     held = samples["subject_id"].isin(["00000000", "00000001"])
     assert held.sum() == 8 and samples.loc[held, "split"].eq("test").all()
     assert (samples.loc[~held, "split"] == "train").any()
@@ -172,10 +159,7 @@ def test_classification_reports_the_published_leak_and_can_avoid_it(tmp_path: Pa
     leaky = make(tmp_path / "a", *options, kind="classification")
     assert [check["passed"] for check in leaky["checks"]] == [True, False]
     shares = {"train": 0.5, "validate": 0.2, "test": 0.3}
-    clean = make(
-        *(tmp_path / "b", *options),
-        kind="classification",
-        splits={"method": "patients", "shares": shares},
-    )
+    splits = {"method": "patients", "shares": shares}
+    clean = make(tmp_path / "b", *options, kind="classification", splits=splits)
     assert [check["passed"] for check in clean["checks"]] == [True, True]
     assert clean["splits"]["test"]["patients"] == 3

@@ -7,25 +7,17 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from cohort_fixtures import make, step
+from cohort_fixtures import cohort, make, step
+from data_fixtures import dropped, read
 
 from cxrflow.data.cohorts.settings import CohortSettings, ValidationSettings
 from cxrflow.data.cohorts.validation import validation_units
 from cxrflow.data.layouts import layout
-from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
 from cxrflow.reports.corpus import main as read_reports
 from cxrflow.reports.texts import read_texts
 
 CLASSES = ["COVID-19", "pneumonia", "normal"]
-
-
-def read(name: str, root: Path, **request: object) -> Tables:
-    return layout(name).read(root, Request(**request))  # type: ignore[arg-type]
-
-
-def dropped(tables: Tables, table: str) -> dict[str, int]:
-    return {drop.reason: drop.count for drop in tables.dropped.get(table, [])}
 
 
 def touch(path: Path) -> None:
@@ -128,14 +120,10 @@ def drawn(**validation: object) -> dict[str, Any]:
 def test_validation_is_drawn_from_the_training_part(tmp_path: Path, unit: str) -> None:
     root = covidx(tmp_path / "covidx")
     options = ["--layout", "covidx", "--root", root]
-    whole = make(tmp_path / "whole", *options, **CLASSIFICATION)
-    assert {part: sizes["samples"] for part, sizes in whole["splits"].items()} == {
-        "train": 20,
-        "test": 3,
-    }
-    flow = make(tmp_path / unit, *options, **drawn(count=5, unit=unit))
-    rows = pd.read_parquet(tmp_path / unit / "samples.parquet")
-    before = pd.read_parquet(tmp_path / "whole/samples.parquet")
+    whole, before = cohort(tmp_path / "whole", *options, **CLASSIFICATION)
+    sizes = {part: sizes["samples"] for part, sizes in whole["splits"].items()}
+    assert sizes == {"train": 20, "test": 3}
+    flow, rows = cohort(tmp_path / unit, *options, **drawn(count=5, unit=unit))
     assert (rows["split"] == "test").eq(before["split"] == "test").all()
     validate = rows[rows["split"] == "validate"]
     other = rows[rows["split"] == "train"]
@@ -148,15 +136,13 @@ def test_validation_is_drawn_from_the_training_part(tmp_path: Path, unit: str) -
     counts = {key: n for key, n in flow["labels"].items() if key.startswith("validate/")}
     assert sum(counts.values()) == 3 * len(validate)
     assert flow["labels"]["test/normal/1"] == 1 == whole["labels"]["test/normal/1"]
-    assert (
-        flow["fingerprint"] != whole["fingerprint"] and "validation is drawn" in flow["notes"][-1]
-    )
+    assert flow["fingerprint"] != whole["fingerprint"]
+    assert "validation is drawn" in flow["notes"][-1]
     split = pd.read_csv(tmp_path / unit / "split.csv").set_index("subject_id")["split"]
     key = "image_id" if unit == "images" else "subject_id"
     assert (rows[key].map(split) == rows["split"]).all()
     assert "validation" not in whole["settings"]["splits"]
-    make(tmp_path / "again", *options, **drawn(count=5, unit=unit))
-    assert rows.equals(pd.read_parquet(tmp_path / "again/samples.parquet"))
+    assert rows.equals(cohort(tmp_path / "again", *options, **drawn(count=5, unit=unit))[1])
 
 
 def test_a_missing_image_moves_no_other_in_or_out() -> None:
@@ -170,16 +156,16 @@ def test_a_missing_image_moves_no_other_in_or_out() -> None:
     assert validation_units(units, share, 0) == whole
 
 
+UNSPLIT = {"method": "all", "validation": {"count": 5}}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (drawn(count=5, share=0.1), "expected either count or share"),
         (drawn(), "expected either count or share"),
         ({**drawn(count=5), "kind": "pairs"}, "splits.validation of a cohort of kind pairs"),
-        (
-            {"kind": "classification", "splits": {"method": "all", "validation": {"count": 5}}},
-            "training part of method official",
-        ),
+        (drawn(count=5) | {"splits": UNSPLIT}, "training part of method official"),
     ],
 )
 def test_validation_that_cannot_be_asked_for(settings: dict[str, Any], message: str) -> None:
@@ -216,8 +202,7 @@ def mura(root: Path) -> Path:
 def test_mura_labels_studies_and_tests_on_what_is_published_for_validation(tmp_path: Path) -> None:
     root = mura(tmp_path / "MURA")
     options = ["--layout", "mura", "--root", root]
-    flow = make(tmp_path / "out", *options, **drawn(share=0.1))
-    rows = pd.read_parquet(tmp_path / "out/samples.parquet")
+    flow, rows = cohort(tmp_path / "out", *options, **drawn(share=0.1))
     assert flow["classes"] == ["Abnormal"] and len(rows) == 12 * 2 + 4 + 3 * 2 + 1
     said = rows["group_id"].str.endswith("_positive").astype(float)
     assert (rows["labels"].str[0] == said).all()
@@ -241,17 +226,13 @@ def test_mura_counts_studies_and_images_that_lack_each_other(tmp_path: Path) -> 
         "the same study again": 1,
         "no image of the study is listed": 1,
     }
-    flow = make(
-        *(tmp_path / "out", "--layout", "mura", "--root", root),
-        **CLASSIFICATION,
-        max_failed_share=0.1,
-    )
+    options = ["--layout", "mura", "--root", root]
+    flow = make(tmp_path / "out", *options, **CLASSIFICATION, max_failed_share=0.1)
     assert step(flow, "label known", "images")[1] == {"no label of any class": 3}
     assert step(flow, "labels listed", "labels")[1]["no image of the study is listed"] == 1
     paths.write_text(paths.read_text() + "MURA-v1.1/train/XR_HAND/._image1.png\nnonsense\n")
-    assert dropped(read("mura", root), "images") == {
-        "train_image_paths.csv: no path of an image": 2
-    }
+    drops = dropped(read("mura", root), "images")
+    assert drops == {"train_image_paths.csv: no path of an image": 2}
 
 
 @pytest.mark.parametrize(
@@ -310,9 +291,8 @@ def test_musculoskeletal_folder_becomes_pairs(tmp_path: Path) -> None:
     read_reports(["--layout", "musculoskeletal", "--root", str(root), "--output", str(texts)])
     sections = pd.read_parquet(texts / "sections.parquet").set_index("study_id")
     assert sections.loc["w_3", "impression"] == "Fracture of the distal radius."
-    assert (
-        sections.loc["w_3", "findings"].split() == REPORT.split("\n", 3)[3].split("IMP")[0].split()
-    )
+    findings = REPORT.split("\n", 3)[3].split("IMP")[0]
+    assert sections.loc["w_3", "findings"].split() == findings.split()
     assert sections.loc["w_3", "subject_id"] == "p1"
     sentences = pd.read_parquet(texts / "sentences.parquet")
     assert sentences.groupby("section").size().to_dict() == {"findings": 30, "impression": 10}
@@ -326,11 +306,8 @@ def test_musculoskeletal_folder_becomes_pairs(tmp_path: Path) -> None:
     read_reports(["--layout", "musculoskeletal", "--root", str(root), "--output", str(texts)])
     options = ["--layout", "musculoskeletal", "--root", root, "--corpus", texts]
     pairs: dict[str, Any] = {"unit": "image", "views": None, "require": ["image", "text"]}
-    shares = {"train": 0.6, "validate": 0.4}
-    flow = make(
-        *(tmp_path / "out", *options), **pairs, splits={"shares": shares}, max_failed_share=0.2
-    )
-    rows = pd.read_parquet(tmp_path / "out/pairs.parquet")
+    pairs |= {"splits": {"shares": {"train": 0.6, "validate": 0.4}}, "max_failed_share": 0.2}
+    flow, rows = cohort(tmp_path / "out", *options, **pairs)
     assert step(flow, "report found", "studies")[1] == {"no report in the corpus": 1}
     assert step(flow, "frontal image", "studies")[1] == {"no image listed": 1}
     assert step(flow, "image file usable", "images")[1] == {"file is empty": 1}

@@ -3,15 +3,14 @@
 import ast
 import re
 import shutil
-from pathlib import Path
 from typing import get_args
 
 import pytest
+from cohort_fixtures import make
 from data_fixtures import rsna
 
 from cxrflow.config.parts import Dataset
 from cxrflow.data import layouts
-from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.layouts import LAYOUTS, Part, holders, layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
@@ -56,9 +55,7 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
     assert holders("boxes") == ("ms_cxr", "rsna")
 
 
-def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(tmp_path, monkeypatch):
     """Written beside the others, it is a name for the programs and for the configuration."""
     shutil.copytree(layouts.FOLDER, tmp_path / "layouts")
     (tmp_path / "layouts" / "own.yaml").write_text(
@@ -67,11 +64,10 @@ def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(
     )
     monkeypatch.setattr(layouts, "FOLDER", tmp_path / "layouts")
     monkeypatch.setattr(layouts, "LAYOUTS", (*LAYOUTS, "own"))
-    root = rsna(tmp_path / "own")
-    main(["--layout", "own", "--root", str(root), "--output", str(tmp_path / "cohort")]
-         + ["--settings", '{"kind": "classification"}'])  # fmt: skip
+    options = ["--layout", "own", "--root", rsna(tmp_path / "own")]
+    make(tmp_path / "cohort", *options, kind="classification")
     assert (tmp_path / "cohort" / "samples.parquet").is_file()
-    assert Dataset(layout="own", root=str(root)).layout == "own"
+    assert Dataset(layout="own", root=str(tmp_path / "own")).layout == "own"
 
 
 def test_no_other_file_lists_the_data_sets() -> None:
@@ -95,6 +91,8 @@ def rows(dataset: str, name: str = "", **others: object) -> CohortRows:
 TEST = {"parts": frozenset(["test"])}
 HELD = {"held_out": frozenset(["ms_cxr"])}
 HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TEST)
+LESS = rows("a", "mimic_cxr", split=("patients", 0, 0.8, 0.2), **HELD, **TEST)
+SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert's training images
 
 
 @pytest.mark.parametrize(
@@ -106,14 +104,9 @@ HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TES
         (rows("own", "mimic_cxr"), rows("mimic_cxr"), False),  # another hospital
         (rows("a", "mimic_cxr", images="jpg"), rows("b", "open_i", images="jpg"), True),
         (rows("mimic_cxr"), rows("rsna"), False),
-        # 8x200 is searched among CheXpert's training images.
-        (rows("chexpert"), rows("retrieval_8x200", images="chexpert", **TEST), True),
-        (
-            rows("chexpert", held_out=frozenset(["retrieval_8x200"])),
-            rows("retrieval_8x200", images="chexpert", **TEST),
-            False,
-        ),
-        (rows("mimic_cxr"), rows("retrieval_8x200", images="chexpert", **TEST), False),
+        (rows("chexpert"), SEARCHED, True),
+        (rows("chexpert", held_out=frozenset(["retrieval_8x200"])), SEARCHED, False),
+        (rows("mimic_cxr"), SEARCHED, False),
         # The same people under other ids.
         (rows("mimic_iii"), rows("ms_cxr"), False),
         (rows("mimic_cxr"), rows("radnli"), False),
@@ -131,11 +124,7 @@ HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TES
         (rows("a", "mimic_cxr", split=("official",), **HELD), HELD_ALONE, False),
         (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0)), HELD_ALONE, True),
         (rows("a", "mimic_cxr", **HELD), HELD_ALONE, True),
-        (
-            rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD),
-            rows("a", "mimic_cxr", split=("patients", 0, 0.8, 0.2), **HELD, **TEST),
-            True,
-        ),
+        (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD), LESS, True),
     ],
 )
 def test_overlap(trained: CohortRows, evaluated: CohortRows, leaks: bool) -> None:

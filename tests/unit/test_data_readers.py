@@ -12,29 +12,22 @@ from data_fixtures import (
     IMAGES,
     Image,
     covid_chestxray,
+    dropped,
     mimic_cxr,
     mimic_cxr_jpg,
     ms_cxr,
     nih_mapping,
     open_i_report,
+    read,
     rsna,
     write_csv,
     write_dicom,
 )
 
-from cxrflow.data.layouts import holders, layout
+from cxrflow.data.layouts import holders
 from cxrflow.data.readers import mimic_cxr_jpg as jpg_reader
-from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import is_synthetic
-
-
-def read(name: str, root: Path, **request: object) -> Tables:
-    return layout(name).read(root, Request(**request))  # type: ignore[arg-type]
-
-
-def dropped(tables: Tables, table: str) -> dict[str, int]:
-    return {drop.reason: drop.count for drop in tables.dropped.get(table, [])}
 
 
 @pytest.mark.parametrize("name", holders("tables"))
@@ -130,9 +123,7 @@ def test_mimic_cxr_duplicate_ids(tmp_path: Path) -> None:
         ("covid_chestxray", "metadata.csv", "modality"),
     ],
 )
-def test_a_list_without_a_column_or_cut_off_is_named(
-    tmp_path: Path, name: str, table: str, column: str
-) -> None:
+def test_a_list_without_a_column_or_cut_off_is_named(tmp_path, name, table, column):
     box = (IMAGES[0], "Edema", "haze", (1, 1, 2, 2), "test")
     made = {"mimic_cxr": mimic_cxr, "mimic_cxr_jpg": mimic_cxr_jpg, "rsna": rsna}
     made |= {"covid_chestxray": covid_chestxray, "ms_cxr": lambda root: ms_cxr(root, [box])}
@@ -247,9 +238,8 @@ def test_rsna_positive_without_a_box_is_damage(tmp_path: Path) -> None:
     root = rsna(tmp_path)
     labels = root / "stage_2_train_labels.csv"
     labels.write_text(labels.read_text().replace("5.0,6.0,2.0,2.0,1", "5.0,,2.0,2.0,1", 1))
-    assert dropped(read("rsna", root), "images") == {
-        "stage_2_train_labels.csv: box is incomplete": 1
-    }
+    drops = dropped(read("rsna", root), "images")
+    assert drops == {"stage_2_train_labels.csv: box is incomplete": 1}
 
 
 @pytest.mark.parametrize(
@@ -265,9 +255,7 @@ def test_rsna_positive_without_a_box_is_damage(tmp_path: Path) -> None:
         ("5.0,6.0,1e30,2.0", "box is not finite, or larger than any image"),
     ],
 )
-def test_rsna_image_with_an_impossible_box_has_no_truth(
-    tmp_path: Path, box: str, reason: str
-) -> None:
+def test_rsna_image_with_an_impossible_box_has_no_truth(tmp_path, box, reason):
     """The images are 12 x 10 pixels; boxes that are mostly in theirs stay as published."""
     root = rsna(tmp_path)
     labels = root / "stage_2_train_labels.csv"

@@ -15,20 +15,16 @@ def studies(*rows: tuple[str, str | None, float | None]) -> pd.DataFrame:
 
 
 def test_prior_is_the_latest_strictly_earlier_study_whatever_the_ids() -> None:
-    found = priors.find_priors(
-        studies(("9", "p", 1), ("1", "p", 3), ("5", "p", 2), ("7", "q", 1.5))
-    ).set_index("study_id")
+    rows = studies(("9", "p", 1), ("1", "p", 3), ("5", "p", 2), ("7", "q", 1.5))
+    found = priors.find_priors(rows).set_index("study_id")
     assert found["prior_study_id"].dropna().to_dict() == {"5": "9", "1": "5"}
     assert found["reason"].dropna().to_dict() == {"9": priors.FIRST, "7": priors.FIRST}
 
 
 def test_ties_and_unknown_times_have_no_prior_and_are_none() -> None:
-    found = priors.find_priors(
-        studies(
-            *(("a", "p", 1), ("b", "p", 2), ("c", "p", 2), ("d", "p", 3), ("e", "p", 4)),
-            *(("f", "p", None), ("g", None, 5)),
-        )
-    ).set_index("study_id")
+    rows = [("a", "p", 1), ("b", "p", 2), ("c", "p", 2), ("d", "p", 3), ("e", "p", 4)]
+    rows += [("f", "p", None), ("g", None, 5)]
+    found = priors.find_priors(studies(*rows)).set_index("study_id")
     assert found["reason"].fillna("").to_dict() == {
         **{"a": priors.FIRST, "b": priors.TIED, "c": priors.TIED, "d": priors.TIED_PRIOR},
         **{"e": "", "f": priors.NO_TIME, "g": priors.NO_TIME},
@@ -143,9 +139,8 @@ def test_ordered_split_has_the_published_sizes() -> None:
 
 
 def test_published_split_names_and_a_patient_in_two_splits() -> None:
-    table = pd.DataFrame(
-        {"subject_id": ["1", "2", "2", "3"], "split": ["valid", "Test", "test", "val"]}
-    )
+    parts = ["valid", "Test", "test", "val"]
+    table = pd.DataFrame({"subject_id": ["1", "2", "2", "3"], "split": parts})
     assert splits.from_table(table, "f").to_dict() == {
         **{"1": "validate", "2": "test", "3": "validate"}
     }
@@ -160,19 +155,11 @@ def test_held_out_patients_go_to_test_under_every_method() -> None:
     official = pd.DataFrame({"subject_id": ["1", "2"], "split": ["train", "validate"]})
     for method in ("patients", "official", "ordered", "all"):
         settings = CohortSettings(splits=SplitSettings(method=method))  # type: ignore[arg-type]
-        split = splits.assign(
-            pd.Series(["1", "2", "3"], dtype="str"), official, {"e": {"1", "9"}}, settings, "r"
-        )
+        patients = pd.Series(["1", "2", "3"], dtype="str")
+        split = splits.assign(patients, official, {"e": {"1", "9"}}, settings, "r")
         assert split["1"] == "test" and "9" not in split.index, method
-    assert pd.isna(
-        splits.assign(
-            pd.Series(["7"], dtype="str"),
-            official,
-            {},
-            CohortSettings(splits=SplitSettings(method="official")),
-            "r",
-        )["7"]
-    )
+    settings = CohortSettings(splits=SplitSettings(method="official"))
+    assert pd.isna(splits.assign(pd.Series(["7"], dtype="str"), official, {}, settings, "r")["7"])
 
 
 def test_official_without_a_split_table_is_refused() -> None:
@@ -195,10 +182,9 @@ def test_leakage_checks_name_the_ids() -> None:
         leakage.image_in_one_split(rows(image_id=["i", "j"], image_path=["a", "a"], split=two), "r")
     with pytest.raises(InputError, match=r"1 patient\(s\) of ms_cxr are in train"):
         leakage.held_out_not_trained(rows(subject_id=["7", "8"], split=two), {"ms_cxr": {"7"}}, "r")
+    nobody = rows(subject_id=[None], split=["test"])
     with pytest.raises(InputError, match="patients are not known; those of ms_cxr cannot"):
-        leakage.held_out_not_trained(
-            rows(subject_id=[None], split=["test"]), {"ms_cxr": {"7"}}, "r"
-        )
+        leakage.held_out_not_trained(nobody, {"ms_cxr": {"7"}}, "r")
     with pytest.raises(InputError, match="study_id"):
         leakage.unique_rows(rows(study_id=["1", "1"]), "study", "r")
     pairs = rows(study_id=["1"], subject_id=["p"], prior_study_id=["0"])

@@ -1,4 +1,4 @@
-"""CSV lists, study times and DICOM header scans, whole and damaged."""
+"""CSV lists, study times and DICOM header scans, whole and damaged; tallies of what is lost."""
 
 import gzip
 import os
@@ -14,7 +14,7 @@ from cxrflow.data.readers import dicom_headers, study_time
 from cxrflow.data.readers.common_tables import drop_repeats, require_unique
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import bare_ids, read_csv
-from cxrflow.files.drops import Drop
+from cxrflow.files.drops import Drop, Tally
 
 COLUMNS = {"name": "id", "size": "value", "note": "text"}
 
@@ -108,15 +108,10 @@ def test_ids_lose_letters_and_float_tails() -> None:
 
 
 def test_times_of_the_jpg_table_have_lost_their_leading_zeros() -> None:
-    times = study_time.from_numbers(
-        pd.Series(["21710304"] * 4), pd.Series(["70512.5", "0.0", "235959.999", "512"])
-    )
-    assert study_time.iso(times).tolist() == [
-        "2171-03-04T07:05:12.500",
-        "2171-03-04T00:00:00.000",
-        "2171-03-04T23:59:59.999",
-        "2171-03-04T00:05:12.000",
-    ]
+    read = pd.Series(["70512.5", "0.0", "235959.999", "512"])
+    times = study_time.from_numbers(pd.Series(["21710304"] * 4), read)
+    wanted = ("07:05:12.500", "00:00:00.000", "23:59:59.999", "00:05:12.000")
+    assert study_time.iso(times).tolist() == [f"2171-03-04T{time}" for time in wanted]
     assert study_time.order(times).argsort().tolist() == [1, 3, 0, 2]
 
 
@@ -125,17 +120,12 @@ def test_times_of_dicom_headers_may_be_cut_short_and_may_be_missing() -> None:
         pd.Series(["21710304", "21710304", "21710304", "2171", None, "21719999"], dtype="str"),
         pd.Series(["070512.5", "0705", None, "07", "07", "07"], dtype="str"),
     )
-    assert study_time.iso(times).tolist()[:3] == [
-        "2171-03-04T07:05:12.500",
-        "2171-03-04T07:05:00.000",
-        "2171-03-04T00:00:00.000",
-    ]
+    wanted = ("07:05:12.500", "07:05:00.000", "00:00:00.000")
+    assert study_time.iso(times).tolist()[:3] == [f"2171-03-04T{time}" for time in wanted]
     assert study_time.iso(times)[3:].isna().all() and study_time.order(times)[3:].isna().all()
 
 
-def test_header_scan_tells_damage_apart_and_does_not_depend_on_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_header_scan_tells_damage_apart_and_does_not_depend_on_processes(tmp_path, monkeypatch):
     whole = write_dicom(tmp_path / "whole.dcm", view="AP")
     content = whole.read_bytes()
     rows_tag = content.index(b"\x28\x00\x10\x00")
@@ -194,3 +184,30 @@ def test_header_scan_refuses_what_the_store_cannot_read_and_nothing_else(tmp_pat
     ]
     assert found.loc[:2, "image_height"].tolist() == [12, 20, 12]
     assert found["view"].fillna("").tolist()[:3] == ["AP", "", "AP"]
+
+
+def test_a_tally_adds_up_by_reason_and_keeps_the_first_examples() -> None:
+    tally = Tally("rows read", "rows", 3, [Drop.of("blank", []), Drop.of("old", [1])])
+    tally.drop("old", range(2, 9))
+    tally.drop("old", ["x"], failed=True)
+    old = {"reason": "old", "count": 8, "examples": ["1", "2", "3", "4", "5"], "failed": False}
+    assert tally.as_json() == {
+        **{"name": "rows read", "unit": "rows", "kept": 3},
+        "dropped": [old, {"reason": "old", "count": 1, "examples": ["x"], "failed": True}],
+    }
+    assert tally.failed == 1
+    assert Drop.of("old", "ab", part="test").as_json()["part"] == "test"
+
+
+def test_too_much_damage_ends_the_stage_and_choice_does_not_count() -> None:
+    tally = Tally("rows read", "rows", 6)
+    tally.drop("not wanted", range(2))
+    tally.drop("cut off", ["a:3"], failed=True)
+    tally.drop("blank id", ["a:5", "a:7", "a:9"], failed=True)
+    tally.require_few("a.csv", 4 / 12)
+    with pytest.raises(InputError) as error:
+        tally.require_few("a.csv", 0.3)
+    assert str(error.value) == (
+        "a.csv: 4 of 12 rows failed at 'rows read', more than max_failed_share 0.3 allows; "
+        "most often (3): blank id, e.g. a:5, a:7"
+    )

@@ -1,4 +1,4 @@
-"""Encoders against independent implementations, and model folders there and back."""
+"""Encoders against independent implementations, their folders, and batch normalisation folded."""
 
 import ast
 import json
@@ -8,6 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from speed.text_steps import in_transformers
+from torch import nn
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -20,8 +21,8 @@ from transformers import (
 from cxrflow.commands.export import export
 from cxrflow.encoders.bert import BertConfig as OurConfig
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half, text_projection
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.inference import folded
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.errors import InputError
@@ -97,20 +98,6 @@ def test_resnet_50_equals_transformers() -> None:
     with torch.no_grad():
         wanted = reference(images).last_hidden_state
         torch.testing.assert_close(ours(images), wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("dilate", "grid"),
-    [((False, False, False), 4), ((False, False, True), 8), ((False, True, True), 16)],
-)
-def test_dilation_refines_the_grid_with_the_same_weights(
-    dilate: tuple[bool, bool, bool], grid: int
-) -> None:
-    coarse = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8))
-    fine = ResNet(ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=dilate))
-    fine.load_state_dict(coarse.state_dict())
-    with torch.no_grad():
-        assert fine(torch.rand(1, 3, 128, 128)).shape == (1, 256, grid, grid)
 
 
 @pytest.mark.parametrize("name", ["imagenet", "half"])
@@ -201,9 +188,8 @@ def test_no_program_with_our_encoders_imports_transformers() -> None:
 def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
     """Lengths on both sides of the attention groups' borders, one sequence without padding."""
     torch.manual_seed(1)
-    text = CXRBert.build(
-        SMALL_TEXT.model_copy(update={"positions": 80}), vocabulary_size=50, pad_id=0
-    ).train()
+    longer = SMALL_TEXT.model_copy(update={"positions": 80})
+    text = CXRBert.build(longer, vocabulary_size=50, pad_id=0).train()
     text.set_dropout(0.0, 0.0)
     lengths = torch.tensor([80, 1, 33, 32, 31, 65, 32, 64])
     mask = torch.arange(80) < lengths[:, None]
@@ -280,9 +266,8 @@ def test_text_folder_loads_in_plain_transformers(tmp_path: Path) -> None:
     with torch.no_grad():
         hidden = text.hidden_states(ids, mask)
         torch.testing.assert_close(plain(ids, attention_mask=mask).last_hidden_state, hidden)
-        torch.testing.assert_close(
-            masked(ids, attention_mask=mask).logits, text.cls(hidden), rtol=1e-5, atol=1e-6
-        )
+        logits = masked(ids, attention_mask=mask).logits
+        torch.testing.assert_close(logits, text.cls(hidden), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(again.project(hidden), text.project(hidden))
 
 
@@ -294,3 +279,34 @@ def test_image_folder_there_and_back(tmp_path: Path) -> None:
     again = load_image_half(tmp_path)
     for name, value in encoder.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("block", ["basic", "bottleneck"])
+@pytest.mark.parametrize("stem_pool", [True, False])
+def test_the_folded_encoder_gives_the_same(block, stem_pool):
+    torch.manual_seed(0)
+    settings = ResNetSettings(
+        block=block, layers=(1, 2, 1, 1), width=8, projection=16, stem_pool=stem_pool
+    )
+    image = ImageEncoder(settings).eval()
+    for module in image.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.running_mean, -0.5, 0.5)
+            nn.init.uniform_(module.running_var, 0.3, 2.0)
+            nn.init.uniform_(module.weight, 0.3, 2.0)
+            nn.init.uniform_(module.bias, -0.5, 0.5)
+    before = {name: value.clone() for name, value in image.state_dict().items()}
+    made = folded(image)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in made.modules())
+    frames = Frames(torch.rand(2, 1, 64, 64))
+    with torch.inference_mode():
+        for ours, wanted in zip(made(frames), image(frames), strict=True):
+            torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(value, before[name]) for name, value in image.state_dict().items())
+
+
+def test_a_normalisation_without_a_convolution_is_refused():
+    image = ImageEncoder(ResNetSettings(layers=(1, 1, 1, 1), width=8, projection=16))
+    image.projector.model = nn.Sequential(nn.ReLU(), nn.BatchNorm2d(256))
+    with pytest.raises(ValueError, match="'1' follows no convolution"):
+        folded(image)

@@ -13,19 +13,14 @@ import cxrflow
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.guided_text import GuidedText, load_guidance, save_guidance
 from cxrflow.errors import InputError
+from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pair_tables import require_earlier_priors
 from cxrflow.pretrain.report_text import Texts
-from cxrflow.pretrain.views import Batch
-from cxrflow.text.report_batch import ReportTokens, Section
+from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
 
 WIDTH = 6
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("text"))
 
 
 def guided_of(text: CXRBert, own_token: bool) -> GuidedText:
@@ -44,8 +39,7 @@ def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return ids * mask, mask, torch.randn(3, 5, WIDTH, generator=generator)
 
 
-def test_its_token_is_a_piece_more_in_the_vocabulary(folder: Path) -> None:
-    text = load_text_half(folder)
+def test_its_token_is_a_piece_more_in_the_vocabulary(text: CXRBert) -> None:
     guided = guided_of(text, own_token=True)
     ids, mask, patches = batch()
     found = guided.states(text, ids, mask, patches)
@@ -64,8 +58,7 @@ def test_its_token_is_a_piece_more_in_the_vocabulary(folder: Path) -> None:
     assert text.bert.embeddings.word_embeddings.weight.grad[2].abs().sum() == 0  # [CLS]: not read
 
 
-def test_it_starts_from_cls_and_without_it_cls_is_read(folder: Path) -> None:
-    text = load_text_half(folder)
+def test_it_starts_from_cls_and_without_it_cls_is_read(text: CXRBert) -> None:
     started = GuidedText(text, WIDTH, 2, own_token=True)
     assert torch.equal(started.mlm_token, text.bert.embeddings.word_embeddings.weight[2])
     ids, mask, patches = batch()
@@ -76,19 +69,19 @@ def test_it_starts_from_cls_and_without_it_cls_is_read(folder: Path) -> None:
 
 
 def test_a_folder_keeps_it_beside_a_plain_text_encoder(tmp_path: Path) -> None:
-    folder = write_text_model(tmp_path)
-    text = load_text_half(folder)
+    text_folder = write_text_model(tmp_path)
+    text = load_text_half(text_folder)
     ids, mask, patches = batch()
     with pytest.raises(InputError, match=r"cross_attention.safetensors: file not found"):
-        load_guidance(folder, text)
+        load_guidance(text_folder, text)
     for own_token in (True, False):
         guided = guided_of(text, own_token)
-        save_guidance(guided, folder)
-        again = load_guidance(folder, text)
+        save_guidance(guided, text_folder)
+        again = load_guidance(text_folder, text)
         found = again.states(text, ids, mask, patches)
         assert torch.equal(found, guided.states(text, ids, mask, patches))
-    assert cxrflow.load(folder).text_encoder is not None
-    plain, report = BertForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert cxrflow.load(text_folder).text_encoder is not None
+    plain, report = BertForMaskedLM.from_pretrained(text_folder, output_loading_info=True)
     assert not report["missing_keys"] and plain.config.vocab_size == text.config.vocab_size
 
 
@@ -97,11 +90,9 @@ def test_a_folder_keeps_it_beside_a_plain_text_encoder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sections", [("impression", "findings"), ("findings",)])
 @pytest.mark.parametrize("length", [32, 7, 4])
-def test_sections_are_joined_in_their_order(
-    folder: Path, sections: tuple[Section, ...], length: int
-) -> None:
-    reports = ReportTokens(REPORTS[:9], read_tokenizer(folder), length)
-    whole = ReportTokens(REPORTS[:9], read_tokenizer(folder), 40)
+def test_sections_are_joined_in_their_order(text_folder, sections, length):
+    reports = ReportTokens(REPORTS[:9], read_tokenizer(text_folder), length)
+    whole = ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 40)
     rows = np.array([0, 1, 2, 5])
     taken = Texts(reports, sections, False).intact(Batch(rows, 7, 1, ALONE))
     found = [ids[: n.sum()].tolist() for ids, n in zip(*list(taken.values())[:2], strict=True)]
@@ -115,8 +106,8 @@ def test_sections_are_joined_in_their_order(
     assert len(set(taken["keys"].tolist())) == 4
 
 
-def test_sentences_are_shuffled_within_their_section(folder: Path) -> None:
-    reports = ReportTokens(REPORTS[:9], read_tokenizer(folder), 40)
+def test_sentences_are_shuffled_within_their_section(text_folder: Path) -> None:
+    reports = ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 40)
     joined = Texts(reports, ("impression", "findings"), True)
     orders = set()
     for epoch in range(12):
@@ -146,10 +137,7 @@ def pairs_of(**changes: list) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"prior_image_id": [None, "i3", None]},
-            "is another patient's (prior_image_id of study 2)",
-        ),
+        ({"prior_image_id": [None, "i3", None]}, "another patient's (prior_image_id of study 2)"),
         ({"prior_image_id": ["i2", None, None]}, "is not earlier (prior_image_id of study 1)"),
         ({"prior_image_id": [None, "i2", None]}, "is the image itself (prior_image_id of study 2)"),
         ({"study_time": ["2150-03-01 10:00:00"] * 3}, "is not earlier"),

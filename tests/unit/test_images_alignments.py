@@ -1,22 +1,22 @@
 """The table of alignments: in parallel, resumed, with what failed counted, and its reader."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_fakes import store_of
 from PIL import Image
 
+from command_options import options
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, read_json
 from cxrflow.images import alignments
 from cxrflow.images.alignments import Alignments, RegisteredPriors, build_alignments, read_pairs
 from cxrflow.images.register_pairs import main
 from cxrflow.images.registration import Alignment, register, warp
-from cxrflow.images.settings import PixelSettings, RegistrationSettings
+from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.images.store_pixels import main as store_pixels
 
 SIZE = 40
 SETTINGS = RegistrationSettings(pairs_per_shard=2, starts=2, iterations=15)
@@ -35,20 +35,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> PixelStore:
             for i, (x, y) in enumerate(spots)
         )
         image = np.rint(shown / shown.max() * 255).astype(np.uint8)
-        Image.fromarray(image).save(folder / f"{number}.png")
+        Image.fromarray(image).save(folder / f"i{number}.png")
     blank = np.zeros((SIZE, 8 * SIZE), dtype=np.uint8)
     blank[0, 0] = 1  # what the central square does not show
-    Image.fromarray(blank).save(folder / "5.png")
-    images = pd.DataFrame(
-        {"image_id": [f"i{n}" for n in range(6)], "image_path": [f"{n}.png" for n in range(6)]}
-    )
-    images.to_parquet(folder / "images.parquet")
-    store_pixels(
-        ["--root", str(folder), "--images", str(folder / "images.parquet")]
-        + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
-        + ["--settings", PixelSettings().model_dump_json()]
-    )
-    return PixelStore(folder / "pixels")
+    Image.fromarray(blank).save(folder / "i5.png")
+    return PixelStore(store_of(folder, [f"i{n}" for n in range(6)], f"shorter{SIZE}", root="."))
 
 
 PAIRS = [("i0", "i1"), ("i1", "i2"), ("i2", "i5"), ("i3", "gone"), ("i4", "i3")]
@@ -66,10 +57,8 @@ def test_each_row_is_the_registration_of_its_pair(store: PixelStore, built: Path
     for now, before in (PAIRS[0], PAIRS[4]):
         current, prior = store.read(store.rows([now, before]))
         assert table.find(now, before) == register(current, prior, SETTINGS)
-    assert sorted(p.name for p in built.iterdir() if p.name[0] != ".") == [
-        "alignments.parquet",
-        "registration.json",
-    ]
+    names = sorted(path.name for path in built.iterdir() if path.name[0] != ".")
+    assert names == ["alignments.parquet", "registration.json"]
 
 
 def test_what_failed_is_counted_and_its_prior_stays(store: PixelStore, built: Path) -> None:
@@ -118,9 +107,7 @@ def test_it_serves_a_store_of_another_size(built: Path) -> None:
     np.testing.assert_allclose(centres[1], 2 * centres[0], atol=1.0)
 
 
-def test_processes_and_interruptions_change_nothing(
-    store: PixelStore, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monkeypatch):
     done = []
 
     def ends_after_three(*arguments: object, **options: object) -> Alignment:
@@ -156,13 +143,13 @@ def test_the_program_in_two_processes(store: PixelStore, built: Path, tmp_path: 
     rows = [("i9", None), *PAIRS[::-1], PAIRS[0]]
     table = pd.DataFrame(rows, columns=["image_id", "prior_image_id"])
     table.to_parquet(tmp_path / "pairs.parquet")
-    arguments = ["--pairs", str(tmp_path / "pairs.parquet"), "--pixels", str(store.path)]
-    arguments += ["--settings", json.dumps(SETTINGS.model_dump())]
-    main([*arguments, "--threads", "2", "--output", str(tmp_path / "out")])
+    asked = {"pairs": tmp_path / "pairs.parquet", "pixels": store.path}
+    asked |= {"settings": SETTINGS.model_dump(), "output": tmp_path / "out"}
+    main(options(**asked, threads=2))
     digests = [file_digest(folder / "alignments.parquet") for folder in (tmp_path / "out", built)]
     assert digests[0] == digests[1]
     with pytest.raises(SystemExit):
-        main([*arguments, "--threads", "0", "--output", str(tmp_path / "out")])
+        main(options(**asked, threads=0))
 
 
 def test_a_cohort_without_priors(tmp_path: Path) -> None:

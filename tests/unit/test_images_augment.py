@@ -17,11 +17,10 @@ from cxrflow.papers import load_paper
 
 B, H, W = 12, 40, 32
 # The columns of BioViL's Table E.1, and nothing at all.
+SIMCLR = load_paper("biovil").models["simclr"].settings["augmentation"]
 COLUMNS = {
     "joint": AugmentationSettings(),
-    "image_only": AugmentationSettings(
-        **load_paper("biovil").models["simclr"].settings["augmentation"]
-    ),
+    "image_only": AugmentationSettings(**SIMCLR),
     "fine_tuning": AugmentationSettings(angle=45, shear=25, flip_probability=0.5),
     "none": AugmentationSettings(angle=0, shear=0, brightness=0, contrast=0),
 }
@@ -154,9 +153,8 @@ def test_elastic_displacement_is_simards() -> None:
     views = augmentation.warp(images, augmentation.draw(random, H, W), random)[:, 0].numpy()
     rows, columns = np.mgrid[:H, :W]
     for i in range(B):
-        expected = map_coordinates(
-            images[i, 0].numpy(), [rows + shift[i, 1], columns + shift[i, 0]], order=1
-        )
+        places = [rows + shift[i, 1], columns + shift[i, 0]]
+        expected = map_coordinates(images[i, 0].numpy(), places, order=1)
         inside = (slice(6, -6), slice(6, -6))
         np.testing.assert_allclose(views[i][inside], expected[inside], atol=1e-4)
 
@@ -233,9 +231,8 @@ def test_validation_sees_the_central_window_or_the_whole_image() -> None:
     window = Augmentation(only(size=20)).centre(StoredPixels(images, keys))
     torch.testing.assert_close(window[:, 0], images[:, 6:26, 6:26] / 255, atol=1e-5, rtol=0)
     inside = torch.tensor([[4.0, 0.0, 24.0, 32.0]]).expand(B, 4)
-    whole = Augmentation(only(size=16, crop_scale=(0.6, 1))).centre(
-        StoredPixels(images, keys, inside)
-    )
+    cropped = Augmentation(only(size=16, crop_scale=(0.6, 1)))
+    whole = cropped.centre(StoredPixels(images, keys, inside))
     image = images[3].numpy() / 255
     for row, column in ((0, 0), (7, 3), (15, 15)):
         expected = sample(image, 4 + (column + 0.5) * 24 / 16, (row + 0.5) * 2)
@@ -322,15 +319,10 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
     whole = augmentation(StoredPixels(images, keys), seed=3, epoch=2)
     assert torch.equal(whole, augmentation(StoredPixels(images, keys), seed=3, epoch=2))
     order = torch.randperm(B, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(
-        augmentation(StoredPixels(images[order], keys[order]), seed=3, epoch=2),
-        whole[order],
-        atol=1e-6,
-        rtol=0,
-    )
-    halves = [
-        augmentation(StoredPixels(images[i : i + 5], keys[i : i + 5]), 3, 2) for i in range(0, B, 5)
-    ]
+    views = augmentation(StoredPixels(images[order], keys[order]), seed=3, epoch=2)
+    torch.testing.assert_close(views, whole[order], atol=1e-6, rtol=0)
+    parts = [StoredPixels(images[i : i + 5], keys[i : i + 5]) for i in range(0, B, 5)]
+    halves = [augmentation(part, seed=3, epoch=2) for part in parts]
     torch.testing.assert_close(torch.cat(halves), whole, atol=1e-6, rtol=0)
     large, small = (augmentation.draw(KeyedRandom(k, 3, 2, 0), H, W) for k in (keys, keys[4:5]))
     for name, value in vars(large).items():
@@ -340,13 +332,9 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
 def paired_views(settings: AugmentationSettings, current: torch.Tensor, prior: torch.Tensor):
     """Views of both with the same keys, from two calls; one call gives the same."""
     augmentation, keys = Augmentation(settings), torch.arange(len(current)) * 31 + 5
-    views = [
-        augmentation(StoredPixels(images, keys), seed=4, epoch=1) for images in (current, prior)
-    ]
-    both = augmentation(
-        StoredPixels(torch.cat([current, prior]), torch.cat([keys, keys])), seed=4, epoch=1
-    )
-    torch.testing.assert_close(both, torch.cat(views), atol=1e-6, rtol=0)
+    views = [augmentation(StoredPixels(images, keys), 4, 1) for images in (current, prior)]
+    both = StoredPixels(torch.cat([current, prior]), torch.cat([keys, keys]))
+    torch.testing.assert_close(augmentation(both, 4, 1), torch.cat(views), atol=1e-6, rtol=0)
     return views
 
 
@@ -356,12 +344,10 @@ def test_a_prior_image_is_moved_and_occluded_like_the_current_one() -> None:
     settings = COLUMNS["image_only"].model_copy(update=changes)
     current, white = pictures(), torch.full((B, H, W), 255, dtype=torch.uint8)
     first, second = paired_views(settings, current, 255 - current)
-    torch.testing.assert_close(
-        first + second, paired_views(settings, current, white)[1], atol=1e-5, rtol=0
-    )
-    other = Augmentation(settings)(
-        StoredPixels(255 - current, torch.arange(B) + 999), seed=4, epoch=1
-    )
+    wanted = paired_views(settings, current, white)[1]
+    torch.testing.assert_close(first + second, wanted, atol=1e-5, rtol=0)
+    moved = StoredPixels(255 - current, torch.arange(B) + 999)
+    other = Augmentation(settings)(moved, seed=4, epoch=1)
     assert ((first + other) > 1.01).flatten(1).any(1).all()
 
 
@@ -389,16 +375,16 @@ def test_smoothing_in_bands_is_the_whole_gaussian() -> None:
         np.testing.assert_allclose(matrix, expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("change", ["seed", "epoch", "view", "key"])
+PARTS = ("key", "seed", "epoch", "view")
+
+
+@pytest.mark.parametrize("change", PARTS)
 def test_each_part_of_the_key_matters(change: str) -> None:
     augmentation = Augmentation(COLUMNS["joint"])
     images = pictures()[:1].expand(B, H, W)
-    arguments = {"key": 0, "seed": 0, "epoch": 0, "view": 0}
     first, second = (
-        augmentation(StoredPixels(images, torch.arange(B) + 100 * key), **others)
-        for key, others in (
-            (values.pop("key"), values) for values in (dict(arguments), arguments | {change: 1})
-        )
+        augmentation(StoredPixels(images, torch.arange(B) + 100 * key), seed, epoch, view)
+        for key, seed, epoch, view in ([0] * 4, [int(change == part) for part in PARTS])
     )
     assert bool(((first - second).abs().amax(dim=(1, 2, 3)) > 0.01).all())
 

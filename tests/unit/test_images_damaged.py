@@ -2,13 +2,14 @@
 
 import io
 import os
+import re
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import LOSSLESS, RNG, chest, dataset, save, written
+from dicom_files import LOSSLESS, RNG, chest, compressed, dataset, save, written
 from PIL import Image
 from pydicom.dataset import FileDataset
 from pydicom.encaps import encapsulate
@@ -40,10 +41,18 @@ def many_frames() -> FileDataset:
 
 
 def video() -> FileDataset:
-    made = dataset(chest(bits=8), 8)
-    made.file_meta.TransferSyntaxUID = pydicom.uid.MPEG2MPML
-    made.PixelData = encapsulate([b"\0" * 64])
-    made["PixelData"].is_undefined_length = True
+    return compressed(dataset(chest(bits=8), 8), pydicom.uid.MPEG2MPML, b"\0" * 64)
+
+
+def of_size(rows: int, columns: int) -> FileDataset:
+    made = dataset(chest(), 12)
+    made.Rows, made.Columns = rows, columns
+    return made
+
+
+def empty() -> FileDataset:
+    made = dataset(chest(), 12)
+    made.PixelData = b""
     return made
 
 
@@ -54,26 +63,36 @@ BAD_DICOM = {
     "DICOM with 2 frames": many_frames,
     "blank image": lambda: dataset(np.full((20, 20), 9, np.uint16), 12),
     "is not supported": video,
+    "not plausible": lambda: of_size(65535, 65535),  # which takes no memory
+    "palette absent or damaged": lambda: dataset(chest(bits=8), 8, "PALETTE COLOR"),
+    # A header that is too small would cut or shear the image.
+    "pixel data are longer than 59 x 48 pixels": lambda: of_size(59, 48),
+    "pixel data are longer than 60 x 47 pixels": lambda: of_size(60, 47),
+    "pixel data are longer than 20 x 20 pixels": lambda: of_size(20, 20),
+    "empty pixel data": empty,
 }
+
+
+def refusal(folder: Path, source: FileDataset | bytes, name: str = "image.dcm") -> str:
+    """Why a file is not decoded, in a line."""
+    path = folder / name
+    path.write_bytes(source) if isinstance(source, bytes) else save(source, path)
+    with pytest.raises(DecodeError) as error:
+        decode(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 @pytest.mark.parametrize("reason", BAD_DICOM)
 def test_unusable_dicom(tmp_path: Path, reason: str) -> None:
-    path = save(BAD_DICOM[reason](), tmp_path / "image.dcm")
-    with pytest.raises(DecodeError, match=reason) as error:
-        decode(path)
-    assert "\n" not in str(error.value)
+    assert reason in refusal(tmp_path, BAD_DICOM[reason]())
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.8, 0.99])
 @pytest.mark.parametrize("syntax", LOSSLESS)
 def test_truncated_dicom(tmp_path: Path, syntax: str, share: float) -> None:
     whole = written(tmp_path, chest(), 12, syntax).read_bytes()
-    path = tmp_path / "truncated.dcm"
-    path.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(DecodeError) as error:
-        decode(path)
-    assert "\n" not in str(error.value)
+    assert refusal(tmp_path, whole[: int(share * len(whole))])
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
@@ -81,34 +100,18 @@ def test_truncated_dicom(tmp_path: Path, syntax: str, share: float) -> None:
 def test_truncated_pictures(tmp_path: Path, kind: str, share: float) -> None:
     stream = io.BytesIO()
     Image.fromarray(chest(200, 200, bits=8)).save(stream, kind)
-    path = tmp_path / "image"
-    path.write_bytes(stream.getvalue()[: int(share * len(stream.getvalue()))])
-    with pytest.raises(DecodeError, match="damaged image file"):
-        decode(path)
+    content = stream.getvalue()[: int(share * len(stream.getvalue()))]
+    assert "damaged image file" in refusal(tmp_path, content)
 
 
 def test_other_files(tmp_path: Path) -> None:
-    cases = {"empty file": b"", "not a DICOM": b"<html>sign in</html>" * 20}
-    for reason, content in cases.items():
-        path = tmp_path / "image.bin"
-        path.write_bytes(content)
-        with pytest.raises(DecodeError, match=reason):
-            decode(path)
+    assert "empty file" in refusal(tmp_path, b"", "image.bin")
+    assert "not a DICOM" in refusal(tmp_path, b"<html>sign in</html>" * 20, "image.bin")
+    assert refusal(tmp_path, RNG.bytes(4000))
     with pytest.raises(DecodeError, match="file not found"):
         decode(tmp_path / "absent.dcm")
     with pytest.raises(DecodeError, match="cannot be read"):
         decode(tmp_path)
-    junk = tmp_path / "junk.dcm"
-    junk.write_bytes(RNG.bytes(4000))
-    with pytest.raises(DecodeError):
-        decode(junk)
-
-
-def test_a_claimed_size_takes_no_memory(tmp_path: Path) -> None:
-    made = dataset(chest(), 12)
-    made.Rows, made.Columns = 65535, 65535
-    with pytest.raises(DecodeError, match="not plausible"):
-        decode(save(made, tmp_path / "image.dcm"))
 
 
 @pytest.mark.parametrize("syntax", ["1.2.840.113619.5.2", "1.2.840.10008.1.20", "9", "x.y", ""])
@@ -116,25 +119,21 @@ def test_no_transfer_syntax_stops_more_than_its_file(tmp_path: Path, syntax: str
     """A vendor's own, one that is not of pixels, one that does not exist, and no name at all."""
     whole = save(dataset(chest(), 12), tmp_path / "whole.dcm").read_bytes()
     name = b"1.2.840.10008.1.2.1\0"
-    path = tmp_path / "image.dcm"
-    path.write_bytes(whole.replace(name, syntax.encode().ljust(len(name), b"\0")))
-    with pytest.raises(DecodeError, match="transfer syntax .* is not supported"):
-        decode(path)
+    content = whole.replace(name, syntax.encode().ljust(len(name), b"\0"))
+    assert re.search("transfer syntax .* is not supported", refusal(tmp_path, content))
 
 
 @pytest.mark.parametrize("keyword", ["Rows", "Columns", "SamplesPerPixel"])
-@pytest.mark.parametrize("syntax", ["JPEGLSLossless", "JPEGLosslessProcess14_1", "jpeg 2000"])
-def test_compressed_pixels_of_another_size_never_reach_a_decoder(
-    tmp_path: Path, syntax: str, keyword: str
-) -> None:
+@pytest.mark.parametrize(
+    "syntax", ["JPEGLSLossless", "JPEGLosslessProcess14_1", "jpeg 2000 lossless"]
+)
+def test_compressed_pixels_of_another_size_never_reach_a_decoder(tmp_path, syntax, keyword):
     """The decoder of JPEG-LS ends the process over these."""
-    made = pydicom.dcmread(
-        written(tmp_path, chest(), 12, syntax + " lossless" * (syntax == "jpeg 2000"))
-    )
+    made = pydicom.dcmread(written(tmp_path, chest(), 12, syntax))
     for other in (getattr(made, keyword) + 2, 3):
         setattr(made, keyword, other)
-        with pytest.raises(DecodeError, match="compressed pixels are 60 x 48 x 1 of 1[26] bits"):
-            decode(save(made, tmp_path / "image.dcm"))
+        reason = refusal(tmp_path, made)
+        assert re.search("compressed pixels are 60 x 48 x 1 of 1[26] bits", reason)
 
 
 def test_no_header_of_a_compressed_image(tmp_path: Path) -> None:
@@ -146,18 +145,7 @@ def test_no_header_of_a_compressed_image(tmp_path: Path) -> None:
     ):
         made = pydicom.dcmread(written(tmp_path, chest(), 12, "jpeg 2000 lossless"))
         made.PixelData = encapsulate([content])
-        with pytest.raises(DecodeError, match="pixel data damaged or cut off"):
-            decode(save(made, tmp_path / "image.dcm"))
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(59, 48), (60, 47), (20, 20)])
-def test_a_header_that_is_too_small_would_cut_or_shear_the_image(
-    tmp_path: Path, rows: int, columns: int
-) -> None:
-    made = dataset(chest(), 12)
-    made.Rows, made.Columns = rows, columns
-    with pytest.raises(DecodeError, match=f"pixel data are longer than {rows} x {columns} pixels"):
-        decode(save(made, tmp_path / "image.dcm"))
+        assert "pixel data damaged or cut off" in refusal(tmp_path, made)
 
 
 def test_zeros_behind_the_pixels_are_no_pixels(tmp_path: Path) -> None:
@@ -170,14 +158,7 @@ def test_zeros_behind_the_pixels_are_no_pixels(tmp_path: Path) -> None:
 def test_empty_pixel_data(tmp_path: Path) -> None:
     whole = written(tmp_path, chest(), 12, "jpeg 2000 lossless").read_bytes()
     at = whole.rindex(b"\xe0\x7f\x10\x00O") + 8
-    path = tmp_path / "image.dcm"
-    path.write_bytes(whole[:at] + b"\0\0\0\0")
-    with pytest.raises(DecodeError, match="empty pixel data"):
-        decode(path)
-    made = dataset(chest(), 12)
-    made.PixelData = b""
-    with pytest.raises(DecodeError, match="empty pixel data"):
-        decode(save(made, path))
+    assert "empty pixel data" in refusal(tmp_path, whole[:at] + b"\0\0\0\0")
 
 
 @pytest.mark.parametrize("tag", ["Rows", "BitsStored", "PhotometricInterpretation", "PixelData"])
@@ -193,12 +174,6 @@ def test_damaged_value_representations(tmp_path: Path, tag: str) -> None:
             decode(path)
         except DecodeError as error:
             assert "\n" not in str(error)
-
-
-def test_palette_without_table(tmp_path: Path) -> None:
-    path = save(dataset(chest(bits=8), 8, "PALETTE COLOR"), tmp_path / "image.dcm")
-    with pytest.raises(DecodeError, match="palette absent or damaged"):
-        decode(path)
 
 
 def test_a_queue_is_not_waited_for(tmp_path: Path) -> None:

@@ -7,13 +7,9 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import LOSSLESS, RNG, chest, dataset, save, written
-from numpy.typing import NDArray
+from dicom_files import LOSSLESS, RNG, chest, compressed, dataset, save, written
 from PIL import Image
-from pydicom.dataset import FileDataset
-from pydicom.encaps import encapsulate
 from pydicom.uid import (
-    UID,
     ExplicitVRLittleEndian,
     ImplicitVRLittleEndian,
     JPEGBaseline8Bit,
@@ -31,38 +27,17 @@ def test_lossless_syntaxes_give_the_written_pixels(tmp_path: Path, syntax: str, 
     decoded = decode(path)
     np.testing.assert_array_equal(decoded.values, pixels)
     assert (decoded.photometric, decoded.bits) == ("MONOCHROME2", bits)
-    assert decoded.decoder.split()[0] in ("pydicom", "gdcm", "pylibjpeg")
+    assert decoded.decoder.split()[0] == LOSSLESS[syntax]
     sitk = pytest.importorskip("SimpleITK")
     other = sitk.GetArrayFromImage(sitk.ReadImage(str(path)))[0]
     np.testing.assert_array_equal(decoded.values, other)
-
-
-def test_the_decoder_of_a_syntax_is_fixed(tmp_path: Path) -> None:
-    names = {
-        syntax: decode(written(tmp_path, chest(), 12, syntax)).decoder.split()[0]
-        for syntax in LOSSLESS
-    }
-    assert names == {
-        "explicit": "pydicom",
-        "implicit": "pydicom",
-        "deflated": "pydicom",
-        "big endian": "pydicom",
-        "rle": "pydicom",
-        "jpeg 2000 lossless": "pylibjpeg",
-        "JPEGLosslessProcess14_1": "gdcm",
-        "JPEGLosslessProcess14": "gdcm",
-        "JPEGLSLossless": "gdcm",
-    }
 
 
 def test_jpeg_baseline_as_rsna_has_it(tmp_path: Path) -> None:
     pixels = chest(64, 64, bits=8)
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "JPEG", quality=95)
-    made = dataset(pixels, 8)
-    made.file_meta.TransferSyntaxUID = JPEGBaseline8Bit
-    made.PixelData = encapsulate([stream.getvalue()])
-    made["PixelData"].is_undefined_length = True
+    made = compressed(dataset(pixels, 8), JPEGBaseline8Bit, stream.getvalue())
     decoded = decode(save(made, tmp_path / "image.dcm"))
     reference = np.asarray(Image.open(stream)).astype(int)
     assert np.abs(decoded.values.astype(int) - reference).max() <= 1
@@ -97,18 +72,15 @@ def test_signed_values(tmp_path: Path) -> None:
 def test_unused_high_bits_are_ignored(tmp_path: Path) -> None:
     pixels = chest(bits=12)
     dirty = pixels | np.uint16(0x3000)
-    np.testing.assert_array_equal(
-        decode(save(dataset(dirty, 12), tmp_path / "image.dcm")).values, pixels
-    )
+    decoded = decode(save(dataset(dirty, 12), tmp_path / "image.dcm"))
+    np.testing.assert_array_equal(decoded.values, pixels)
 
 
 @pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
 @pytest.mark.parametrize("stored", [8, 7, 16, 15, 12])
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("shape", [(60, 48), (31, 17)])
-def test_uncompressed_values_are_those_of_pydicom(
-    tmp_path: Path, shape: tuple[int, int], signed: bool, stored: int, photometric: str
-) -> None:
+def test_uncompressed_values_are_those_of_pydicom(tmp_path, shape, signed, stored, photometric):
     """Every value of the type, so that unused bits are set and signs are carried; or none is."""
     name = f"{'' if signed else 'u'}int{8 if stored <= 8 else 16}"
     info = np.iinfo(name)
@@ -197,21 +169,15 @@ def test_a_negative_slope_turns_the_values_over(tmp_path: Path, photometric: str
     made = dataset(chest(), 12, photometric)
     made.RescaleSlope, made.RescaleIntercept = "-1", "4095"
     values = decode(save(made, tmp_path / "image.dcm")).values.astype(int)
-    pixels = chest_of(made)
+    pixels = np.frombuffer(made.PixelData, "<u2").reshape(made.Rows, made.Columns).astype(int)
     bright = pixels if photometric == "MONOCHROME1" else pixels.max() - pixels
     np.testing.assert_array_equal(values, bright)
-
-
-def chest_of(made: FileDataset) -> NDArray:
-    return np.frombuffer(made.PixelData, "<u2").reshape(made.Rows, made.Columns).astype(int)
 
 
 @pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
 @pytest.mark.parametrize("photometric", ["MONOCHROME1", "MONOCHROME2"])
 @pytest.mark.parametrize(("padding", "limit"), [(-2000, None), (-2000, -1999), (3000, None)])
-def test_padding_takes_no_grey_value_and_is_dark(
-    tmp_path: Path, syntax: UID, photometric: str, padding: int, limit: int | None
-) -> None:
+def test_padding_takes_no_grey_value_and_is_dark(tmp_path, syntax, photometric, padding, limit):
     pixels = chest(bits=10).astype(np.int16) - 100
     padded = pixels.copy()
     padded[:9] = padding
@@ -229,9 +195,7 @@ def test_padding_takes_no_grey_value_and_is_dark(
 
 
 @pytest.mark.parametrize(("value", "limit"), [(65535, None), (None, None), (None, 3), (65535, "")])
-def test_a_padding_value_that_no_pixel_has_or_that_is_empty_changes_nothing(
-    tmp_path: Path, value: int | None, limit: int | str | None
-) -> None:
+def test_a_padding_value_that_no_pixel_has_or_that_is_empty_changes_nothing(tmp_path, value, limit):
     made = dataset(chest(), 12)
     plain = decode(save(made, tmp_path / "image.dcm")).values
     made.add_new("PixelPaddingValue", "US", value)

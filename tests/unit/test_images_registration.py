@@ -1,4 +1,4 @@
-"""Registration: geometry, what it finds against the truth and ten whole runs, bad input."""
+"""Registration and the filter before it: geometry, what is found against the truth, bad input."""
 
 import os
 from dataclasses import replace
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import SimpleITK as sitk
 from numpy.typing import NDArray
 from scipy.ndimage import affine_transform
 from sklearn.metrics import mutual_info_score
@@ -17,6 +18,8 @@ from speed.registration_recipe import (
 )
 
 from cxrflow.errors import InputError
+from cxrflow.images import bilateral as module
+from cxrflow.images.bilateral import bilateral, range_weights
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.registration import (
     Alignment,
@@ -63,9 +66,8 @@ def error(found: Alignment, true: Alignment) -> float:
 def test_an_alignment_and_its_inverse() -> None:
     points = np.random.default_rng(0).uniform(-64, 64, (20, 2))
     np.testing.assert_allclose(TURNED.inverse().apply(TURNED.apply(points)), points, atol=1e-9)
-    np.testing.assert_allclose(
-        TURNED.apply(points), [as_transform(TURNED).TransformPoint(p) for p in points.tolist()]
-    )
+    theirs = [as_transform(TURNED).TransformPoint(point) for point in points.tolist()]
+    np.testing.assert_allclose(TURNED.apply(points), theirs)
     quarter = Alignment(scale=2.0, rotation=90.0, shift_x=1.0)
     np.testing.assert_allclose(quarter.apply(np.array([[1.0, 0.0]])), [[1.0, 2.0]], atol=1e-12)
     assert error(Alignment(), replace(Alignment(), shift_x=3.0, shift_y=4.0)) == pytest.approx(5.0)
@@ -183,9 +185,7 @@ def test_images_that_cannot_be_registered() -> None:
     strip = (60, 0, 3, 128)
     with pytest.raises(RegistrationError, match="constant or too narrow"):
         register(current, current, SETTINGS, (strip, strip))
-    with pytest.raises(
-        InputError, match=r"\(128, 128\) and \(64, 64\) pixels; expected two squares"
-    ):
+    with pytest.raises(InputError, match=r"8\) and \(64, 64\) pixels; expected two squares"):
         register(current, current[:64, :64], SETTINGS)
     thin = (0.0, 0.0, 8.0, 128.0), (120.0, 0.0, 8.0, 128.0)
     with pytest.raises(RegistrationError, match="no start leaves enough"):
@@ -198,3 +198,35 @@ def test_scales_of_small_images() -> None:
     assert SETTINGS.levels(48) == [1]
     with pytest.raises(ValueError, match="must fall to 1"):
         RegistrationSettings(shrink_factors=(1, 2))
+
+
+RNG = np.random.default_rng(0)
+NOISE = RNG.integers(0, 256, (70, 45), dtype=np.uint8)
+STEP = np.repeat([[40] * 20 + [215] * 25], 50, axis=0).astype(np.uint8)
+
+
+@pytest.mark.parametrize("pixels", [NOISE, STEP, NOISE[:7, :60], NOISE[:, :3]], ids=len)
+@pytest.mark.parametrize(("domain", "range_"), [(4.0, 50.0), (1.7, 12.0), (2.0, 0.5)])
+def test_it_is_simpleitks(pixels: np.ndarray, domain: float, range_: float) -> None:
+    image = sitk.GetImageFromArray(pixels.astype(np.float32))
+    expected = sitk.GetArrayFromImage(sitk.Bilateral(image, domain, range_))
+    np.testing.assert_allclose(bilateral(pixels, domain, range_), expected, atol=2e-3)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bilateral(NOISE, 4.0, 50.0)
+    monkeypatch.setattr(module, "ROWS", 5)
+    np.testing.assert_allclose(bilateral(NOISE, 4.0, 50.0), whole, atol=1e-3)
+
+
+def test_it_smooths_noise_and_keeps_edges() -> None:
+    grainy = np.clip(STEP + RNG.normal(0, 8, STEP.shape), 0, 255).astype(np.uint8)
+    smooth = bilateral(grainy, 4.0, 25.0)
+    assert np.abs(smooth - STEP).max() < 8 < np.abs(grainy - STEP.astype(float)).max()
+
+
+def test_weights_fall_on_both_sides() -> None:
+    weights = range_weights(50.0)
+    differences = np.arange(-255, 256)
+    np.testing.assert_array_equal(weights[differences], weights[-differences])
+    assert weights[0] == 1 and weights[100] == pytest.approx(np.exp(-2)) and weights[200] == 0

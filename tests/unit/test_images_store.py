@@ -2,22 +2,22 @@
 
 import errno
 import io
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from dicom_files import chest, compressed, dataset, save
 from PIL import Image
-from pydicom.dataset import FileDataset, FileMetaDataset
-from pydicom.encaps import encapsulate
 from pydicom.uid import JPEGBaseline8Bit
 
+from command_options import options, run_to_end
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest
 from cxrflow.files.outputs import claim_folder
@@ -32,7 +32,7 @@ GEOMETRY = "shorter24"
 
 
 def write_hospital(folder: Path, count: int, size: int = 40) -> Path:
-    """``count`` PNG files and the list of them; returns the list's path."""
+    """A folder of ``count`` PNG files and the list of them."""
     rng = np.random.default_rng(4)
     (folder / "files").mkdir(parents=True)
     rows = []
@@ -40,7 +40,8 @@ def write_hospital(folder: Path, count: int, size: int = 40) -> Path:
         pixels = rng.integers(0, 256, (size + i % 5, size), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / "files" / f"{i:04d}.png")
         rows.append({"image_id": f"id{i:04d}", "image_path": f"files/{i:04d}.png"})
-    return write_list(folder / "images.parquet", rows)
+    write_list(folder / "images.parquet", rows)
+    return folder
 
 
 def write_list(path: Path, rows: list[dict[str, str]]) -> Path:
@@ -48,20 +49,22 @@ def write_list(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
-def build(root: Path, lists: list[Path], output: Path, threads: int = 1, **settings) -> PixelStore:
-    main(arguments(root, lists, output, threads, **settings))
-    return PixelStore(output)
+def arguments(
+    root: Path, *lists: Path, output: str = "store", threads: int = 1, **settings: Any
+) -> list[str]:
+    return options(
+        root=root,
+        images=lists or [root / "images.parquet"],
+        geometry=GEOMETRY,
+        threads=threads,
+        settings={"images_per_shard": 10, **settings},
+        output=root / output,
+    )
 
 
-def arguments(root: Path, lists: list[Path], output: Path, threads: int, **settings) -> list[str]:
-    return [
-        *("--root", str(root)),
-        *("--images", *(str(path) for path in lists)),
-        *("--geometry", GEOMETRY),
-        *("--threads", str(threads)),
-        *("--settings", json.dumps({"images_per_shard": 10, **settings})),
-        *("--output", str(output)),
-    ]
+def build(root: Path, *lists: Path, output: str = "store", **asked: Any) -> PixelStore:
+    main(arguments(root, *lists, output=output, **asked))
+    return PixelStore(root / output)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -70,14 +73,10 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_what_is_stored(tmp_path: Path) -> None:
-    images = write_hospital(tmp_path, 23)
-    store = build(tmp_path, [images], tmp_path / "store")
+    store = build(write_hospital(tmp_path, 23))
     assert len(store) == 23 and store.size == 24 and str(store.geometry) == GEOMETRY
-    assert sorted(p.name for p in (tmp_path / "store").glob("*.npy")) == [
-        "shard-00000.npy",
-        "shard-00001.npy",
-        "shard-00002.npy",
-    ]
+    shards = sorted(path.name for path in (tmp_path / "store").glob("*.npy"))
+    assert shards == [f"shard-0000{number}.npy" for number in range(3)]
     ids = ["id0017", "id0003", "id0022", "id0003"]
     rows = store.rows(ids)
     pixels = store.read(rows)
@@ -90,9 +89,6 @@ def test_what_is_stored(tmp_path: Path) -> None:
     assert (row["original_height"], row["original_width"]) == (43, 40)
     assert (row["photometric"], row["bits"], row["shard"], row["row"]) == ("L", 8, 0, 3)
     assert store.placement(int(rows[1])) == Geometry.parse(GEOMETRY).place(43, 40)
-    resident = store.resident("cpu")
-    np.testing.assert_array_equal(resident.numpy(), store.read(np.arange(23)))
-    np.testing.assert_array_equal(store.resident("cpu", rows).numpy(), pixels)
     assert store.holds(["id0003", "id9999"]).tolist() == [True, False]
     with pytest.raises(InputError, match="2 of 3 images are not in the pixel store: x, y"):
         store.rows(["x", "id0001", "y"])
@@ -104,26 +100,25 @@ def test_several_lists_in_any_order_with_overlap(tmp_path: Path) -> None:
     rows = pd.read_parquet(tmp_path / "images.parquet").to_dict("records")
     one = write_list(tmp_path / "one.parquet", rows[5:])
     two = write_list(tmp_path / "two.parquet", rows[:12][::-1])
-    first = build(tmp_path, [one, two], tmp_path / "first")
-    second = build(tmp_path, [two, one], tmp_path / "second")
+    first = build(tmp_path, one, two, output="first")
+    second = build(tmp_path, two, one, output="second")
     assert len(first) == len(second) == 23
     assert contents(first.path) == contents(second.path)
 
 
 def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
-    images = write_hospital(tmp_path, 130)
-    one = build(tmp_path, [images], tmp_path / "one", threads=1, images_per_shard=50)
-    three = build(tmp_path, [images], tmp_path / "three", threads=3, images_per_shard=50)
+    one = build(write_hospital(tmp_path, 130), output="one", threads=1, images_per_shard=50)
+    three = build(tmp_path, output="three", threads=3, images_per_shard=50)
     assert contents(one.path) == contents(three.path)
 
 
 def test_failures_are_counted_with_reasons_and_left_out(tmp_path: Path) -> None:
-    images = write_hospital(tmp_path, 20)
+    write_hospital(tmp_path, 20)
     (tmp_path / "files" / "0004.png").write_bytes(b"")
     (tmp_path / "files" / "0007.png").unlink()
     Image.new("L", (1, 1)).save(tmp_path / "files" / "0011.png")
     Image.fromarray(np.eye(8, dtype=np.uint8)).save(tmp_path / "files" / "0012.png")
-    store = build(tmp_path, [images], tmp_path / "store", max_failed_share=0.2)
+    store = build(tmp_path, max_failed_share=0.2)
     assert len(store) == 16
     content = store.content
     assert content["images"] == 16
@@ -133,49 +128,32 @@ def test_failures_are_counted_with_reasons_and_left_out(tmp_path: Path) -> None:
         "id0011": "blank image: all 1 x 1 pixels are equal",
         "id0012": "image of 8 x 8 pixels is below min_side 16",
     }
-    assert {d["reason"]: d["count"] for d in content["dropped"]} == {
-        f["reason"]: 1 for f in content["failures"]
-    }
+    reasons = {drop["reason"]: drop["count"] for drop in content["dropped"]}
+    assert reasons == {failure["reason"]: 1 for failure in content["failures"]}
     assert content["failures"][0]["path"] == "files/0004.png"
     # The rows after a gap are still the right ones.
-    expected, _ = store_image(
-        tmp_path, Source("id0019", "files/0019.png"), store.geometry, PixelSettings()
-    )
+    last = Source("id0019", "files/0019.png")
+    expected, _ = store_image(tmp_path, last, store.geometry, PixelSettings())
     np.testing.assert_array_equal(store.read(store.rows(["id0019"]))[0], expected)
 
 
-def crashing_dicom() -> bytes:
+def write_crashing_dicom(path: Path) -> None:
     """JPEG as RSNA has it, of 64 bits by its header: GDCM ends its process over that."""
-    stream = io.BytesIO()
-    Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 40), np.uint8)).save(
-        stream, "JPEG"
-    )
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.7"
-    meta.MediaStorageSOPInstanceUID = "2.25.1"
-    meta.TransferSyntaxUID = JPEGBaseline8Bit
-    made = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    made.Rows = made.Columns = 40
-    made.SamplesPerPixel, made.PixelRepresentation = 1, 0
-    made.PhotometricInterpretation = "MONOCHROME2"
-    made.BitsAllocated, made.BitsStored, made.HighBit = 64, 8, 7
-    made.PixelData = encapsulate([stream.getvalue()])
-    made["PixelData"].is_undefined_length = True
-    written = io.BytesIO()
-    made.save_as(written, enforce_file_format=True)
-    return written.getvalue()
+    stream, pixels = io.BytesIO(), chest(40, 40, bits=8)
+    Image.fromarray(pixels).save(stream, "JPEG")
+    made = compressed(dataset(pixels, 8), JPEGBaseline8Bit, stream.getvalue())
+    made.BitsAllocated = 64
+    save(made, path)
 
 
 @pytest.mark.parametrize(("count", "threads"), [(20, 1), (120, 2)])
-def test_a_decoder_that_crashes_costs_one_named_file(
-    tmp_path: Path, count: int, threads: int
-) -> None:
+def test_a_decoder_that_crashes_costs_one_named_file(tmp_path, count, threads):
     """Few images, which are read in this process if none needs a compiled decoder, and many."""
-    images = write_hospital(tmp_path, count)
-    (tmp_path / "files" / "0007.png").write_bytes(crashing_dicom())
+    write_hospital(tmp_path, count)
+    write_crashing_dicom(tmp_path / "files" / "0007.png")
     (tmp_path / "files" / "0009.png").unlink()
     os.mkfifo(tmp_path / "files" / "0009.png")
-    store = build(tmp_path, [images], tmp_path / "store", threads, max_failed_share=0.1)
+    store = build(tmp_path, threads=threads, max_failed_share=0.1)
     assert len(store) == count - 2
     assert {failure["path"]: failure["reason"] for failure in store.content["failures"]} == {
         "files/0007.png": "its decoder crashed (SIGABRT)",
@@ -184,24 +162,24 @@ def test_a_decoder_that_crashes_costs_one_named_file(
 
 
 def test_too_many_failures_stop_the_build(tmp_path: Path) -> None:
-    images = write_hospital(tmp_path, 20)
+    write_hospital(tmp_path, 20)
     for i in (3, 5, 8):
         (tmp_path / "files" / f"{i:04d}.png").write_bytes(b"")
     with pytest.raises(InputError, match=r"3 of 20 images failed.*max_failed_share 0.1.*empty"):
-        build(tmp_path, [images], tmp_path / "store", max_failed_share=0.1)
+        build(tmp_path, max_failed_share=0.1)
     assert not (tmp_path / "store" / "store.json").exists()
     with pytest.raises(InputError, match="not a complete pixel store"):
         PixelStore(tmp_path / "store")
-    assert len(build(tmp_path, [images], tmp_path / "store", max_failed_share=0.15)) == 17
+    assert len(build(tmp_path, max_failed_share=0.15)) == 17
 
 
 def test_a_mended_file_is_taken_up(tmp_path: Path) -> None:
-    images = write_hospital(tmp_path, 20)
+    write_hospital(tmp_path, 20)
     good = (tmp_path / "files" / "0003.png").read_bytes()
     (tmp_path / "files" / "0003.png").write_bytes(b"")
-    assert len(build(tmp_path, [images], tmp_path / "store", max_failed_share=0.1)) == 19
+    assert len(build(tmp_path, max_failed_share=0.1)) == 19
     (tmp_path / "files" / "0003.png").write_bytes(good)
-    assert len(build(tmp_path, [images], tmp_path / "store", max_failed_share=0.1)) == 20
+    assert len(build(tmp_path, max_failed_share=0.1)) == 20
 
 
 def children(process: int) -> list[int]:
@@ -222,13 +200,11 @@ def alive(process: int) -> bool:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_killed_and_continued(tmp_path: Path, threads: int) -> None:
     """SIGKILL after the second shard: the rest is built, what was there is not built again."""
-    images = write_hospital(tmp_path, 600, size=200)
-    whole = build(tmp_path, [images], tmp_path / "whole", images_per_shard=40)
+    write_hospital(tmp_path, 600, size=200)
+    whole = build(tmp_path, output="whole", images_per_shard=40)
     output = tmp_path / "store"
-    command = [
-        *(sys.executable, "-m", "cxrflow.images.store_pixels"),
-        *arguments(tmp_path, [images], output, threads, images_per_shard=40),
-    ]
+    command = [sys.executable, "-m", "cxrflow.images.store_pixels"]
+    command += arguments(tmp_path, threads=threads, images_per_shard=40)
     child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not (output / "shard-00001.json").exists():
@@ -245,15 +221,14 @@ def test_killed_and_continued(tmp_path: Path, threads: int) -> None:
     assert not (output / "store.json").exists()
     finished = {p: p.stat().st_mtime_ns for p in output.glob("shard-0000[01].npy")}
     assert len(finished) == 2
-    store = build(tmp_path, [images], output, threads=threads, images_per_shard=40)
+    store = build(tmp_path, threads=threads, images_per_shard=40)
     assert {p: p.stat().st_mtime_ns for p in finished} == finished
     assert contents(store.path) == contents(whole.path)
     assert not list(output.glob(".*partial"))
 
 
 def test_half_written_and_damaged_shards_are_built_again(tmp_path: Path) -> None:
-    images = write_hospital(tmp_path, 40)
-    store = build(tmp_path, [images], tmp_path / "store")
+    store = build(write_hospital(tmp_path, 40))
     before = contents(store.path)
     shard = [store.path / f"shard-{i:05d}.npy" for i in range(4)]
     times = [path.stat().st_mtime_ns for path in shard]
@@ -267,13 +242,13 @@ def test_half_written_and_damaged_shards_are_built_again(tmp_path: Path) -> None
     (store.path / "shard-00002.json").write_text('{"plan": "')  # record cut off
     with pytest.raises(InputError, match=r"shard-00000.npy: 3000 bytes long, expected"):
         PixelStore(store.path)
-    assert contents(build(tmp_path, [images], store.path).path) == before
+    assert contents(build(tmp_path).path) == before
     rebuilt = [path.stat().st_mtime_ns != old for path, old in zip(shard, times, strict=True)]
     assert rebuilt == [True, True, True, False]
 
 
 def test_verify_finds_a_changed_byte(tmp_path: Path) -> None:
-    store = build(tmp_path, [write_hospital(tmp_path, 12)], tmp_path / "store")
+    store = build(write_hospital(tmp_path, 12))
     with open(store.path / "shard-00001.npy", "r+b") as handle:
         handle.seek(-1, os.SEEK_END)
         last = handle.read(1)
@@ -286,11 +261,9 @@ def test_verify_finds_a_changed_byte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("damage", ["second half", "header", "index"])
-def test_a_damaged_store_is_not_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool, damage: str
-) -> None:
+def test_a_damaged_store_is_not_opened(tmp_path, monkeypatch, whole, damage):
     """A large one is sampled: of each shard its ends, and some images between them."""
-    store = build(tmp_path, [write_hospital(tmp_path, 25)], tmp_path / "store")
+    store = build(write_hospital(tmp_path, 25))
     monkeypatch.setattr("cxrflow.images.store.WHOLE", 1 << 28 if whole else 0)
     PixelStore(store.path)
     path = store.path / ("index.parquet" if damage == "index" else "shard-00001.npy")
@@ -306,10 +279,8 @@ def test_a_damaged_store_is_not_opened(
         PixelStore(store.path)
 
 
-def test_one_zeroed_image_is_found_in_a_sample_sooner_or_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = build(tmp_path, [write_hospital(tmp_path, 10)], tmp_path / "store")
+def test_one_zeroed_image_is_found_in_a_sample_sooner_or_later(tmp_path, monkeypatch):
+    store = build(write_hospital(tmp_path, 10))
     with open(store.path / "shard-00000.npy", "r+b") as file:
         file.seek(128 + 4 * 24 * 24)
         file.write(bytes(24 * 24))
@@ -319,27 +290,20 @@ def test_one_zeroed_image_is_found_in_a_sample_sooner_or_later(
             PixelStore(store.path)
 
 
-def test_other_settings_or_geometry_make_other_shards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    images = write_hospital(tmp_path, 12)
-    store = build(tmp_path, [images], tmp_path / "store")
+def test_other_settings_or_geometry_make_other_shards(tmp_path, monkeypatch):
+    store = build(write_hospital(tmp_path, 12))
     plain = store.read(np.arange(12))
     monkeypatch.setattr(sys.modules[__name__], "GEOMETRY", "square24")
-    other = build(tmp_path, [images], tmp_path / "store")
+    other = build(tmp_path)
     assert (other.read(np.arange(12)) != plain).mean() > 0.1
     assert other.fingerprint != store.fingerprint
-    shorter = build(tmp_path, [images], tmp_path / "store", images_per_shard=12)
-    assert [p.name for p in sorted(shorter.path.glob("shard-*"))] == [
-        "shard-00000.json",
-        "shard-00000.npy",
-    ]
+    shorter = build(tmp_path, images_per_shard=12)
+    names = [path.name for path in sorted(shorter.path.glob("shard-*"))]
+    assert names == ["shard-00000.json", "shard-00000.npy"]
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    images = write_hospital(tmp_path, 40)
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
+    write_hospital(tmp_path, 40)
     real = shards.atomic_path
 
     def full(path: Path):
@@ -349,22 +313,19 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
 
     monkeypatch.setattr(shards, "atomic_path", full)
     with pytest.raises(OSError, match="No space left on device"):
-        build(tmp_path, [images], tmp_path / "store")
+        build(tmp_path)
     kept = (tmp_path / "store" / "shard-00001.npy").stat().st_mtime_ns
     monkeypatch.undo()
-    assert len(build(tmp_path, [images], tmp_path / "store")) == 40
+    assert len(build(tmp_path)) == 40
     assert (tmp_path / "store" / "shard-00001.npy").stat().st_mtime_ns == kept
 
 
 def test_a_real_write_limit_ends_in_one_line(tmp_path: Path) -> None:
     """A file size limit of the shell makes write() itself fail, as a quota does."""
-    images = write_hospital(tmp_path, 100)
-    command = arguments(tmp_path, [images], tmp_path / "store", 1, images_per_shard=100)
+    command = arguments(write_hospital(tmp_path, 100), images_per_shard=100)
     quoted = " ".join(f"'{part}'" for part in command)
-    done = subprocess.run(
-        ["bash", "-c", f"ulimit -f 30; {sys.executable} -m cxrflow.images.store_pixels {quoted}"],
-        capture_output=True,
-        text=True,
+    done = run_to_end(
+        ["bash", "-c", f"ulimit -f 30; {sys.executable} -m cxrflow.images.store_pixels {quoted}"]
     )
     assert done.returncode == 2
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
@@ -377,13 +338,13 @@ def test_a_real_write_limit_ends_in_one_line(tmp_path: Path) -> None:
 def test_two_builds_of_one_store_exclude_each_other(tmp_path: Path) -> None:
     import fcntl
 
-    images = write_hospital(tmp_path, 3)
+    write_hospital(tmp_path, 3)
     claim_folder(tmp_path / "store", "pixel store")
     with open(tmp_path / "store" / ".lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="another process is building"):
-            build(tmp_path, [images], tmp_path / "store")
-    assert len(build(tmp_path, [images], tmp_path / "store")) == 3
+            build(tmp_path)
+    assert len(build(tmp_path)) == 3
 
 
 def test_wrong_lists(tmp_path: Path) -> None:
@@ -395,21 +356,21 @@ def test_wrong_lists(tmp_path: Path) -> None:
     }
     for message, content in cases.items():
         with pytest.raises(InputError, match=message):
-            build(tmp_path, [write_list(tmp_path / "list.parquet", content)], tmp_path / "store")
+            build(tmp_path, write_list(tmp_path / "list.parquet", content))
     empty = tmp_path / "empty.parquet"
     pd.DataFrame({"image_id": [], "image_path": []}).to_parquet(empty)
     with pytest.raises(InputError, match="no images"):
-        build(tmp_path, [empty], tmp_path / "store")
+        build(tmp_path, empty)
     with pytest.raises(InputError, match="file not found"):
-        build(tmp_path, [tmp_path / "absent.parquet"], tmp_path / "store")
+        build(tmp_path, tmp_path / "absent.parquet")
     with pytest.raises(InputError, match="data root is not a folder"):
-        build(tmp_path / "absent", [empty], tmp_path / "store")
+        build(tmp_path / "absent", empty)
 
 
 def test_a_store_can_be_sent_to_another_process(tmp_path: Path) -> None:
     import pickle
 
-    store = build(tmp_path, [write_hospital(tmp_path, 12)], tmp_path / "store")
+    store = build(write_hospital(tmp_path, 12))
     pixels = store.read(np.arange(12))
     copy = pickle.loads(pickle.dumps(store))
     np.testing.assert_array_equal(copy.read(np.arange(12)), pixels)

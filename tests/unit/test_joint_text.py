@@ -1,7 +1,8 @@
-"""Text in joint training: pooling, sentences that are drawn, layers that are frozen."""
+"""Views of images and of texts in joint training: several, mixed; pooling, drawn sentences."""
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,12 +11,18 @@ from literal import draw
 from pydantic import ValidationError
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from speed.text_steps import in_transformers
+from test_pair_matching import IMAGE, Pictures
+from torch import Tensor
 from transformers import AutoModel, BertTokenizerFast
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
-from cxrflow.encoders.settings import TextPooling
+from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
+from cxrflow.encoders.settings import ResNetSettings, TextPooling
 from cxrflow.errors import InputError
 from cxrflow.models.model import Model
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.objective import Batch, Needs, Term, Views
 from cxrflow.pretrain.pair_tables import pair_texts, required_section
 from cxrflow.pretrain.report_text import (
     TextPasses,
@@ -27,20 +34,10 @@ from cxrflow.pretrain.report_text import (
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
-from cxrflow.pretrain.views import Batch, Needs
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text_model(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture
-def text(folder: Path) -> CXRBert:
-    return load_text_half(folder).eval()
+from cxrflow.training.samples import SampleTable
 
 
 def test_last_states_are_transformers_hidden_states(text: CXRBert) -> None:
@@ -82,11 +79,11 @@ def test_pooling_without_a_mask_is_refused(text: CXRBert) -> None:
         text.project(torch.zeros(1, 2, 24))
 
 
-def test_pooling_is_kept_with_the_model(folder: Path, tmp_path: Path) -> None:
-    started = start_text(folder, 0.1, 0.1, "max")
+def test_pooling_is_kept_with_the_model(text_folder: Path, tmp_path: Path) -> None:
+    started = start_text(text_folder, 0.1, 0.1, "max")
     save_text_half(started, tmp_path)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
+        (tmp_path / name).write_bytes((text_folder / name).read_bytes())
     assert json.loads((tmp_path / "config.json").read_text())["text_pooling"] == "max"
     model = Model.load(tmp_path)
     texts = ["heart is large .", "no effusions"]
@@ -118,14 +115,12 @@ def test_the_pool_is_all_sentences_with_text() -> None:
     assert REPORTS["impression_sentences"][2] == []  # the table given stays as it is
 
 
-def test_one_sentence_is_drawn_uniformly_and_by_report_alone(folder: Path) -> None:
-    tokenizer = read_tokenizer(folder)
+def test_one_sentence_is_drawn_uniformly_and_by_report_alone(text_folder: Path) -> None:
+    tokenizer = read_tokenizer(text_folder)
     reports = ReportTokens(sentence_pool(REPORTS, ("findings", "impression")), tokenizer, 32)
     rows = np.arange(len(REPORTS))
     batch = reports.batch(rows, "impression", 3, 5, one_sentence=True)
-    ids_of = {
-        row: [tokenizer.encode(sentence).ids for sentence in pool_of(row)] for row in range(3)
-    }
+    ids_of = {row: [tokenizer.encode(text).ids for text in pool_of(row)] for row in range(3)}
     counts = {row: [0] * len(ids_of[row]) for row in range(3)}
     for row, ids, mask in zip(rows, batch["input_ids"], batch["attention_mask"], strict=True):
         counts[row % 3][ids_of[row % 3].index(ids[mask.bool()].tolist())] += 1
@@ -152,16 +147,14 @@ def test_settings_say_which_section_a_report_must_have() -> None:
         required(sentence_sections=["findings", "findings"])
 
 
-def test_a_report_is_impression_then_findings(folder: Path) -> None:
-    tokenizer = read_tokenizer(folder)
+def test_a_report_is_impression_then_findings(text_folder: Path) -> None:
+    tokenizer = read_tokenizer(text_folder)
     settings = JointPretrainingSettings(**MINIMAL, text="report", length=40)
     texts = pair_texts(settings, REPORTS[:9], tokenizer, training=False)
     tokens = texts.intact(Batch(np.array([0, 1]), 0, 0, ALONE))
     for row, ids, mask in zip((0, 1), tokens["input_ids"], tokens["attention_mask"], strict=True):
-        sentences = [
-            *(REPORTS["impression_sentences"][row] or []),
-            *(REPORTS["findings_sentences"][row] or []),
-        ]
+        columns = (REPORTS[f"{name}_sentences"] for name in ("impression", "findings"))
+        sentences = [sentence for column in columns for sentence in column[row] or []]
         words = [id_ for one in sentences for id_ in tokenizer.encode(one).ids]
         words = [id_ for id_ in words if id_ not in (2, 3)]
         assert ids[mask.bool()].tolist() == [2, *words, 3]
@@ -169,10 +162,8 @@ def test_a_report_is_impression_then_findings(folder: Path) -> None:
 
 @pytest.mark.parametrize("forward", ["separate", "shared"])
 @pytest.mark.parametrize("layers", [0, 1, 2])
-def test_texts_go_through_the_encoder_as_the_terms_need(
-    text: CXRBert, folder: Path, layers: int, forward: str
-) -> None:
-    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), ("findings",), True)
+def test_texts_go_through_the_encoder_as_the_terms_need(text, text_folder, layers, forward):
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 32), ("findings",), True)
     batch = Batch(np.array([0, 3, 2, 6]), 7, 1, ALONE)
     mlm = Needs(masking=MaskedLanguageSettings.model_validate({"forward": forward}))
     needs = Needs.of_all([mlm, Needs(texts=("findings",), layers=layers)])
@@ -196,10 +187,8 @@ def test_texts_go_through_the_encoder_as_the_terms_need(
     assert heads == (set() if layers else {"cls_projection_head"})
 
 
-def test_without_mlm_nothing_is_masked_and_the_token_head_rests(
-    text: CXRBert, folder: Path
-) -> None:
-    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(folder), 32), ("findings",), True)
+def test_without_mlm_nothing_is_masked_and_the_token_head_rests(text, text_folder):
+    texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 32), ("findings",), True)
     needs, batch = Needs(texts=("findings",)), Batch(np.array([0, 3]), 7, 1, ALONE)
     passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
     assert passes(texts.intact(batch), batch).masked is None
@@ -216,10 +205,93 @@ def test_frozen_layers_and_embeddings_get_no_gradient(text: CXRBert, layers: int
     loss = text.project(hidden).square().sum()
     (loss + text.predict_tokens(hidden, torch.tensor([1])).square().sum()).backward()
     moved = {name for name, parameter in text.named_parameters() if parameter.grad is not None}
-    frozen = {
-        name
-        for name, _ in text.named_parameters()
-        if name.startswith(("bert.embeddings.", "bert.encoder.layer.0.", "bert.encoder.layer.1."))
-    }
     everything = {name for name, _ in text.named_parameters()}
+    below = ("bert.embeddings.", "bert.encoder.layer.0.", "bert.encoder.layer.1.")
+    frozen = {name for name in everything if name.startswith(below)}
     assert moved == (everything - frozen if layers else everything)
+
+
+class Mixed(Term):
+    """Images that hold a part of another image, near the projection of both."""
+
+    needs = Needs(images=2, stage=3)
+    compares = False
+
+    def loss(self, views: Views) -> Tensor:
+        rows = torch.arange(views.samples).roll(1)
+        mixed = views.mixed(rows, torch.full((views.samples, 1, 1, 1), 0.5))
+        return mixed.projected_global.sum() + views.images[1].pooled.mean()
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram:
+    module = type("module", (), {"GlobalAlignment": Mixed})
+    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    folder = write_text_model(tmp_path)
+    terms = {"global_alignment": {}}
+    sizes = {**IMAGE, "projection": 8}
+    settings = JointPretrainingSettings.model_validate(
+        {**MINIMAL, "terms": terms, "encoder": sizes, "length": 16}
+    )
+    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**sizes))
+    texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
+    splits: Any = dict.fromkeys(("train", "validate"), Pictures())
+    samples = dict.fromkeys(splits, SampleTable(range(len(REPORTS))))
+    run = Run(0, torch.device("cpu"), ALONE)
+    texts_of_splits = dict.fromkeys(splits, texts)
+    made = ImageTextProgram(settings, run, samples, splits, texts_of_splits, image, text, folder)
+    made.augmentation = lambda pixels, seed, epoch, view: pixels + view  # type: ignore[assignment]
+    made.image.eval()
+    return made
+
+
+def views_of(program: ImageTextProgram) -> Views:
+    return program.views("train", Batch(np.array([5, 0, 30, 11]), 3, 5, ALONE))
+
+
+def same(found: ImageOutput, wanted: ImageOutput) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_views_of_an_image_are_encoded_each(program: ImageTextProgram) -> None:
+    views = views_of(program)
+    for number in range(2):
+        assert torch.equal(views.pixels(number).current, views.pixels(0).current + number)
+        same(views.images[number], program.image(views.pixels(number)))
+
+
+def test_images_are_mixed_after_a_stage(program: ImageTextProgram) -> None:
+    views, rows = views_of(program), torch.tensor([3, 2, 1, 0])
+    whole, trunk = views.images[0], cast(Any, program.image.encoder)
+    same(views.mixed(rows, torch.zeros(4, 1, 1, 1)), whole)
+    other = ImageOutput(*(part[rows] for part in whole))
+    same(views.mixed(rows, torch.ones(4, 1, 1, 1)), other)
+    hidden = trunk.forward_until(views.pixels(0), 3).current
+    share = torch.linspace(0, 1, hidden.shape[2])[:, None].expand(4, 1, -1, hidden.shape[3])
+    mixed = share * hidden[rows] + (1 - share) * hidden
+    grid = trunk.encoder.layer4(mixed)
+    same(views.mixed(rows, share), program.image.project(Patches(grid, grid.mean((2, 3)))))
+
+
+def test_a_term_trains_what_comes_before_the_mixing(program: ImageTextProgram) -> None:
+    losses = program.objective(views_of(program))
+    losses.total.backward()
+    moved = {name for name, p in program.image.named_parameters() if p.grad is not None}
+    assert moved == {name for name, _ in program.image.named_parameters()}
+
+
+def test_terms_mix_after_one_stage() -> None:
+    assert Needs.of_all([Needs(stage=3), Needs(images=2), Needs(stage=3)]).stage == 3
+    with pytest.raises(InputError, match=r"after stages \[2, 3\] of the trunk; expected one"):
+        Needs.of_all([Needs(stage=3), Needs(stage=2)])
+
+
+def test_a_view_that_a_program_has_not_is_named() -> None:
+    views = Views(Batch(np.arange(2), 0, 0, ALONE))
+    with pytest.raises(InputError, match="reads images that are mixed .* program has not"):
+        views.mixed(torch.arange(2), torch.tensor(0.5))
+    with pytest.raises(InputError, match="reads reports that a decoder writes"):
+        _ = views.written
+    with pytest.raises(InputError, match="reads pixels of images"):
+        views.pixels(0)

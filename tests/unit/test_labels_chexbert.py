@@ -121,17 +121,13 @@ def expected(network: Published, sentences: tuple[str, ...]) -> dict[str, float]
     return states
 
 
-def same(a: float, b: float) -> bool:
-    return a == b or (math.isnan(a) and math.isnan(b))
-
-
 def test_labels_are_the_published_networks(network: Published, folder: Path) -> None:
     ours = CheXbertLabeller(folder).label(REPORTS)
     seen = set()
     for report, labels in zip(REPORTS, ours, strict=True):
         reference = expected(network, report)
         for name, value in zip(OBSERVATIONS, labels, strict=True):
-            assert same(value, reference[name]), (report, name)
+            assert value == pytest.approx(reference[name], nan_ok=True), (report, name)
             seen.add("blank" if math.isnan(value) else value)
     assert seen == {"blank", 1.0, 0.0, -1.0}
     assert len({str(labels) for labels in ours}) > 3, "the texts make no difference"
@@ -143,9 +139,7 @@ def test_the_literal_reading_cuts_and_knows_pieces() -> None:
     assert pieces == ["[CLS]", "pneumo", "##thorax", "[UNK]", ".", "[SEP]"]
 
 
-def test_batches_of_mixed_lengths_are_as_one_by_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_of_mixed_lengths_are_as_one_by_one(folder, monkeypatch):
     labeller, differences = CheXbertLabeller(folder), set()
     for size in (1, 2, 3, 64):
         monkeypatch.setattr(chexbert, "BATCH", size)
@@ -162,9 +156,7 @@ def test_logits_do_not_depend_on_padding(folder: Path) -> None:
         torch.testing.assert_close(beside[name], alone[name], rtol=1e-5, atol=1e-5)
 
 
-def test_weights_and_vocabulary_are_found_where_they_lie(
-    network: Published, folder: Path, tmp_path: Path
-) -> None:
+def test_weights_and_vocabulary_are_found_where_they_lie(network, folder, tmp_path):
     labels = str(CheXbertLabeller(folder).label(REPORTS))
     assert str(CheXbertLabeller(folder / "chexbert.pth").label(REPORTS)) == labels
     save(tmp_path / "other.pth", network)
@@ -176,9 +168,7 @@ def test_weights_and_vocabulary_are_found_where_they_lie(
     assert str(CheXbertLabeller(tmp_path / "other.pth").label(REPORTS)) == labels
 
 
-def test_files_of_old_torch_and_old_transformers_are_read(
-    network: Published, folder: Path, tmp_path: Path
-) -> None:
+def test_files_of_old_torch_and_old_transformers_are_read(network, folder, tmp_path):
     """Positions kept as a tensor, no ``module.``, and the file format before torch 1.6."""
     tensors = {name.removeprefix("module."): value for name, value in state(network).items()}
     tensors["bert.embeddings.position_ids"] = torch.arange(POSITIONS)[None]
@@ -189,21 +179,16 @@ def test_files_of_old_torch_and_old_transformers_are_read(
     assert str(labels) == str(CheXbertLabeller(folder).label(REPORTS))
 
 
-HEAD = "module.linear_heads.13.weight"
+HEAD, BERT = "module.linear_heads.13.weight", "module.bert."
+WORDS = "embeddings.word_embeddings.weight"
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no head": ({HEAD: None}, "'linear_heads.13.weight' is missing"),
     "another head": ({"module.linear_heads.14.bias": torch.zeros(4)}, "'linear_heads.14.bias'"),
     "other classes": ({HEAD: torch.zeros(4, 128)}, r"\(4, 128\), expected \(2, 128\)"),
-    "a hole": (
-        {"module.bert.encoder.layer.1.output.dense.bias": None},
-        r"'bert\.encoder\.layer\.1\.output\.dense\.bias' is missing",
-    ),
-    "no words": (
-        {"module.bert.embeddings.word_embeddings.weight": None},
-        r"'bert\.embeddings\.word_embeddings\.weight' is missing",
-    ),
+    "a hole": ({f"{BERT}encoder.layer.1.output.dense.bias": None}, r"bias' is missing"),
+    "no words": ({f"{BERT}{WORDS}": None}, rf"'bert\.{WORDS}' is missing"),
     "odd width": (
-        {"module.bert.embeddings.word_embeddings.weight": torch.zeros(len(PIECES), 100)},
+        {f"{BERT}{WORDS}": torch.zeros(len(PIECES), 100)},
         "width 100, expected a multiple of 64",
     ),
 }
@@ -229,9 +214,7 @@ class Harmful:
 @pytest.mark.parametrize(
     "content", [b"", b"not weights", {"epoch": 3}, {"model_state_dict": {"a": 1}}, [1], Harmful()]
 )
-def test_files_that_are_no_weights_are_one_line(
-    tmp_path: Path, content: object, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_no_weights_are_one_line(tmp_path, content, capsys):
     path = tmp_path / "chexbert.pth"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -247,9 +230,7 @@ def test_files_that_are_no_weights_are_one_line(
     ("pieces", "said"),
     [(PIECES[:-1], "24 pieces, expected 25"), (["x", *PIECES[1:3], "y", *PIECES[4:]], r"\[SEP\]")],
 )
-def test_another_vocabulary_is_refused(
-    folder: Path, tmp_path: Path, pieces: list[str], said: str
-) -> None:
+def test_another_vocabulary_is_refused(folder, tmp_path, pieces, said):
     shutil.copy(folder / "chexbert.pth", tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
     with pytest.raises(InputError, match=said):

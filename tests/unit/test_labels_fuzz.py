@@ -7,34 +7,18 @@ import pytest
 
 from cxrflow.reports.labels.observations import OBSERVATIONS, OTHER_FINDING
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller, read_sentence
-from cxrflow.reports.labels.scope.mentions import load_rules
 from cxrflow.reports.labels.scope.phrases import variants
+from cxrflow.reports.rules import read_rules
 
-MARKS = [
-    ",",
-    ".",
-    ";",
-    ":",
-    "(",
-    ")",
-    "/",
-    "-",
-    "?",
-    "___",
-    "XXXX",
-    "\t",
-    "\x07",
-    "é",
-    "\u202e",
-    "1.",
-]
+MARKS = [*",.;:()/-?\té", "___", "XXXX", "\x07", "\u202e", "1."]
 NAMES = {*OBSERVATIONS, OTHER_FINDING}
 
 
 def vocabulary() -> list[str]:
     """Every word of the rules, prefixes completed."""
-    phrases = [p for kinds in load_rules("mentions").values() for ps in kinds.values() for p in ps]
-    cues = load_rules("cues")
+    mentions = read_rules("scope/mentions")
+    phrases = [p for kinds in mentions.values() for ps in kinds.values() for p in ps]
+    cues = read_rules("scope/cues")
     phrases += [phrase for cue in cues["cues"] for phrase in cue["phrases"]]
     phrases += [phrase for state in cues["states"].values() for phrase in state]
     phrases += cues["breaks"] + cues["verbs"] + cues["starters"]

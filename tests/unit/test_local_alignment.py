@@ -1,4 +1,4 @@
-"""Local alignment against a literal float64 transcription, text by text and word by word."""
+"""Local alignment against a literal float64 transcription, of words that pieces are joined to."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cxrflow.objectives.contrastive import symmetric_cross_entropy
+from cxrflow.encoders.word_aggregation import aggregate_words
+from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import Matching, local_similarity
 
 LENGTHS = [4, 1, 7, 2, 5]
@@ -32,14 +33,7 @@ def draw(lengths: list[int], seed: int = 0, regions: int = 6, width: int = 3) ->
     return images.requires_grad_(), words.requires_grad_()
 
 
-def local_loss(
-    images: Tensor,
-    words: Tensor,
-    lengths: list[int],
-    matching: Matching = MATCHINGS["published code"],
-    temp3: float = 10.0,
-    **budget: int,
-) -> Tensor:
+def local_loss(images, words, lengths, matching=MATCHINGS["published code"], temp3=10.0, **budget):
     """The loss of pairs, as the term of that name makes it of all similarities."""
     similarity = local_similarity(images, words, lengths, matching, **budget)
     return symmetric_cross_entropy(temp3 * similarity)
@@ -95,9 +89,8 @@ def test_chunks_and_what_is_kept_change_nothing(texts_a_chunk: int, kept: int) -
     # Of a chunk both its attention (6 regions) and its contexts (3 features) are kept.
     kept_bytes = kept * (text_bytes + text_bytes // 2)
     literal = literal_loss(literal_similarity(images, words, lengths, Matching()), 3.0)
-    ours = local_loss(
-        images, words, lengths, temp3=3.0, chunk_bytes=chunk_bytes, kept_bytes=kept_bytes
-    )
+    budget = {"chunk_bytes": chunk_bytes, "kept_bytes": kept_bytes}
+    ours = local_loss(images, words, lengths, temp3=3.0, **budget)
     same(ours, literal, images, words)
 
 
@@ -109,9 +102,8 @@ def test_gradcheck(matching: Matching) -> None:
     def similarity(images: Tensor, words: Tensor) -> Tensor:
         return local_similarity(images, torch.nan_to_num(words), lengths, matching, 1, 200)
 
-    assert torch.autograd.gradcheck(
-        similarity, (images, words.detach().nan_to_num().requires_grad_())
-    )
+    known = words.detach().nan_to_num().requires_grad_()
+    assert torch.autograd.gradcheck(similarity, (images, known))
 
 
 def test_one_pair_costs_nothing_and_leaves_the_next_batch_alone() -> None:
@@ -254,8 +246,100 @@ def test_the_low_data_equations_on_their_own_scale() -> None:
     ],
     ids=["no words", "too long", "a length missing", "widths differ"],
 )
-def test_what_does_not_fit_is_refused(
-    lengths: list[int], regions: tuple[int, ...], words: tuple[int, ...]
-) -> None:
+def test_what_does_not_fit_is_refused(lengths, regions, words):
     with pytest.raises(ValueError, match="words|features"):
         local_similarity(torch.ones(regions), torch.ones(words), lengths)
+
+
+PIECES = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "no", "pleural", "##effusion", "##s", "heart"]
+TEXTS = [
+    "[CLS] no ##effusion ##s [SEP] [PAD] [PAD]",
+    "[CLS] pleural ##s heart ##effusion no [SEP]",
+    "[CLS] [UNK] [SEP] [PAD] [PAD] [PAD] [PAD]",
+    "##s ##s heart [PAD] ##effusion no [SEP]",
+    "heart [SEP] [PAD] [PAD] [PAD] [PAD] [PAD]",
+]
+IDS = torch.tensor([[PIECES.index(piece) for piece in text.split()] for text in TEXTS])
+CONTINUES = torch.tensor([piece.startswith("##") for piece in PIECES])
+
+
+def table(*dropped: str) -> Tensor:
+    return torch.tensor([piece in dropped for piece in PIECES])
+
+
+def layer_states(layers: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shape = (layers, *IDS.shape, 3)
+    states = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    return [state.requires_grad_() for state in states]
+
+
+def literal(layers: list[Tensor], dropped: tuple[str, ...]) -> list[list[Tensor]]:
+    """Words of every text, piece by piece."""
+    texts = []
+    for row, text in enumerate(TEXTS):
+        words: list[Tensor] = []
+        for place, piece in enumerate(text.split()):
+            if piece in dropped:
+                continue
+            state = sum((layer[row, place] for layer in layers), torch.zeros(3).to(layers[0]))
+            if piece.startswith("##") and words:
+                words[-1] = words[-1] + state
+            else:
+                words.append(state)
+        texts.append(words)
+    return texts
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+@pytest.mark.parametrize("dropped", [("[SEP]", "[PAD]"), ("[CLS]", "[SEP]", "[PAD]")])
+def test_words_and_gradients_equal_a_literal_loop(dropped: tuple[str, ...], layers: int) -> None:
+    states = layer_states(layers)
+    words, lengths = aggregate_words(states, IDS, CONTINUES, table(*dropped))
+    wanted = literal(states, dropped)
+    assert lengths == [len(text) for text in wanted]
+    assert words.shape == (len(TEXTS), max(lengths), 3)
+    slope = torch.randn(words.shape, generator=torch.Generator().manual_seed(1)).double()
+    total = torch.zeros((), dtype=torch.float64)
+    for row, text in enumerate(wanted):
+        assert not words[row, len(text) :].any()
+        for place, word in enumerate(text):
+            torch.testing.assert_close(words[row, place], word)
+            total = total + (word * slope[row, place]).sum()
+    found = torch.autograd.grad(words, states, slope)
+    for one, other in zip(found, torch.autograd.grad(total, states), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_text_of_dropped_pieces_has_no_words() -> None:
+    (states,) = layer_states(1)
+    everything = torch.ones(len(PIECES), dtype=torch.bool)
+    words, lengths = aggregate_words([states], IDS, CONTINUES, everything)
+    assert lengths == [0] * len(TEXTS) and words.shape == (len(TEXTS), 0, 3)
+
+
+def test_bfloat16_states_give_bfloat16_words() -> None:
+    states = layer_states(4, torch.bfloat16)
+    exact = aggregate_words([s.double() for s in states], IDS, CONTINUES, table("[PAD]")).word_BWD
+    words = aggregate_words(states, IDS, CONTINUES, table("[PAD]")).word_BWD
+    assert words.dtype == torch.bfloat16
+    torch.testing.assert_close(words.double(), exact, rtol=0.02, atol=0.05)
+
+
+def test_local_alignment_takes_the_words_as_they_are() -> None:
+    """What stands behind a text is not read, so a longer batch gives the same similarities."""
+    generator = torch.Generator().manual_seed(2)
+    images = torch.randn(len(TEXTS), 6, 3, generator=generator, dtype=torch.float64)
+    states = layer_states(2)
+    words, lengths = aggregate_words(states, IDS, CONTINUES, table("[SEP]", "[PAD]"))
+    padded = torch.cat([words, torch.full_like(words, 9.0)], 1)
+    similarity = local_similarity(images, words, lengths)
+    torch.testing.assert_close(similarity, local_similarity(images, padded, lengths))
+    similarity.sum().backward()
+    assert all(state.grad is not None and state.grad.isfinite().all() for state in states)
+
+
+@pytest.mark.parametrize("layers", [[], [torch.zeros(5, 6, 3)]], ids=["none", "shorter"])
+def test_words_that_do_not_fit_are_refused(layers: list[Tensor]) -> None:
+    with pytest.raises(ValueError, match="do not fit ids"):
+        aggregate_words(layers, IDS, CONTINUES, table())

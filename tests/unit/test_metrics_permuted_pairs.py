@@ -14,7 +14,7 @@ from torch.func import vmap
 from torch.nn.functional import normalize
 
 from cxrflow.metrics.permuted_pairs import RankSums, permutation_p, permuted_sums
-from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.objectives.biovil import global_alignment
 from cxrflow.pretrain.permutation import ALPHA, Comparisons, Validated, Validation
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import Losses

@@ -6,17 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import make_store, write_cohort
+from benchmark_fakes import write_cohort
 from PIL import Image
 from retrieval_fixtures import CANDIDATES, CATEGORIES, QUERIES, category_features, write_retrieval
 from sklearn.neighbors import NearestNeighbors
 
+from command_options import options
 from cxrflow.benchmarks.classification.saliency import image_of, saliency, shown
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.features import weights_file, write_features
 from cxrflow.benchmarks.retrieval.embedding_map import own_category
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, write_json
@@ -44,12 +44,6 @@ def write_models(folder, names):
     return models
 
 
-def options(**folders):
-    return [
-        word for name, each in folders.items() for word in (f"--{name}", *map(str, each)) if each
-    ]
-
-
 def test_maps_are_drawn_of_the_columns_in_their_order(tmp_path):
     names = ("random", "trained")
     models = write_models(tmp_path, names)
@@ -57,9 +51,8 @@ def test_maps_are_drawn_of_the_columns_in_their_order(tmp_path):
     for name, model, noise in zip(names, models, (9.0, 0.1), strict=True):
         found = category_features(noise)
         said = {"weights": file_digest(weights_file(model))[:16], "geometry": "shorter64"}
-        write_features(
-            tmp_path / name / "features", found.encoded, found.by_kind, {**said, "pixels": "p"}
-        )
+        record = {**said, "pixels": "p"}
+        write_features(tmp_path / name / "features", found.encoded, found.by_kind, record)
         features.append(tmp_path / name / "features")
         results.append(tmp_path / name / "result")
         results[-1].mkdir()
@@ -67,9 +60,13 @@ def test_maps_are_drawn_of_the_columns_in_their_order(tmp_path):
     cohort = write_retrieval(tmp_path / "cohort")
     settings = {"title": "T", "task": "toy/images", "categories": list(CATEGORIES)}
     settings["columns"] = columns("trained", "random", "absent")
-    given = options(results=results, models=models, features=features, cohort=[cohort])
+    given = {"results": results, "models": models, "features": features, "cohort": cohort}
     output = tmp_path / "map.png"
-    main(["t_sne", "--settings", json.dumps(settings), *given, "--output", str(output)])
+
+    def draw(settings, **given):
+        main(["t_sne", *options(settings=settings, **given, output=output)])
+
+    draw(settings, **given)
     content = json.loads(output.with_suffix(".json").read_text())
     assert content["shows"] == [] and content["data"]["synthetic"] is True
     trained, random = content["lines"]
@@ -78,19 +75,15 @@ def test_maps_are_drawn_of_the_columns_in_their_order(tmp_path):
     assert random.endswith(said) and 20 < int(random.split()[1].strip("%")) < 50  # 33 by chance
     assert Image.open(output).size[0] > 800
     before = output.read_bytes()
-    main(["t_sne", "--settings", json.dumps(settings), *given, "--output", str(output)])
+    draw(settings, **given)
     assert output.read_bytes() == before
-    wrong = json.dumps({**settings, "categories": ["Edema", "Gout"]})
     with pytest.raises(InputError, match="key 'categories' names 'Gout'; the candidates have"):
-        main(["t_sne", "--settings", wrong, *given, "--output", str(output)])
-    none = json.dumps({**settings, "columns": columns("absent")})
+        draw({**settings, "categories": ["Edema", "Gout"]}, **given)
+    none = {**settings, "columns": columns("absent")}
     with pytest.raises(InputError, match="expected one of toy/absent"):
-        main(["t_sne", "--settings", none, *given, "--output", str(output)])
+        draw(none, **given)
     with pytest.raises(SystemExit):
-        main(
-            ["t_sne", "--settings", none, *given[: given.index("--features")]]
-            + ["--cohort", str(cohort), "--output", str(output)]
-        )
+        draw(none, results=results, models=models, cohort=cohort)
 
 
 def test_neighbours_are_counted_as_scikit_learn_finds_them():
@@ -127,11 +120,10 @@ def test_the_greatest_gradients_are_white():
 
 
 @pytest.fixture
-def scored(tmp_path):
+def scored(pixels, tmp_path):
     """Two models with heads of two shares, and their images."""
     names = ("a", "b")
     models = write_models(tmp_path, names)
-    pixels = make_store(tmp_path / "pictures", CANDIDATES + QUERIES)
     count = CANDIDATES + QUERIES
     table = pd.DataFrame(
         {
@@ -151,24 +143,21 @@ def scored(tmp_path):
     for name in names:
         folder = tmp_path / name / "result"
         folder.mkdir()
-        heads = np.random.default_rng(0).normal(
-            size=(2, 3, small_encoder(0).encoder.features + 1, 2)
-        )
-        np.save(folder / "heads.npy", heads)
+        size = (2, 3, small_encoder(0).encoder.features + 1, 2)
+        np.save(folder / "heads.npy", np.random.default_rng(0).normal(size=size))
         protocol = {"fractions": [0.01, 1.0], "geometry": "shorter64", "split": "test"}
-        write_json(
-            folder / "metrics.json",
-            {"model": f"toy/{name}", "protocol": protocol, "data": {"classes": CLASSES}},
-        )
+        record = {"model": f"toy/{name}", "protocol": protocol, "data": {"classes": CLASSES}}
+        write_json(folder / "metrics.json", record)
         results.append(folder)
-    return options(results=results, models=models, pixels=[pixels] * 2, cohort=[cohort]), table
+    read = {"results": results, "models": models, "pixels": [pixels] * 2, "cohort": cohort}
+    return read, table
 
 
 def draw_saliency(scored, tmp_path, **settings):
     given, _ = scored
     plain = {"title": "T", "task": "toy/linear", "classes": CLASSES, "columns": columns("a", "b")}
     output = tmp_path / "saliency.png"
-    main(["saliency", "--settings", json.dumps(plain | settings), *given, "--output", str(output)])
+    main(["saliency", *options(settings=plain | settings, **given, output=output)])
     return output
 
 

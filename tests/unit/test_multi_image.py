@@ -7,13 +7,13 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from benchmark_fakes import TWO_IMAGES
 from pydantic import ValidationError
 from torch import Tensor
 
 import cxrflow
 from cxrflow.commands.export import export
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.multi_image import Trunk, space_encoding
 from cxrflow.encoders.released.image import (
@@ -25,16 +25,8 @@ from cxrflow.errors import InputError
 from cxrflow.pretrain.imported import import_weights
 from released_files import write_biovil_t
 
-COMPARISON = {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2}
-SIZES = {
-    "kind": "multi_image",
-    "block": "basic",
-    "layers": [1, 1, 1, 1],
-    "width": 4,
-    "channels": 1,
-    "projection": 8,
-    "dilate": [False, True, True],
-}
+COMPARISON = TWO_IMAGES["comparison"]
+SIZES = TWO_IMAGES | {"dilate": [False, True, True]}
 FC = {"encoder.encoder.fc.weight", "encoder.encoder.fc.bias"}
 
 
@@ -116,9 +108,7 @@ GRID = (4, 6)  # of 32 x 48 pixels
 @pytest.mark.parametrize("time", [True, False])
 @pytest.mark.parametrize("decomposition", [True, False])
 @pytest.mark.parametrize("rows", [[], [1], [2, 0], [0, 1, 2]])
-def test_features_and_gradients_are_those_of_the_equations(
-    time: bool, decomposition: bool, rows: list[int]
-) -> None:
+def test_features_and_gradients_are_those_of_the_equations(time, decomposition, rows):
     image = encoder(time_encoding=time, decomposition=decomposition)
     trunk = image.encoder
     assert isinstance(trunk, Trunk)
@@ -129,9 +119,8 @@ def test_features_and_gradients_are_those_of_the_equations(
     found = trunk(frames)
     weight = torch.randn(found.grid.shape, dtype=torch.float64)
     named = dict(trunk.named_parameters())
-    ours = torch.autograd.grad(
-        (found.grid * weight).sum(), list(named.values()), allow_unused=True, retain_graph=True
-    )
+    parameters, kept = list(named.values()), {"allow_unused": True, "retain_graph": True}
+    ours = torch.autograd.grad((found.grid * weight).sum(), parameters, **kept)
 
     def patches(pixels: Tensor) -> Tensor:
         grid = trunk.encoder(pixels)
@@ -153,28 +142,19 @@ def test_features_and_gradients_are_those_of_the_equations(
     wanted = torch.stack(expected).transpose(1, 2).unflatten(2, GRID)
     torch.testing.assert_close(found.grid, wanted, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(found.pooled, wanted.mean((2, 3)), rtol=1e-6, atol=1e-6)
-    theirs = torch.autograd.grad(
-        (wanted * weight).sum(), list(named.values()), allow_unused=True, retain_graph=True
-    )
-    for name, one, other in zip(named, ours, theirs, strict=True):
+    theirs = torch.autograd.grad((wanted * weight).sum(), parameters, **kept)
+    for (name, parameter), one, other in zip(named.items(), ours, theirs, strict=True):
         one, other = (torch.zeros(()) if g is None else g for g in (one, other))
-        torch.testing.assert_close(
-            one.expand_as(named[name]).double(),
-            other.expand_as(named[name]).double(),
-            rtol=1e-4,
-            atol=1e-5 * max(1.0, float(other.abs().max())),
-            msg=name,
-        )
+        one, other = (g.expand_as(parameter).double() for g in (one, other))
+        slack = 1e-5 * max(1.0, float(other.abs().max()))
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=slack, msg=name)
 
 
 def test_places_are_told_apart_as_said() -> None:
     for height, width, features in ((14, 14, 256), (4, 6, 16)):
-        torch.testing.assert_close(
-            space_encoding(height, width, features).double(),
-            literal_space(height, width, features),
-            rtol=0,
-            atol=2e-5,
-        )
+        ours = space_encoding(height, width, features).double()
+        wanted = literal_space(height, width, features)
+        torch.testing.assert_close(ours, wanted, rtol=0, atol=2e-5)
 
 
 # --- what runs, and what learns -----------------------------------------------------------------
@@ -194,18 +174,15 @@ def test_one_call_of_the_resnet_for_both_images() -> None:
     """So that in training they are normalised by the statistics of both."""
     image = encoder().train()
     current, prior = two()
-    with mock.patch.object(
-        image.encoder.encoder, "forward", wraps=image.encoder.encoder.forward
-    ) as called:
+    resnet = image.encoder.encoder
+    with mock.patch.object(resnet, "forward", wraps=resnet.forward) as called:
         image.encoder(Frames(current, prior[:2], torch.tensor([0, 2])))
     assert [len(call.args[0]) for call in called.call_args_list] == [5]
 
 
 @pytest.mark.parametrize("comparison", [{}, {"decomposition": False}, {"time_encoding": False}])
 @pytest.mark.parametrize("rows", [[], [1], [0, 1, 2]])
-def test_every_parameter_has_a_gradient_whoever_has_a_prior(
-    comparison: dict[str, bool], rows: list[int]
-) -> None:
+def test_every_parameter_has_a_gradient_whoever_has_a_prior(comparison, rows):
     """Processes that train together wait for all of them."""
     image = encoder(**comparison).train()
     current, prior = two()
@@ -299,10 +276,8 @@ def test_a_published_folder_loads_takes_priors_and_goes_back(tmp_path: Path) -> 
     assert compared.projected_patches.shape == (2, 2, 2, 8)
     assert not torch.allclose(alone.projected_global, compared.projected_global)
     texts = ["no effusion", "mild edema"]
-    torch.testing.assert_close(
-        model.similarity_map(pixels[0], texts, pixels[1]),
-        torch.einsum("bhwp,bp->bhw", compared.projected_patches, model.encode_text(texts)),
-    )
+    wanted = torch.einsum("bhwp,bp->bhw", compared.projected_patches, model.encode_text(texts))
+    torch.testing.assert_close(model.similarity_map(pixels[0], texts, pixels[1]), wanted)
     assert model.similarity_map(pixels[0], texts[:1]).shape == (2, 2, 2)
     for wrong, message in (
         (lambda: model.encode_image(pixels[0], pixels[1, :1]), "expected one for each"),
@@ -331,9 +306,8 @@ def test_random_weights_give_what_the_published_module_gives() -> None:
     """hi-ml-multimodal's own class, where it is installed; the grid is 14 x 14 there."""
     published = pytest.importorskip("health_multimodal.image.model.model")
     torch.manual_seed(0)
-    theirs = published.MultiImageModel(
-        img_encoder_type="resnet18_multi_image", joint_feature_size=128
-    ).eval()
+    sizes = {"img_encoder_type": "resnet18_multi_image", "joint_feature_size": 128}
+    theirs = published.MultiImageModel(**sizes).eval()
     for name, parameter in theirs.named_parameters():
         if "vit_pooler" in name or "missing" in name:
             torch.nn.init.normal_(parameter, std=0.2)
@@ -347,6 +321,5 @@ def test_random_weights_give_what_the_published_module_gives() -> None:
             coloured = [one.expand(-1, 3, -1, -1) for one in frames[:2] if one is not None]
             wanted, found = theirs(*coloured), ours(frames)
             torch.testing.assert_close(found.pooled, wanted.img_embedding)
-            torch.testing.assert_close(
-                found.unnormalised_patches.permute(0, 3, 1, 2), wanted.projected_patch_embeddings
-            )
+            cells = found.unnormalised_patches.permute(0, 3, 1, 2)
+            torch.testing.assert_close(cells, wanted.projected_patch_embeddings)

@@ -2,17 +2,16 @@
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, make_store, write_cohort
+from benchmark_fakes import CATEGORIES, FakeModel, grounding_samples, write_cohort
 from PIL import Image
 
 import cxrflow
+from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
-from cxrflow.benchmarks.score_reference import main as score_reference
 from cxrflow.files.source_code import PACKAGE
 
 NOTEBOOK = PACKAGE.parents[1] / "docs/grounding.ipynb"
@@ -28,30 +27,28 @@ class Named(FakeModel):
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(pixels, tmp_path, monkeypatch):
     """What `make demo` leaves, as far as the notebook reads it."""
     folder = tmp_path / "results"
-    pixels = make_store(tmp_path / "made", COUNT)
-    shutil.copytree(tmp_path / "made/root", folder / "phantom/mimic_cxr_jpg")
+    shutil.copytree(pixels.parent / "root", folder / "phantom/mimic_cxr_jpg")
     samples = grounding_samples(COUNT)
     samples["image_path"] = samples["image_id"] + ".png"
     cohort = write_cohort(folder / "cohorts/biovil/ms_cxr", "samples.parquet", samples)
     monkeypatch.setattr(cxrflow, "load", lambda folder, device="cpu": Named())
     settings = {"categories": list(CATEGORIES), "intervals": {"replicates": 100}}
     scores = folder / "benchmarks/biovil/phrase_grounding"
-    given = ["--cohort", str(cohort), "--pixels", str(pixels), "--settings", json.dumps(settings)]
-    model = ["--model", str(tmp_path), "--output", str(scores / "biovil/biovil/seed0")]
-    evaluate(["phrase_grounding", *given, *model])
-    reference = ["finding_box", *given, "--output", str(scores / "reference/finding_box/seed0")]
-    score_reference(["phrase_grounding", *reference])
+    asked = {"cohort": cohort, "pixels": pixels, "settings": settings}
+    output = scores / "biovil/biovil/seed0"
+    evaluate(["phrase_grounding", *options(**asked, model=tmp_path, output=output)])
+    output = scores / "reference/finding_box/seed0"
+    asked["reference"] = "finding_box"
+    evaluate(["phrase_grounding", *options(**asked, output=output)])
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path / "docs")
     return folder
 
 
-def test_the_cells_run_and_say_what_is_true(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cells_run_and_say_what_is_true(results, capsys):
     names: dict[str, Any] = {}
     for code in CODE:
         exec(compile(code, str(NOTEBOOK), "exec"), names)

@@ -97,10 +97,8 @@ def test_a_rerun_replaces_its_own_product_and_no_other(tmp_path: Path) -> None:
         assert (folder / "result.txt").read_text() == text
     with pytest.raises(InputError, match=r"another product \(corpus\), not an earlier model"):
         write(folder, "model")
-    with (
-        pytest.raises(InputError, match="no earlier run wrote"),
-        atomic_folder(tmp_path / "b", "x"),
-    ):
+    unmarked = atomic_folder(tmp_path / "b", "x")
+    with pytest.raises(InputError, match="no earlier run wrote"), unmarked:
         write_json(tmp_path / "b/notes.json", {})  # written while the program ran
     assert files(tmp_path / "b") == ["notes.json"]
 
@@ -116,21 +114,17 @@ def test_a_kill_leaves_a_folder_of_ours(tmp_path: Path) -> None:
 
 
 def test_files_that_are_left_alone(home: Path) -> None:
-    for place, reason in (
-        ("../link", "is a link"),
-        ("../file_link", "link"),
-        ("../data", "folder"),
-    ):
+    refused = {"../link": "is a link", "../file_link": "link", "../data": "folder"}
+    for place, reason in refused.items():
         with pytest.raises(InputError, match=reason), atomic_path(place) as path:
             path.write_text("new")
     assert (home / "notes/idea.txt").read_text() == "dear"
 
 
+SQUARE = Geometry.parse("square8")
 Fill = Callable[[Path], object]
 FILLED: dict[str, Fill] = {
-    "pixel store": lambda path: build_store(
-        path, [], Geometry.parse("square8"), PixelSettings(), path, 1
-    ),
+    "pixel store": lambda path: build_store(path, [], SQUARE, PixelSettings(), path, 1),
     "training state": StateFolder,
     "phantom": lambda path: write_rsna(HospitalSettings(), path),
 }
@@ -142,6 +136,15 @@ def test_folders_filled_bit_by_bit_are_their_program_s(tmp_path: Path, name: str
     with pytest.raises(InputError, match="no earlier run wrote"):
         FILLED[name](tmp_path)
     assert files(tmp_path) == ["store.json"]
+
+
+def arguments_of(*more: str) -> argparse.ArgumentParser:
+    arguments = parser(None)
+    for name in ("--output", "--root", "--state"):
+        arguments.add_argument(name, type=Path)
+    for name in more:
+        arguments.add_argument(name, action="append")
+    return arguments
 
 
 @pytest.mark.parametrize(
@@ -159,20 +162,14 @@ def test_folders_filled_bit_by_bit_are_their_program_s(tmp_path: Path, name: str
     ],
 )
 def test_a_bad_place_is_refused_before_any_work(home: Path, line: str, reason: str) -> None:
-    arguments = parser(None)
-    for name in ("--output", "--root", "--state"):
-        arguments.add_argument(name, type=Path)
-    arguments.add_argument("--held-out", action="append")
+    arguments = arguments_of("--held-out")
     with pytest.raises(InputError, match=reason):
         arguments.parse_args(line.split())
 
 
 def test_good_places(home: Path) -> None:
     claim_folder(home / "results", "corpus")
-    arguments = parser(None)
-    for name in ("--output", "--root", "--state"):
-        arguments.add_argument(name, type=Path)
-    arguments.add_argument("--dataset")
+    arguments = arguments_of("--dataset")
     for line in (
         "--output ../results --root ../data/mimic",
         "--output ../data/mimic/labels.csv --root ../data/mimic --state state",
@@ -195,9 +192,8 @@ def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
         for name in ("model.safetensors", "image/model.safetensors"):
             save_file({"weight": torch.arange(500.0)}, made / name)
     sums = (tmp_path / "model/SHA256SUMS").read_text().splitlines()
-    assert [line.split("  ")[1] for line in sums] == [
-        *("image/model.safetensors", "model.safetensors")
-    ]
+    names = [line.split("  ")[1] for line in sums]
+    assert names == ["image/model.safetensors", "model.safetensors"]
     for path in (tmp_path / "model").rglob("*.safetensors"):
         read_weights(path)
         content = path.read_bytes()
@@ -229,9 +225,7 @@ def test_what_killed_runs_left_is_deleted_at_the_next_start(tmp_path: Path) -> N
         (tmp_path / name / "inside").mkdir(parents=True)
     os.utime(tmp_path / gone[2], (week_ago, week_ago))
     (tmp_path / f".x.{host}.{dead}1.partial").symlink_to(tmp_path)
-    arguments = parser(None)
-    arguments.add_argument("--output", type=Path)
-    arguments.parse_args(["--output", str(tmp_path / "x")])
+    arguments_of().parse_args(["--output", str(tmp_path / "x")])
     left = {path.name for path in tmp_path.iterdir() if not path.is_symlink()}
     assert left == set(stays)
 
@@ -289,9 +283,7 @@ def required(arguments: argparse.ArgumentParser, written: Path) -> Options:
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "launch"])
-def test_every_program_leaves_somebody_else_s_folder_alone(
-    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_program_leaves_somebody_else_s_folder_alone(name, home, monkeypatch):
     """Whatever its options are called, before it reads any input; new programs are here at once."""
 
     class Seen(Exception):

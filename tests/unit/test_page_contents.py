@@ -3,14 +3,15 @@
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import yaml
+from html_outline import Outline
 from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_results
 from page_score_fixtures import write_table
 
+from command_options import options
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
 from cxrflow.page import page
@@ -30,63 +31,28 @@ def real(tmp_path_factory):
     return root
 
 
-class Outline(HTMLParser):
-    """Ids, links, headings, and elements left open."""
-
-    VOID = {"meta", "img", "br", "input", "link"}
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.levels: list[int] = []
-        self.images: list[dict[str, str | None]] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attributes):
-        named = dict(attributes)
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if "id" in named:
-            self.ids.append(named["id"])
-        if tag == "a":
-            self.links.append(named["href"])
-        if re.fullmatch("h[1-6]", tag):
-            self.levels.append(int(tag[1]))
-        if tag == "img":
-            self.images.append(named)
-
-    def handle_startendtag(self, tag, attributes):
-        if dict(attributes).get("id"):
-            self.ids.append(dict(attributes)["id"])
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def test_the_page_is_one_well_formed_file_without_outside_references(synthetic):
-    html = build(synthetic)
+def test_the_page_is_one_well_formed_file_without_outside_references(html):
     outline = Outline(html)
     assert outline.open == []
     assert len(outline.ids) == len(set(outline.ids))
-    assert {link.removeprefix("#") for link in outline.links} <= set(outline.ids)
-    assert all(link.startswith("#") for link in outline.links)
-    assert all(one["src"].startswith("data:image/webp;base64,") for one in outline.images)
-    assert all(one["alt"] for one in outline.images)
+    links = [link["href"] for link in outline.of("a")]
+    assert {link.removeprefix("#") for link in links} <= set(outline.ids)
+    assert all(link.startswith("#") for link in links)
+    for image in outline.of("img"):
+        assert image["src"].startswith("data:image/webp;base64,") and image["alt"]
     assert "http://" not in html and "https://" not in html
     assert "default-src 'none'" in html
     assert len(html.encode()) < page.LARGEST
 
 
-def test_headings_go_down_one_level_at_a_time(synthetic):
-    levels = Outline(build(synthetic)).levels
+def test_headings_go_down_one_level_at_a_time(html):
+    tags = [tag for tag, _ in Outline(html).elements]
+    levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
 
 
-def test_it_shows_numbers_curves_tables_and_pictures(synthetic):
-    html = build(synthetic)
+def test_it_shows_numbers_curves_tables_and_pictures(html):
     for expected in (
         "Making the Most of Text Semantics", "0.871", "1.270", "0.243",  # headline numbers
         "227,835", "no impression (findings only)", "held-out patients not trained on",
@@ -95,7 +61,7 @@ def test_it_shows_numbers_curves_tables_and_pictures(synthetic):
         "Small right apical pneumothorax", "snakemake --cores all controls",
     ):  # fmt: skip
         assert expected in html, expected
-    assert len(Outline(html).images) == 9  # of the leading model
+    assert len(Outline(html).of("img")) == 9  # of the leading model
 
 
 def speed_row(html: str, model: str) -> list[str]:
@@ -124,13 +90,13 @@ def test_runs_from_before_speed_was_counted_can_be_shown(results):
     assert speed_row(build(results), "biovil")[8:] == ["–", "–", "–", "1,184 MB"]
 
 
-def test_the_same_inputs_give_the_same_page(synthetic):
-    assert build(synthetic) == build(synthetic)
+def test_the_same_inputs_give_the_same_page(html, synthetic):
+    assert build(synthetic) == html
 
 
-def test_synthetic_data_cannot_be_missed(synthetic, real):
-    assert 'class="ribbon"' in build(synthetic)
-    assert 'class="note real"' not in build(synthetic)
+def test_synthetic_data_cannot_be_missed(html, real):
+    assert 'class="ribbon"' in html
+    assert 'class="note real"' not in html
     html = build(real)
     assert 'class="ribbon"' not in html
     assert "small data proves the path, not the science" in html
@@ -166,7 +132,7 @@ SENTENCE = "Findings suggestive of pneumonia."
 def test_radiographs_phrases_and_sentences_of_real_data_are_not_shown(results):
     assert SENTENCE in build(results)
     html = build(relabelled(results))
-    assert Outline(html).images == []
+    assert Outline(html).of("img") == []
     assert PHRASE not in html and IDS not in html and SENTENCE not in html
     assert "The sentences are not shown: they are of real reports" in html
     assert "Example pictures of biovil are not shown" in html
@@ -175,7 +141,7 @@ def test_radiographs_phrases_and_sentences_of_real_data_are_not_shown(results):
 
 def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(results):
     html = build(relabelled(results, show_images=True))
-    assert len(Outline(html).images) == 9
+    assert len(Outline(html).of("img")) == 9
     assert PHRASE not in html
     assert "This page shows radiographs of real data" in html
     both = build(relabelled(results, show_images=True, show_text=True))
@@ -184,7 +150,7 @@ def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(r
 
 def test_synthetic_radiographs_can_be_forbidden_too(results):
     html = build(relabelled(results, synthetic=True, show_images=False))
-    assert Outline(html).images == []
+    assert Outline(html).of("img") == []
     assert "the configuration forbids it" in html
 
 
@@ -267,10 +233,8 @@ def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
     chapter = html.partition('id="paper-mine"')[2]
     assert 'id="model-mine-mine"' in chapter and 'id="model-biovil-biovil"' not in chapter
     assert re.search("<b>mine</b> .*, from cxr_bert and simclr", chapter)
-    pages = [
-        build_page(tmp_path / "report/config.json", tmp_path, [f"{one}=all"])
-        for one in ("biovil", "mine")
-    ]
+    record = tmp_path / "report/config.json"
+    pages = [build_page(record, tmp_path, [f"{one}=all"]) for one in ("biovil", "mine")]
     assert "paper-mine" not in pages[0] and 'id="model-biovil-biovil"' in pages[1]
 
 
@@ -345,11 +309,11 @@ def test_the_tables_own_style_passes_the_check_for_outside_references(synthetic)
         assert not OUTSIDE.search(path.read_text())
 
 
-def test_the_program_writes_the_page_whole(synthetic, tmp_path):
+def test_the_program_writes_the_page_whole(html, synthetic, tmp_path):
     output = tmp_path / "deep/index.html"
     config = synthetic / "report/config.json"
-    main(["--config", str(config), "--results", str(synthetic), "--output", str(output)])
-    assert output.read_text(encoding="utf-8") == build(synthetic)
+    main(options(config=config, results=synthetic, output=output))
+    assert output.read_text(encoding="utf-8") == html
     assert [path.name for path in output.parent.iterdir()] == ["index.html"]
     with pytest.raises(InputError, match="results folder not found"):
         page.build_page(config, tmp_path / "nowhere")
@@ -362,11 +326,8 @@ def test_an_imported_model_is_called_so_and_has_no_training(results):
     weights = {"biovil/cxr_bert": "/secret/place/CXR-BERT-general"}
     write_record(results, load(weights=weights))
     html = build(results)
-    article = re.search(
-        r'<details class="model" id="model-biovil-cxr_bert" (.*?)</pre>', html, re.S
-    )
-    assert article is not None
-    text = article[1]
+    card = r'<details class="model" id="model-biovil-cxr_bert" (.*?)</pre>'
+    (text,) = re.findall(card, html, re.S)
     assert "Text encoder, published weights." in text and "new_token_head: false" in text
     assert "Not trained yet" not in text and "learning_rate" not in text and "<svg" not in text
     other = re.search(r'id="model-biovil-biovil" (.*?)</summary>', html, re.S)

@@ -1,7 +1,9 @@
-"""Figures of the papers: which a run draws, and how the page shows or hides them."""
+"""Figures of the papers and how the page shows or hides them; charts, and what they count."""
 
 import io
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,8 +15,11 @@ from cxrflow.config.configuration import Config
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.page.album import Album
+from cxrflow.page.cohorts import lanes, sums_check
 from cxrflow.page.figures import paper_figures
-from cxrflow.page.inputs import RunFolder
+from cxrflow.page.inputs import RunFolder, Training
+from cxrflow.page.svg import ChartLine, line_chart, ticks
+from cxrflow.page.training import POINTS, curve, outline, speed, term_names, thinned
 from cxrflow.papers import load_paper
 
 GROUNDED = ["figure3", "figure_a1", "figure_a2"]
@@ -28,10 +33,8 @@ def test_the_demo_draws_the_figures_of_models_it_can_train():
     assert config.figure_results("biovil", "figure3") == [(task, "biovil/biovil")]
     shown = config.figure_results("biovil", "figure_a1")
     assert len(shown) == 4 and {name for name, _ in shown} == {task}
-    assert {model for _, model in config.figure_results("biovil", "labels")} == {
-        "biovil/biovil",
-        "biovil/simclr",
-    }
+    drawn = {model for _, model in config.figure_results("biovil", "labels")}
+    assert drawn == {"biovil/biovil", "biovil/simclr"}
 
 
 def test_no_pictures_no_figures():
@@ -39,9 +42,8 @@ def test_no_pictures_no_figures():
     none = {"tasks": {"biovil/phrase_grounding": {"figures": 0}}}
     assert list(load(**none).figures("biovil")) == ["figure_c1", "labels"]
     assert list(load(datasets={"ms_cxr": None}).figures("biovil")) == ["labels"]
-    assert (
-        load(datasets={"mimic_cxr_jpg": None, "rsna": None, "ms_cxr": None}).figures("biovil") == {}
-    )
+    nothing = dict.fromkeys(("mimic_cxr_jpg", "rsna", "ms_cxr"))
+    assert load(datasets=nothing).figures("biovil") == {}
 
 
 def test_the_columns_are_the_papers():
@@ -62,28 +64,25 @@ def test_an_unknown_model_is_named(tmp_path):
         load(papers=[str(mine)])
 
 
+LINE = "Edema: BioViL +1.50"
+
+
 def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFolder:
     """A run of which only Figure 3 has been drawn."""
     buffer = io.BytesIO()
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(buffer, "PNG")
     (root / "figures/biovil").mkdir(parents=True, exist_ok=True)
     (root / "figures/biovil/figure3.png").write_bytes(buffer.getvalue())
-    write_json(
-        root / "figures/biovil/figure3.json",
-        {
-            "data": {"synthetic": synthetic},
-            "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
-            "caption": "Shown: the best.",
-            "lines": ["Edema: BioViL +1.50"],
-        },
-    )
+    content = {"data": {"synthetic": synthetic}, "caption": "Shown: the best."}
+    content |= {"shows": ["radiographs", *["phrases"] * phrases], "lines": [LINE]}
+    write_json(root / "figures/biovil/figure3.json", content)
     return RunFolder(config, {}, root, {"biovil": "all"})
 
 
 def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
     first, *others = paper_figures(folder(tmp_path, load(), True, True), "biovil", Album())
     assert first["uri"].startswith("data:image/webp;base64,") and first["short"] == "Figure 3"
-    assert (first["caption"], first["lines"]) == ("Shown: the best.", ["Edema: BioViL +1.50"])
+    assert (first["caption"], first["lines"]) == ("Shown: the best.", [LINE])
     assert len(others) == 4
     for other in others:
         assert other["uri"] is None and "has not been drawn" in other["why"]
@@ -99,20 +98,9 @@ def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
     counted = {"title": "Boxes", "caption": "How often.", "category": "", "cnr": None}
     write_json(task / "figures/examples.json", [{"file": "box_positions.png", **counted}])
     data = {"name": "ms_cxr", "synthetic": False}
-    write_json(
-        task / "metrics.json",
-        {
-            **{"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics"},
-            **{
-                "model": None,
-                "seed": 0,
-                "learnt": None,
-                "data": data,
-                "protocol": {},
-                "metrics": {},
-            },
-        },
-    )
+    record = {"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics", "seed": 0}
+    record |= {"model": None, "learnt": None, "data": data, "protocol": {}, "metrics": {}}
+    write_json(task / "metrics.json", record)
     [shown] = [one for one in paper_figures(run, "biovil", Album()) if one["short"] == "Figure C.1"]
     assert shown["uri"].startswith("data:image/webp;base64,") and shown["caption"] == "How often."
     assert shown["synthetic"] is False
@@ -182,3 +170,126 @@ def test_a_damaged_figure_is_named(tmp_path):
 def test_public_codes_protocol_is_a_task_of_its_own():
     task = load_config([ROOT / "config.yaml"]).task("biovil/phrase_grounding_released").settings
     assert (task.smoothing_sigma, task.rescale, task.strip_punctuation) == (1.5, "none", True)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 1, [0, 0.25, 0.5, 0.75, 1]),
+        (0, 600, [0, 200, 400, 600]),
+        (-1.2, 1.2, [-1, 0, 1]),
+        (3, 3, [3]),
+    ],
+)
+def test_ticks_are_round_and_inside(low, high, expected):
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+def test_a_line_chart_places_the_ends_of_a_line_at_the_ends_of_its_axes():
+    chart = line_chart([ChartLine("a", "train", [0, 10], [0, 1])], "said", "step", y_range=(0, 1))
+    root = ElementTree.fromstring(str(chart))
+    assert root.get("aria-label") == "said"
+    line = next(one for one in root if one.get("class") == "line train")
+    start, end = re.findall(r"([\d.]+),([\d.]+)", line.get("d"))
+    axis = next(one for one in root if one.get("class") == "axis").get("d")
+    left, bottom, right = map(float, re.match(r"M(\S+) (\S+)H(\S+)", axis).groups())
+    assert (float(start[0]), float(start[1])) == pytest.approx((left, bottom))
+    assert float(end[0]) == pytest.approx(right)
+    assert float(end[1]) < bottom
+
+
+def test_charts_escape_names():
+    bad = '<script>"'
+    chart = line_chart([ChartLine(bad, "train", [1], [1])], bad, bad)
+    ElementTree.fromstring(str(chart))
+    assert "<script" not in chart
+
+
+def test_constant_values_and_a_single_point_can_be_drawn():
+    ElementTree.fromstring(str(line_chart([ChartLine("a", "train", [5], [2.0])], "x", "step")))
+    flat = line_chart([ChartLine("a", "train", [1, 2], [0.0, 0.0])], "x", "step")
+    assert "nan" not in flat
+
+
+def test_thinning_keeps_the_mean_and_the_last_step():
+    xs = list(range(1, 1001))
+    ys = [float(x % 7) for x in xs]
+    thin_x, thin_y = thinned(xs, ys)
+    assert len(thin_x) <= POINTS
+    assert thin_x[-1] == 1000
+    group = -(-len(xs) // POINTS)
+    assert thin_y[0] == pytest.approx(sum(ys[:group]) / group)
+    assert thinned([1, 2], [3.0, 4.0]) == ([1, 2], [3.0, 4.0])
+
+
+def test_a_single_term_that_is_the_objective_is_shown_once():
+    assert term_names([[{"step": 1, "split": "train", "mlm": 2.0, "loss": 2.0}]]) == ["mlm"]
+    weighted = [[{"step": 1, "split": "train", "mlm": 2.0, "loss": 1.0}]]
+    assert term_names(weighted) == ["loss", "mlm"]
+
+
+def test_no_curve_without_values():
+    assert curve({}, "loss") is None
+
+
+def test_a_loss_that_is_not_finite_has_no_place_in_the_curve():
+    log = [{"step": 1, "split": "train", "loss": 3.0}, {"step": 2, "split": "train", "loss": 2.0}]
+    validated = enumerate((2.5, float("nan"), float("inf")), start=1)
+    log += [{"step": step, "split": "validate", "loss": loss} for step, loss in validated]
+    found = curve({0: Training({}, log)}, "loss")
+    assert found is not None and "nan" not in str(found["chart"])
+    assert found["rows"][0]["validate"] == 2.5
+
+
+RATES = {"samples_per_second": 4321.4, "tokens_per_second": 0.0}
+
+
+def test_speed_in_the_words_of_the_page():
+    found = speed({**RATES, "flops_per_second": 2.5e8, "mfu": None, "data_wait_share": 0.02})
+    assert (found["samples_rate"], found["tokens_rate"]) == ("4,321", "–")
+    assert (found["gigaflops_rate"], found["mfu"], found["data_wait_share"]) == ("0.25", None, 0.02)
+
+
+def test_what_a_run_did_not_record_is_none():
+    found = speed(RATES)
+    assert [found[name] for name in ("mfu", "data_wait_share", "precision")] == [None] * 3
+    assert found["gigaflops_rate"] == "–"
+
+
+def test_a_model_stands_below_and_to_the_right_of_what_it_started_from():
+    parents = {
+        "joint": ("bert", "simclr"),
+        "phase2": (),
+        "simclr": (),
+        "bert": ("phase2",),
+        "baseline": ("phase2", "simclr", "another paper's"),
+    }
+    assert list(outline(parents).items()) == [
+        ("phase2", 0), ("bert", 1), ("joint", 2), ("baseline", 1), ("simclr", 0),
+    ]  # fmt: skip
+
+
+def test_lanes_follow_each_unit_through_its_own_filters():
+    steps = [
+        {"name": "listed", "unit": "images", "kept": 10, "dropped": [{"reason": "a", "count": 2}]},
+        {"name": "studies", "unit": "studies", "kept": 6, "dropped": []},
+        {"name": "frontal", "unit": "images", "kept": 5, "dropped": [{"reason": "b", "count": 4}]},
+    ]
+    images, studies = lanes(steps)
+    assert [step["name"] for step in images["steps"]] == ["listed", "frontal"]
+    assert images["steps"][0]["came"] == 12
+    assert images["steps"][1]["came"] == 10
+    assert images["steps"][1]["silent"] == 1  # neither kept nor dropped: shown as such
+    assert images["steps"][1]["share"] == pytest.approx(5 / 12)
+    assert studies["unit"] == "studies"
+    assert sums_check([images, studies])["passed"]
+
+
+def test_a_step_that_lets_out_more_than_came_in_fails_the_check():
+    steps = [
+        {"name": "listed", "unit": "images", "kept": 3, "dropped": []},
+        {"name": "joined", "unit": "images", "kept": 4, "dropped": [{"reason": "a", "count": 1}]},
+    ]
+    check = sums_check(lanes(steps))
+    assert not check["passed"]
+    assert check["detail"] == "'joined' keeps 4 and drops 1 of 3 images"

@@ -1,6 +1,8 @@
 """Inputs that the report page refuses: damaged ones, and products of other settings."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -9,88 +11,88 @@ from page_fixtures import build, edit
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
 
+Damage = Callable[[Path], object]
 RUN = "models/biovil/biovil/seed0/run.json"
 
 
+SCORES = "benchmarks/biovil"
+LOG = "models/biovil/biovil/seed0/metrics.jsonl"
+GROUNDING = f"{SCORES}/phrase_grounding/biovil/biovil/seed0"
+PREDICTIONS = f"{SCORES}/zero_shot_classification/biovil/biovil/seed0/predictions.parquet"
+MASKED = f"{SCORES}/mask_prediction/biovil/biovil/seed0/metrics.json"
 LABELS = "benchmarks/label_agreement/mimic_cxr/chexpert"
+TABLE = "tables/biovil/table5.html"
+ONE_CLASS = pd.DataFrame({"label": [1, 1], "score": [0.1, 0.2]})
 
 
-DAMAGE = {
-    "half a file": (RUN, lambda path: path.write_text('{"model": "bio'), "not valid JSON"),
-    "a list": (RUN, lambda path: path.write_text("[]"), "expected a JSON object, found a list"),
+def text(content: str) -> Damage:
+    return lambda path: path.write_text(content)
+
+
+def cut(size: int) -> Damage:
+    return lambda path: path.write_bytes(path.read_bytes()[:size])
+
+
+def changed(**fields: Any) -> Damage:
+    return lambda path: edit(path, **fields)
+
+
+DAMAGE: dict[str, tuple[str, Damage, str]] = {
+    "half a file": (RUN, text('{"model": "bio'), "not valid JSON"),
+    "a list": (RUN, text("[]"), "expected a JSON object, found a list"),
     "wrong encoding": (RUN, lambda path: path.write_bytes(b'{"a": "\xff"}'), "not valid JSON"),
-    "another model": (RUN, lambda path: edit(path, model="other"), "'model' is 'other'"),
-    "another seed": (RUN, lambda path: edit(path, seed=3), "'seed' is 3, expected 0"),
+    "another model": (RUN, changed(model="other"), "'model' is 'other'"),
+    "another seed": (RUN, changed(seed=3), "'seed' is 3, expected 0"),
     "a log cut off": (
-        "models/biovil/biovil/seed0/metrics.jsonl",
-        lambda path: path.write_text('{"step": 1, "split": "train"}\n{"step": 2'),
+        LOG,
+        text('{"step": 1, "split": "train"}\n{"step": 2'),
         "line 2 is not a JSON object",
     ),
-    "no log": ("models/biovil/biovil/seed0/metrics.jsonl", Path.unlink, "file not found"),
-    "no field": (
-        "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/metrics.json",
-        lambda path: path.write_text("{}"),
-        "field 'task' is missing",
-    ),
-    "another task": (
-        "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/metrics.json",
-        lambda path: edit(path, task="else"),
-        "'task' is 'else'",
-    ),
+    "no log": (LOG, Path.unlink, "file not found"),
+    "no field": (f"{GROUNDING}/metrics.json", text("{}"), "field 'task' is missing"),
+    "another task": (f"{GROUNDING}/metrics.json", changed(task="else"), "'task' is 'else'"),
     "half a picture": (
-        "benchmarks/biovil/phrase_grounding/biovil/biovil/seed0/figures/08_consolidation_worst.png",
-        lambda path: path.write_bytes(path.read_bytes()[:500]),
+        f"{GROUNDING}/figures/08_consolidation_worst.png",
+        cut(500),
         "not a whole PNG",
     ),
-    "half a table": (
-        "tables/biovil/table5.html",
-        lambda path: path.write_text(path.read_text()[:900]),
-        "not a whole table",
-    ),
+    "half a table": (TABLE, cut(900), "not a whole table"),
     "a table that loads": (
-        "tables/biovil/table5.html",
-        lambda path: path.write_text('<section><img src="x.png"></section>'),
+        TABLE,
+        text('<section><img src="x.png"></section>'),
         "expected a self-contained table",
     ),
     "a cohort of another data set": (
         "cohorts/biovil/rsna/flow.json",
-        lambda path: edit(path, dataset="nih"),
+        changed(dataset="nih"),
         "'dataset' is 'nih'",
     ),
-    "half a prediction file": (
-        "benchmarks/biovil/zero_shot_classification/biovil/biovil/seed0/predictions.parquet",
-        lambda path: path.write_bytes(path.read_bytes()[:100]),
-        "not a readable Parquet file",
-    ),
-    "one class": (
-        "benchmarks/biovil/zero_shot_classification/biovil/biovil/seed0/predictions.parquet",
-        lambda path: pd.DataFrame({"label": [1, 1], "score": [0.1, 0.2]}).to_parquet(path),
-        "holds one class",
-    ),
+    "half a prediction file": (PREDICTIONS, cut(100), "not a readable Parquet file"),
+    "one class": (PREDICTIONS, ONE_CLASS.to_parquet, "holds one class"),
     "labels of another data set": (
         f"{LABELS}/metrics.json",
-        lambda path: edit(path, data={"name": "x", "synthetic": True}),
+        changed(data={"name": "x", "synthetic": True}),
         "'name' is 'x', expected 'mimic_cxr'",
     ),
     "labels without their protocol": (
         f"{LABELS}/metrics.json",
-        lambda path: edit(path, protocol={"reference": "chexpert", "findings": []}),
+        changed(protocol={"reference": "chexpert", "findings": []}),
         "field 'protocol.classes' is missing",
     ),
     "no confusion": (f"{LABELS}/confusion.csv", Path.unlink, "file not found"),
     "half a confusion": (
         f"{LABELS}/confusion.csv",
-        lambda path: path.write_text("finding,ours,given\nEdema,blank,blank\n"),
+        text("finding,ours,given\nEdema,blank,blank\n"),
         "column 'studies' is missing",
     ),
     "disagreements without rules": (
         f"{LABELS}/disagreements.parquet",
-        lambda path: pd.DataFrame({"rank": [1]}).to_parquet(path),
+        pd.DataFrame({"rank": [1]}).to_parquet,
         "column 'study_id' is missing",
     ),
     "a metric without interval": (
-        "benchmarks/biovil/mask_prediction/biovil/biovil/seed0/metrics.json",
-        lambda path: edit(path, metrics={"mask_accuracy": {"value": 1.0}}),
+        MASKED,
+        changed(metrics={"mask_accuracy": {"value": 1.0}}),
         "field 'metrics.mask_accuracy.low' is missing",
     ),
 }

@@ -1,10 +1,15 @@
-"""``extends`` inside a paper: entries and scales laid over each other, and where errors point."""
+"""Entries of a paper's file: what they extend, and the variants made of them."""
+
+import json
+import textwrap
+from pathlib import Path
 
 import pytest
 import yaml
 
 from cxrflow.errors import InputError
 from cxrflow.papers import load_paper
+from cxrflow.papers.variants import levels_of, variants
 
 BASE = {
     "program": "joint",
@@ -29,19 +34,13 @@ TABLE = {
 
 
 @pytest.fixture
-def paper(tmp_path):
-    """Read a paper of these entries; in ``text`` as YAML."""
-
-    def read(values, name="mine"):
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-        return load_paper(str(path))
-
-    return read
+def read(paper):
+    """Read a paper of these entries."""
+    return lambda values: load_paper(paper(values))
 
 
-def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(paper):
-    models = paper(
+def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(read):
+    models = read(
         {
             "models": {
                 "last": {"extends": "middle", "scales": {"study": {"settings": {"length": 80}}}},
@@ -59,10 +58,8 @@ def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(paper):
     assert list(models) == ["last", "middle", "mine", "base"]  # as they are written
     middle, last = models["middle"], models["last"]
     assert (middle.text, middle.image) == ("mine/mine", "biovil/simclr")
-    assert middle.settings["terms"] == {
-        "global_alignment": {"weight": 0.5, "temperature": 0.1},
-        "mlm": None,
-    }
+    aligned = {"weight": 0.5, "temperature": 0.1}
+    assert middle.settings["terms"] == {"global_alignment": aligned, "mlm": None}
     # A scale follows the one it extends, as the entry that is read has it.
     assert models["base"].scales["study"].settings == {"length": 96, "dropout": 0.1}
     assert middle.scales["study"].settings == {"length": 96, "dropout": 0.2}
@@ -71,25 +68,19 @@ def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(paper):
     assert last.scales["demo"] == middle.scales["demo"]
 
 
-def test_a_mapping_that_extends_null_replaces_the_one_below_it(paper):
-    models = paper(
-        {
-            "models": {
-                "base": BASE,
-                "new": {
-                    "extends": "base",
-                    "settings": {"terms": {"extends": None, "pair_matching": {}}},
-                    "scales": {"study": {"extends": None, "settings": {"extends": None, "a": 1}}},
-                },
-            }
-        }
-    ).models
+def test_a_mapping_that_extends_null_replaces_the_one_below_it(read):
+    new = {
+        "extends": "base",
+        "settings": {"terms": {"extends": None, "pair_matching": {}}},
+        "scales": {"study": {"extends": None, "settings": {"extends": None, "a": 1}}},
+    }
+    models = read({"models": {"base": BASE, "new": new}}).models
     assert models["new"].settings == {"length": 512, "terms": {"pair_matching": {}}}
     assert models["new"].scales["study"].model_dump() == {"geometry": None, "settings": {"a": 1}}
 
 
-def test_every_kind_of_entry_extends(paper):
-    mine = paper(
+def test_every_kind_of_entry_extends(read):
+    mine = read(
         {
             "cohorts": {
                 "pairs": {"dataset": "mimic_cxr", "kind": "pairs"},
@@ -153,24 +144,22 @@ def test_every_kind_of_entry_extends(paper):
         ),
     ],
 )
-def test_a_mistake_names_the_entry_that_has_it(paper, models, message):
+def test_a_mistake_names_the_entry_that_has_it(read, models, message):
     with pytest.raises(InputError) as error:
-        paper({"models": models})
+        read({"models": models})
     lines = str(error.value).splitlines()
     assert message in lines[0] and len(lines) == len(set(lines))
 
 
-def test_a_row_of_an_extended_table_is_named_where_it_is_written(paper):
+def test_a_row_of_an_extended_table_is_named_where_it_is_written(read):
     tables = {
         "a": TABLE | {"rows": [*TABLE["rows"], {"label": "x"}]},
         "b": {"extends": "a", "rows": [{"label": "y", "model": 1}]},
     }
     with pytest.raises(InputError) as error:
-        paper({"models": {"base": BASE}, "tables": tables})
-    assert [line.partition("key ")[2][:20] for line in str(error.value).splitlines()] == [
-        "'tables.a.rows.1': r",
-        "'tables.b.rows.0.mod",
-    ]
+        read({"models": {"base": BASE}, "tables": tables})
+    keys = [line.partition("key ")[2][:20] for line in str(error.value).splitlines()]
+    assert keys == ["'tables.a.rows.1': r", "'tables.b.rows.0.mod"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +169,7 @@ def test_a_row_of_an_extended_table_is_named_where_it_is_written(paper):
         ({}, {"frozen_layers": -1}, "models.a.scales.demo.settings.frozen_layers"),
     ],
 )
-def test_a_wrong_setting_is_named_where_it_is_written(overlay, tmp_path, settings, scale, key):
+def test_a_wrong_setting_is_named_where_it_is_written(overlay, paper, settings, scale, key):
     """Settings are read by their program, when the configuration is."""
     scales = {"small": {"extends": "demo"}, "demo": {"settings": scale}}
     models = {
@@ -188,13 +177,171 @@ def test_a_wrong_setting_is_named_where_it_is_written(overlay, tmp_path, setting
         "b": {"extends": "a", "settings": {"length": 32}},
     }
     for names in ("ab", "ba"):  # whichever of the two is asked for first
-        path = tmp_path / f"{names}.yaml"
-        entries = {"models": {name: models[name] for name in names}}
-        path.write_text(yaml.safe_dump(entries, sort_keys=False))
+        path = paper({"models": {name: models[name] for name in names}}, f"{names}.yaml")
         with pytest.raises(InputError, match=f"{names}.yaml: key '{key}' is -1"):
-            overlay({"papers": [str(path)]})
+            overlay({"papers": [path]})
     # In a file of its own the entry that it extends is named by that file.
-    mine = {"models": {"c": {"extends": "ab/b", "control": True}}}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
+    mine = paper({"models": {"c": {"extends": "ab/b", "control": True}}})
     with pytest.raises(InputError, match=f"ab.yaml: key '{key}' is -1"):
-        overlay({"papers": [str(tmp_path / "mine.yaml")]})
+        overlay({"papers": [mine]})
+
+
+STUDY = Path(__file__).parent / "low_data_study.yaml"
+SHARES = {1: 0.01, 5: 0.05, 10: 0.1, 20: 0.2, 50: 0.5, 100: 1.0}
+
+
+def names(template, vary, **entry):
+    """Names of the variants of an entry, each with its values."""
+    entry = entry | {"vary": vary}
+    return {v.name: v.values for v in variants(template, entry, levels_of(vary))}
+
+
+def test_values_have_names_and_the_last_variable_changes_fastest():
+    vary = {"start": ["random", "simclr"], "share": {1: 0.01, 100: 1.0}}
+    entry = {"image": "{start}", "share": "{share}", "label": "{start}, {share} %, {other}"}
+    found = names("{start}_{share}", vary, **entry)
+    assert list(found) == ["random_1", "random_100", "simclr_1", "simclr_100"]
+    assert found["simclr_1"] == {
+        "image": "simclr",
+        "share": 0.01,  # alone it is the value
+        "label": "simclr, 1 %, {other}",  # within a text its name; what does not vary stays
+    }
+    nested = names("a", {"x": [3]}, settings={"{x}": [{"deep": "{x}"}, "b{x}"]})
+    assert nested == {"a": {"settings": {"3": [{"deep": 3}, "b3"]}}}
+
+
+def test_eighty_four_models_are_nine_entries(overlay):
+    """What Windsor et al. train: fourteen kinds on six shares (Figures 3, 4, 5 and 7)."""
+    written = yaml.safe_load(STUDY.read_text(encoding="utf-8"))["models"]
+    assert len(written) == 13  # nine of them are of pairs
+    config = overlay({"papers": [str(STUDY)]})
+    paper = config.chosen[STUDY.stem]
+    joint = {name: recipe for name, recipe in paper.models.items() if recipe.program == "joint"}
+    assert len(joint) == 84
+    settings = {name: config.model(f"{STUDY.stem}/{name}") for name in joint}
+    unlike = {
+        json.dumps([dict(joint[name].parents), model.settings.model_dump(mode="json")])
+        for name, model in settings.items()
+    }
+    assert len(unlike) == 84
+    # Each has its share of the pairs, its terms and its starts.
+    for name, model in settings.items():
+        share = int(name.rpartition("_")[2])
+        assert model.settings.training_share == SHARES[share], name
+        assert model.settings.training.optimiser.betas == (0.9, 0.99), name
+        assert model.geometry == "square128"
+    terms = {
+        name: {key for key, term in settings[f"{name}_5"].settings.terms if term is not None}
+        for name in ("infonce", "local", "both", "declip", "ours", "alone_views")
+    }
+    assert terms == {
+        "infonce": {"global_alignment"},
+        "local": {"local_alignment"},
+        "both": {"global_alignment", "local_alignment"},
+        "declip": {"global_alignment", "mlm"},
+        "ours": {"global_alignment", "local_alignment", "mlm"},
+        "alone_views": {"global_alignment", "local_alignment", "mlm"},
+    }
+    starts = {name: (joint[name].text, joint[name].image) for name in joint}
+    assert starts["bert_random_1"] == (f"{STUDY.stem}/bert_base", f"{STUDY.stem}/random")
+    assert starts["cxr_bert_50"] == ("biovil/cxr_bert_phase2", f"{STUDY.stem}/simclr")
+    assert starts["clip_20"] == (f"{STUDY.stem}/clip_text", f"{STUDY.stem}/clip_image")
+    # Nothing is adapted once a share.
+    assert len([name for name in config.models_in_use if name.startswith(STUDY.stem)]) == 84 + 7
+
+
+def test_its_tables_have_a_row_or_a_column_a_value(overlay):
+    config = overlay({"papers": [str(STUDY)]})
+    tables = config.chosen[STUDY.stem].tables
+    rows = tables["figure5"].rows
+    assert [row.label for row in rows[:2]] == ["CLIP, 1 % of the pairs", "CLIP, 5 % of the pairs"]
+    values = [row.published["zero_shot"][0] for row in rows[6:]]
+    assert values == ["65.7", "66.2", "66.4", "66.7", "68.7", "68.5"]
+    assert rows[11].model == f"{STUDY.stem}/ours_100"
+    columns = tables["retrieval"].columns
+    assert [column.key for column in columns] == [f"share_{share}" for share in SHARES]
+    assert columns[0].label == "1 % of the pairs"
+    shown = {model for _, model in tables["retrieval"].results()}
+    assert len(shown) == 84 and shown <= set(config.recipes)
+    claims = config.orderings(STUDY.stem)
+    assert [claim.rows[1] for claim in claims] == [row.label for row in rows[:6]]
+
+
+VARIED = {"program": "initial", "geometry": "square64"}
+VARIED["settings"] = {"encoder": {"normalisation": "imagenet"}}
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ({"a_{x}": {"vary": 3}}, "mine.yaml: key 'models.a_{x}.vary' is 3; expected variables"),
+        ({"a_{x}": {"vary": {"x": []}}}, "key 'models.a_{x}.vary' is {'x': []}; expected var"),
+        ({"a_{x}": {"vary": {"x": [[1]]}}}, "expected variables, each with a list of values"),
+        ({"a_{x}": {"vary": {"x y": [1]}}}, "expected variables, each with a list of values"),
+        ({"a": {"vary": {"x": [1, 2]}} | VARIED}, "key 'models.a': 'a' stands more than once"),
+        ({"a_{x}": {"vary": {"x": [1]}} | VARIED, "a_1": VARIED}, "'a_1' stands more than once"),
+        ({"a_{y}": {"vary": {"x": [1]}} | VARIED}, "key 'models.a_{y}"),
+        (
+            {"a_{x}": {"vary": {"x": [1]}} | VARIED, "b": {"extends": "a_2"}},
+            "key 'models.b.extends' is 'a_2'; expected <name> of this file's models",
+        ),
+        # Errors point to what is written: in the entry, or in one of its values.
+        (
+            {"a_{x}": {"vary": {"x": ["all", "some"]}} | VARIED | {"seeds": "{x}"}},
+            "key 'models.a_{x}.seeds' is 'all'",
+        ),
+        (
+            {"a_{x}": {"vary": {"x": {"one": {}, "two": {"seeds": "all"}}}} | VARIED},
+            "key 'models.a_{x}.vary.x.two.seeds' is 'all'",
+        ),
+    ],
+)
+def test_a_mistake_is_named_where_it_is_written(read, models, message):
+    with pytest.raises(InputError) as error:
+        read({"models": models})
+    assert message in str(error.value)
+
+
+def test_a_mistake_in_a_varied_row_or_claim_is_named_where_it_is_written(read):
+    table = {
+        "title": "A table",
+        "source": "ours",
+        "task": "biovil/phrase_grounding",
+        "columns": [{"vary": {"x": ["a", "b"]}, "key": "{x}", "label": "{x}", "metric": "cnr"}],
+        "rows": [
+            {"vary": {"x": [1, 2]}, "label": "row {x}", "model": "biovil/biovil"},
+            {"label": "last", "share": 3, "model": "biovil/biovil"},
+        ],
+    }
+    claim = {"claim": "row {x}", "table": "t", "column": "a", "rows": ["row 1"]}
+    orderings = [claim | {"vary": {"x": [1, 2]}}, claim | {"rows": "row 1"}]
+    with pytest.raises(InputError) as error:
+        read({"tables": {"t": table}, "orderings": orderings})
+    keys = [line.partition("key '")[2].partition("'")[0] for line in str(error.value).splitlines()]
+    assert keys == ["tables.t.rows.1.share", "orderings.0.rows", "orderings.1.rows"]
+
+
+def test_an_entry_of_a_varied_one_starts_from_the_variant_of_its_name(read):
+    starts = {"one": {"seeds": "each"}, "two": {"seeds": "once"}}
+    b = {"vary": {"y": [64, 128]}, "extends": "a_{x}", "geometry": "square{y}"}
+    entries = {"a_{x}": VARIED | {"vary": {"x": starts}}, "b_{x}_{y}": b}
+    models = read({"models": {**entries, "c": {"extends": "b_two_128", "control": True}}}).models
+    assert [*models] == ["a_one", "a_two", "b_one_64", "b_one_128", "b_two_64", "b_two_128", "c"]
+    assert (models["b_one_64"].seeds, models["b_two_128"].seeds) == ("each", "once")
+    assert (models["c"].geometry, models["c"].seeds) == ("square128", "once")
+
+
+def test_the_documented_example_is_six_models(read):
+    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+    block = page.partition("makes several of one:\n\n")[2].partition("\n\nThese are")[0]
+    models = read(yaml.safe_load(textwrap.dedent(block))).models
+    starts = ("random", "imagenet")
+    assert [*models] == [f"contrastive_{start}_{n}" for start in starts for n in (1, 10, 100)]
+    assert models["contrastive_imagenet_10"].image == "mine/imagenet"
+    assert models["contrastive_random_1"].settings["training_share"] == 0.01
+
+
+def test_a_training_share_needs_a_cohort_with_shares(overlay, paper):
+    path = paper(STUDY.read_text().replace(", share_unit: study", ""), STUDY.name)
+    with pytest.raises(InputError, match="share' is 0.01, but rows of cohort .*share_unit"):
+        overlay({"papers": [path]})

@@ -13,10 +13,9 @@ from torch.nn.functional import logsigmoid, normalize
 
 from cxrflow.metrics.permuted_pairs import DRAWS
 from cxrflow.objectives.pair_matching import pair_matching
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
 from cxrflow.pretrain.permutation import Comparisons, Group, Validated, Validation
 from cxrflow.pretrain.registry import TERMS
-from cxrflow.pretrain.views import Batch, MaskedText, WrittenText
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 from cxrflow.training.samples import SampleTable

@@ -17,16 +17,15 @@ from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.data.readers.covidx import CLASSES
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.anatomy import SIDES
-from cxrflow.phantom.covidx import covidx_case, ground_glass
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.musculoskeletal.abnormalities import KINDS, sample_abnormality
-from cxrflow.phantom.musculoskeletal.drawing import VIEWS, BoneView, draw_bones
-from cxrflow.phantom.musculoskeletal.regions import REGIONS
+from cxrflow.phantom.musculoskeletal.drawing import REGIONS, VIEWS, BoneView, draw_bones
 from cxrflow.phantom.musculoskeletal.report import bone_report, bone_sentences
 from cxrflow.phantom.musculoskeletal.skeleton import sample_build
 from cxrflow.phantom.musculoskeletal.study import bone_patient, bone_studies
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.sheets import classes
+from cxrflow.phantom.sheets import contact
+from cxrflow.phantom.writers.covidx import covidx_case, ground_glass
 from cxrflow.reports.texts import read_texts
 
 DEFAULT = HospitalSettings()
@@ -227,13 +226,14 @@ def test_covidx_looks_are_apart_from_the_class_unless_asked() -> None:
     assert len(person) < 240 and all(person[case.patient_id] for case in tested)
 
 
-@pytest.mark.parametrize("extra", [[], ["--views"], ["--covidx"]])
-def test_class_sheet(tmp_path: Path, extra: list[str]) -> None:
+@pytest.mark.parametrize("sheet", ["bones", "views", "covidx"])
+def test_class_sheet(tmp_path: Path, sheet: str) -> None:
     output = tmp_path / "sheet.png"
-    classes.main(["--output", str(output), "--tile", "32", "--pixels", "48", *extra])
-    rows, columns = (2 * len(CLASSES), 7) if extra == ["--covidx"] else (len(REGIONS), 6)
+    size = ["--tile", "32", "--pixels", "48"]
+    contact.main(["--sheet", sheet, "--output", str(output), *size])
+    rows, columns = (2 * len(CLASSES), 7) if sheet == "covidx" else (len(REGIONS), 6)
     assert len(VIEWS) * 2 == 1 + len(KINDS) == 6
-    assert Image.open(output).size == (columns * 32, rows * (32 + 14))
+    assert Image.open(output).size == (columns * 32, rows * (32 + 13))
 
 
 def test_small_hospitals_have_every_part() -> None:

@@ -1,17 +1,20 @@
 """The CheXpert and 8x200 copies: published layout, labels that are true, cases drawn to order."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from cohort_fixtures import cohort
 from PIL import Image
 
-from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.readers.chexpert import OBSERVATIONS
 from cxrflow.phantom.acquisition import LOOKS
-from cxrflow.phantom.chexpert import (
+from cxrflow.phantom.patient import hospital
+from cxrflow.phantom.report import report_of
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording.retrieval import QUERIES
+from cxrflow.phantom.writers.chexpert import (
     CATEGORIES,
     LOOK,
     Record,
@@ -21,10 +24,6 @@ from cxrflow.phantom.chexpert import (
     sizes,
     truth,
 )
-from cxrflow.phantom.patient import hospital
-from cxrflow.phantom.report import report_of
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.wording.retrieval import QUERIES
 from cxrflow.reports.labels.observations import OBSERVATIONS as LABELLED
 from cxrflow.reports.labels.observations import POSITIVE, UNCERTAIN
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
@@ -172,29 +171,24 @@ def test_texts_name_no_other_category(category: str) -> None:
 
 
 def test_the_copies_are_read_whole(written: Path, tmp_path: Path) -> None:
-    def make(layout: str, *options: str, **settings: object) -> dict[str, object]:
-        arguments = ["--layout", layout, "--root", str(written / layout), *options]
-        arguments += ["--settings", json.dumps(settings), "--output", str(tmp_path / layout)]
-        main(arguments)
-        flow: dict[str, object] = json.loads((tmp_path / layout / "flow.json").read_text())
+    def make(layout: str, *options: object, **settings: object) -> pd.DataFrame:
+        named = ("--layout", layout, "--root", written / layout, *options)
+        flow, rows = cohort(tmp_path / layout, *named, max_failed_share=0, **settings)
         assert flow["synthetic"]
-        return flow
+        return rows
 
-    images = ["--images-layout", "chexpert", "--images-root", str(written / "chexpert")]
-    make("retrieval_8x200", *images, kind="retrieval", max_failed_share=0)
-    searched = pd.read_parquet(tmp_path / "retrieval_8x200/samples.parquet")
+    images = ("--images-layout", "chexpert", "--images-root", written / "chexpert")
+    searched = make("retrieval_8x200", *images, kind="retrieval")
     assert len(pd.read_parquet(tmp_path / "retrieval_8x200/queries.parquet")) == 40
     splits = {
         "method": "official",
         "parts": {"train": "train", "valid": "test"},
         "validation": {"count": 2},
     }
-    option = ["--held-out", f"retrieval_8x200={written / 'retrieval_8x200'}"]
-    make("chexpert", *option, kind="classification", splits=splits, max_failed_share=0)
-    rows = pd.read_parquet(tmp_path / "chexpert/samples.parquet")
+    option = ("--held-out", f"retrieval_8x200={written / 'retrieval_8x200'}")
+    rows = make("chexpert", *option, kind="classification", splits=splits)
     assert not set(rows["subject_id"]) & set(searched["subject_id"])
     assert set(rows["split"]) == {"train", "validate", "test"}
-    make("rsna", kind="classification", splits={"method": "official"}, max_failed_share=0)
-    rows = pd.read_parquet(tmp_path / "rsna/samples.parquet")
+    rows = make("rsna", kind="classification", splits={"method": "official"})
     assert rows["split"].value_counts().to_dict() == {"train": 22, "test": 8, "validate": 2}
     assert {label[0] for label in rows.loc[rows["split"] == "test", "labels"]} == {0, 1}

@@ -1,4 +1,4 @@
-"""What is drawn: each finding on its side, in its box, larger when more severe."""
+"""What is drawn: findings on their sides, in boxes; true transforms; sheets and a course."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,13 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.ndimage import gaussian_filter, map_coordinates
+from speed.registration_recipe import true_alignment
 
+from cxrflow.errors import InputError
 from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
+from cxrflow.phantom.canvas import Canvas
 from cxrflow.phantom.course import DEVICES, FINDINGS, Finding, sample_finding
 from cxrflow.phantom.drawing import draw, finding_boxes
 from cxrflow.phantom.patient import Patient, Study, make_patient
 from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.sheets import findings as findings_sheet
+from cxrflow.phantom.sheets import contact
+from cxrflow.phantom.sheets.course import main
 
 SETTINGS = HospitalSettings(spoilt_share=0.0)
 SIZE = 192
@@ -192,9 +197,65 @@ def test_spoilt_images_are_spoilt() -> None:
         assert np.abs(spoilt(how) - good).mean() > 0.08
 
 
-@pytest.mark.parametrize("extra", [[], ["--lateral"], ["--variety"]])
-def test_contact_sheet(tmp_path: Path, extra: list[str]) -> None:
+@pytest.mark.parametrize("sheet", ["findings", "lateral", "variety", "categories"])
+def test_contact_sheet(tmp_path: Path, sheet: str) -> None:
     output = tmp_path / "sheet.png"
-    findings_sheet.main(["--output", str(output), "--tile", "64", "--pixels", "64", *extra])
+    size = ["--tile", "64", "--pixels", "64"]
+    contact.main(["--sheet", sheet, "--output", str(output), *size])
     with Image.open(output) as sheet:
         assert sheet.width >= 8 * 64 and len(np.unique(np.asarray(sheet))) > 20
+
+
+def acquisition(seed: int) -> Acquisition:
+    return sample_acquisition(np.random.default_rng(seed), SETTINGS, "image", "AP")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("side", [128, 512])
+def test_it_is_where_the_canvas_puts_the_chest(seed: int, side: int) -> None:
+    prior, current = acquisition(seed), acquisition(seed + 100)
+    chest = np.random.default_rng(seed).uniform(-1, 1, (30, 2))
+    errors = []
+    for image in (prior, current):
+        canvas = Canvas(image, side)
+        errors.append(canvas.pixels(chest) - [canvas.width / 2, canvas.height / 2])
+    alignment = true_alignment(prior, current, side / 2)
+    np.testing.assert_allclose(alignment.apply(errors[1]), errors[0], atol=1e-9)
+
+
+def test_the_warped_prior_is_the_current_image() -> None:
+    """Same breath and projection: what is left of the difference is resampling and noise."""
+    patient = make_patient(SETTINGS, 4)
+    alike = {"aspect": 1.0, "inspiration": 0.7, "gamma": 1.0, "contrast": 1.0, "marker": ""}
+    clean = dict.fromkeys(("noise", "grid", "exposure", "blur", "collimation"), 0.0)
+    prior, current = (replace(acquisition(seed), **alike, **clean) for seed in (5, 6))
+    before, after = (
+        gaussian_filter(draw(patient, patient.studies[0], image, 128).image, 1.0)
+        for image in (prior, current)
+    )
+    back, middle = true_alignment(prior, current, 64), np.array([63.5, 63.5])
+    rows, columns = np.indices(after.shape).reshape(2, -1)
+    x, y = (back.apply(np.stack([columns, rows], 1) - middle) + middle).T
+    warped = map_coordinates(before, [y, x], order=1, cval=np.nan).reshape(after.shape)
+    inside = np.isfinite(warped)
+    assert inside.mean() > 0.5
+    error = np.abs(warped - after)[inside].mean()
+    assert error < 0.2 * np.abs(before - after)[inside].mean()
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_in_docs_is_as_the_program_writes_it(tmp_path: Path) -> None:
+    main(["--output", str(tmp_path / "patient_course.png"), "--page", str(tmp_path / "page.md")])
+    written = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert written == (DOCS / "patient_course.md").read_text(encoding="utf-8")
+    sizes = {Image.open(f / "patient_course.png").size for f in (tmp_path, DOCS / "images")}
+    assert len(sizes) == 1
+    assert "**resolved**" in written and "**new**" in written and "**improved**" in written
+
+
+def test_another_hospital_and_a_patient_without_a_good_image(tmp_path: Path) -> None:
+    settings = '{"seed": 7, "lateral_only_share": 1.0}'
+    with pytest.raises(InputError, match="has no good frontal image; try another"):
+        main(["--settings", settings, "--output", str(tmp_path / "x.png")])

@@ -10,8 +10,8 @@ from scipy.stats import chi2_contingency, rankdata
 
 from cxrflow.phantom.course import FINDINGS, GROUNDED, LEAST_CHANGE, PATHOLOGIES
 from cxrflow.phantom.patient import Patient, Study, hospital, make_patient
-from cxrflow.phantom.rsna import NORMAL, NOT_NORMAL, OPACITY, make_rsna_case
 from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.writers.rsna import NORMAL, NOT_NORMAL, OPACITY, make_rsna_case
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,7 @@ def test_study_numbers_say_nothing_about_time(patients: list[Patient]) -> None:
     assert 0 < ties < 0.03 * len(pairs)
 
 
-def test_shares_are_those_that_were_asked_for(
-    patients: list[Patient], studies: list[Study]
-) -> None:
+def test_shares_are_those_that_were_asked_for(patients, studies):
     assert 0.62 < np.mean([len(patient.studies) > 1 for patient in patients]) < 0.72
     counts = np.array([len(study.findings) for study in studies])
     assert 0.2 < np.mean(counts == 0) < 0.32

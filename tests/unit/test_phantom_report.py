@@ -156,9 +156,7 @@ def test_negations_are_true(reports: Pairs) -> None:
     assert len(denied) >= 8
 
 
-def test_pneumonia_is_denied_about_half_the_time_and_never_announced_when_absent(
-    reports: Pairs,
-) -> None:
+def test_pneumonia_is_denied_about_half_the_time_and_never_announced_when_absent(reports):
     absent = [
         report.labels.get("Pneumonia")
         for study, report in reports

@@ -1,4 +1,4 @@
-"""Heads in lock step against torch's own layer, loss and optimiser, run by run."""
+"""Heads that are trained in lock step until they no longer gain, and linear heads on cells."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,11 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     train_until_plateau,
     warm_up,
 )
+from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
+from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
 from cxrflow.training.monitor import Monitor
-from cxrflow.training.order import epoch_order
+from cxrflow.training.sampler import epoch_order
 
 ROWS, WIDTH, BATCH, RATE, DECAY, DROPOUT = 90, 12, 16, 0.05, 0.02, 0.2
 # COVIDx's three exclusive classes, CheXpert's several with unknown labels, a single one.
@@ -166,3 +168,31 @@ def test_the_rate_falls_after_three_epochs_and_the_run_ends_after_ten():
         assert not monitor.take({"auroc": 0.7}, epoch, rhythm)
         falls.append(monitor.plateaus)
     assert falls == [0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
+
+
+IMAGES, CELLS, PATCH_WIDTH = 11, 6, 5
+
+
+def test_a_planted_pattern_is_found():
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(IMAGES, CELLS, PATCH_WIDTH, generator=generator)
+    used = torch.rand(IMAGES, CELLS, generator=generator) < 0.8
+    planted = torch.tensor([2.0, -1.0, 0.0, 1.0, 0.5])
+    annotated = (features @ planted - 0.5).sigmoid()
+    annotated[~used] = 0  # must not be read
+    solver = ConvergedSolver(inverse_penalty=1e9, standardise=False)
+    rows = np.arange(IMAGES)[None]
+    heads, _ = solve_patch_heads(
+        features, annotated, used, rows, torch.zeros(PATCH_WIDTH, 2), solver
+    )
+    difference = heads.weight_KFC[0, :, 1] - heads.weight_KFC[0, :, 0]
+    torch.testing.assert_close(difference, planted, atol=0.01, rtol=0)
+    assert float(heads.bias_KC[0, 1] - heads.bias_KC[0, 0]) == pytest.approx(-0.5, abs=0.01)
+
+
+def test_shares_are_nested_and_never_empty():
+    few, many, all_ = (set(share_rows(40, fraction, 7)) for fraction in (0.05, 0.5, 1.0))
+    assert few < many < all_ == set(range(40))
+    assert (len(few), len(many)) == (2, 20)
+    assert len(share_rows(40, 0.001, 7)) == 1
+    assert few != set(share_rows(40, 0.05, 8))

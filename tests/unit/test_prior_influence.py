@@ -1,13 +1,14 @@
 """What masked words gain by the prior: against loops, one sentence at a time, and known answers."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import TWO_IMAGES
+from benchmark_fakes import TWO_IMAGES, metrics_of, store_of, write_cohort
 from PIL import Image
 from pydantic import ValidationError
 from small_text import write_text_model
@@ -21,7 +22,6 @@ from cxrflow.encoders.guided_text import GuidedText, save_guidance
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.files.atomic import write_json
-from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.reports.entities.temporal import temporal_words
 from cxrflow.text.tokenizer import read_tokenizer
 
@@ -222,30 +222,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pixels = rng.integers(0, 256, (64, 64)).astype(np.uint8)
             Image.fromarray(pixels).save(folder / f"root/{name}{patient}.png")
             image = f"{name}{patient}"
-            images.append({"image_id": image, "image_path": f"{image}.png"})
+            images.append(image)
         text = reports().iloc[patient % 2].to_dict()
         rows.append(
             {"subject_id": f"p{patient}", "study_id": f"s{patient}", "split": "test", **text,
              "image_id": f"current{patient}",
              "prior_image_id": f"prior{patient}" if patient else None}
         )  # fmt: skip
-    pd.DataFrame(images).to_parquet(folder / "images.parquet")
-    store_pixels(
-        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
-        + ["--geometry", "shorter64", "--output", str(folder / "pixels")]
-    )
-    (folder / "cohort").mkdir()
-    pd.DataFrame(rows).to_parquet(folder / "cohort/pairs.parquet")
-    write_json(folder / "cohort/flow.json", {"dataset": "tiny", "synthetic": True})
+    store_of(folder, images)
+    write_cohort(folder / "cohort", "pairs.parquet", pd.DataFrame(rows))
     return folder
 
 
 def test_the_program_scores_and_draws(folder: Path, world: Path, tmp_path: Path) -> None:
     settings = {"categories": OWN, "least_sentences": 2, "intervals": {"replicates": 100}}
-    words = ["prior_influence", "--model", str(folder), "--cohort", str(world / "cohort")]
-    words += ["--pixels", str(world / "pixels"), "--settings", json.dumps(settings)]
-    main([*words, "--output", str(tmp_path / "out")])
-    found = json.loads((tmp_path / "out/metrics.json").read_text())
+    asked = {"cohort": world / "cohort", "pixels": world / "pixels", "settings": settings}
+    found = metrics_of(main, "prior_influence", model=folder, output=tmp_path / "out", **asked)
     assert found["data"]["studies"] == 4 and found["data"]["dropped"][0]["count"] == 1
     rows = pd.read_parquet(tmp_path / "out/predictions.parquet")
     assert not rows[["sample_id", "token"]].duplicated().any()
@@ -261,18 +253,11 @@ def test_the_program_scores_and_draws(folder: Path, world: Path, tmp_path: Path)
     [figure] = json.loads((tmp_path / "out/figures/examples.json").read_text())
     assert "large" in figure["caption"]
     # A model that is not told of what the image shows gains nothing by it.
-    blind = tmp_path / "blind"
-    blind.mkdir()
-    text = load_text_half(folder)
-    for path in folder.rglob("*"):
-        if path.is_file():
-            (blind / path.relative_to(folder)).parent.mkdir(exist_ok=True)
-            (blind / path.relative_to(folder)).write_bytes(path.read_bytes())
-    guided = GuidedText(text, 8, 2, own_token=True)
+    blind = shutil.copytree(folder, tmp_path / "blind")
+    guided = GuidedText(load_text_half(folder), 8, 2, own_token=True)
     with torch.no_grad():
         guided.cross.patches.weight.zero_()
     save_guidance(guided, blind)
-    words[2] = str(blind)
-    main([*words, "--output", str(tmp_path / "none")])
+    metrics_of(main, "prior_influence", model=blind, output=tmp_path / "none", **asked)
     rows = pd.read_parquet(tmp_path / "none/predictions.parquet")
     np.testing.assert_allclose(rows[["delta_prior", "over_other"]], 0, atol=1e-6)

@@ -1,5 +1,7 @@
-"""Batches spread over processes: shares of objectives add up, and so do whole training steps."""
+"""Batches spread over processes, and how these are started."""
 
+import os
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -9,16 +11,19 @@ import torch
 from torch import Tensor, distributed
 from toy_training import SETTINGS, Toy
 
+from command_options import run_to_end
 from cxrflow.errors import InputError
-from cxrflow.objectives.contrastive import symmetric_cross_entropy
-from cxrflow.objectives.global_alignment import global_alignment
+from cxrflow.objectives.biovil import (
+    global_alignment,
+    section_matching,
+    symmetric_cross_entropy,
+)
 from cxrflow.objectives.local_alignment import local_similarity
-from cxrflow.objectives.section_matching import section_matching
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.training.data_clock import DataClock
+from cxrflow.training.launch import launching
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.settings import TrainingSettings
-from cxrflow.training.step import Step
+from cxrflow.training.step import DataClock, Step
 from gloo_processes import run_processes
 
 SAMPLES, FEATURES, REGIONS, WORDS = 13, 5, 6, 4
@@ -131,12 +136,12 @@ def test_steps_in_several_processes_are_those_of_one(world: int) -> None:
             torch.testing.assert_close(state[name], value, rtol=1e-9, atol=1e-12)
 
 
-def exchanged() -> tuple[int, list[str], str | None, Tensor]:
+def exchanged() -> tuple[list[int], list[str], str | None, Tensor]:
     processes = here()
     rows = torch.full((len(processes.share(np.arange(5))), 2), processes.rank, dtype=torch.bfloat16)
     (gathered,), _ = processes.gather(5, rows)
     return (
-        processes.total(processes.rank + 1),
+        processes.totals(processes.rank + 1),
         processes.collect(f"rank {processes.rank}"),
         processes.first(lambda: "done"),
         gathered,
@@ -145,8 +150,8 @@ def exchanged() -> tuple[int, list[str], str | None, Tensor]:
 
 def test_processes_count_collect_and_wait_for_the_first() -> None:
     found = run_processes(3, exchanged)
-    for total, names, _, gathered in found:
-        assert total == 6 and names == ["rank 0", "rank 1", "rank 2"]
+    for totals, names, _, gathered in found:
+        assert totals == [6] and names == ["rank 0", "rank 1", "rank 2"]
         assert gathered[:, 0].tolist() == [0, 0, 1, 1, 2]
         assert gathered.dtype == torch.bfloat16
     assert [done for _, _, done, _ in found] == ["done", None, None]
@@ -172,3 +177,41 @@ def test_when_the_first_process_fails_the_others_leave() -> None:
 def test_a_batch_smaller_than_the_processes_is_refused() -> None:
     with pytest.raises(InputError, match="batch of 3 samples is too small for 4 processes"):
         Processes(0, 4).share(np.arange(3))
+
+
+PROGRAM = ["cxrflow.pretrain.joint", "--seed", "0"]
+
+
+def test_one_process_is_the_program_itself() -> None:
+    assert launching(1, 1, PROGRAM, {}) == [sys.executable, "-m", *PROGRAM]
+
+
+def test_several_processes_are_started_by_torchrun() -> None:
+    command = launching(3, 1, PROGRAM, {})
+    assert "--nproc-per-node=3" in command and "--standalone" in command
+    assert command[-5:] == ["-m", "--", *PROGRAM]
+
+
+def test_several_nodes_meet_at_the_first() -> None:
+    command = launching(4, 2, PROGRAM, {"SLURM_JOB_ID": "20007"})
+    assert command[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
+    assert "--nnodes=2" in command and "--nproc-per-node=4" in command
+    endpoint = next(one for one in command if one.startswith("--rdzv-endpoint="))
+    assert endpoint.endswith(":20007") and command[-5:] == ["-m", "--", *PROGRAM]
+
+
+def test_several_nodes_need_a_slurm_job() -> None:
+    with pytest.raises(InputError, match="--nodes is 2, but this is no Slurm job"):
+        launching(4, 2, PROGRAM, {})
+
+
+def test_it_starts_as_many_as_asked_for() -> None:
+    """Of a module that prints one line, the machine's name, whatever options it has."""
+    launch = ["-m", "cxrflow.training.launch", "--processes", "2"]
+    done = run_to_end(
+        [sys.executable, *launch, "platform", "--start", "x"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2

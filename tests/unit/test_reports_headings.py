@@ -109,9 +109,8 @@ def test_a_report_without_headings_is_all_impression(text: str) -> None:
     report = parse_report(text, ANY)
     assert report.sections == {"impression": text}
     assert report.outcome == "no heading, read whole"
-    assert parse_report(
-        "INDICATION: CHF. IMPRESSION: Clear.", SectionSettings(headings="none")
-    ).unheaded
+    text = "INDICATION: CHF. IMPRESSION: Clear."
+    assert parse_report(text, SectionSettings(headings="none")).unheaded
 
 
 @pytest.mark.parametrize("text", ["", "INDICATION: CHF.", "COMPARISON: None.", "FINDINGS:\n"])

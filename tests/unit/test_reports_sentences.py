@@ -98,9 +98,7 @@ def test_cleaning_takes_list_marks_and_blanks_off() -> None:
         ("No effusion.\n Edema\n is seen.", {"Pleural Effusion": 0, "Edema": 1}),
     ],
 )
-def test_marks_without_blanks_are_read_as_the_published_labeller_reads_them(
-    sentence: str, labels: dict[str, int]
-) -> None:
+def test_marks_without_blanks_are_read_as_the_published_labeller_reads_them(sentence, labels):
     reasons = ScopeLabeller().explain(RuleSplitter().split_one(sentence))
     assert {reason.observation: reason.value for reason in reasons} == labels
 

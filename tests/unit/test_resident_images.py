@@ -1,6 +1,5 @@
 """Images of a split: resident or read batch by batch, the same batches; and what decides it."""
 
-import json
 import logging
 import re
 from pathlib import Path
@@ -9,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_fakes import store_of
 from PIL import Image
 
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import write_json
 from cxrflow.images.free_memory import free_memory, host_memory
 from cxrflow.images.store import PixelStore
-from cxrflow.images.store_pixels import main
 from cxrflow.pretrain import resident_images
 from cxrflow.pretrain.inputs import Pairs
 from cxrflow.pretrain.resident_images import RESIDENT_SHARE, SplitImages
@@ -36,17 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> PixelStore:
     for name in names:
         pixels = rng.integers(0, 256, (30, 30), dtype=np.uint8)
         Image.fromarray(pixels).save(root / f"{name}.png")
-    table = pd.DataFrame({"image_id": names, "image_path": [f"{name}.png" for name in names]})
-    table.to_parquet(root / "images.parquet")
-    settings = json.dumps({"images_per_shard": 10})
-    main(
-        [
-            *("--root", str(root), "--images", str(root / "images.parquet")),
-            *("--geometry", f"shorter{SIDE}", "--settings", settings),
-            *("--output", str(root / "store")),
-        ]
-    )
-    return PixelStore(root / "store")
+    return PixelStore(store_of(root, names, f"shorter{SIDE}", root=".", images_per_shard=10))
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
@@ -56,9 +46,7 @@ def with_free(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_batches_are_the_same_wherever_images_are(
-    store: PixelStore, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_batches_are_the_same_wherever_images_are(store, monkeypatch, name):
     if name == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     ids = [f"id{i:02d}" for i in np.random.default_rng(1).permutation(COUNT)[:17]]
@@ -83,25 +71,14 @@ def test_batches_are_the_same_wherever_images_are(
 def test_unpadded_images_come_with_their_place(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (40, 20), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    table = pd.DataFrame({"image_id": ["a"], "image_path": ["a.png"]})
-    table.to_parquet(tmp_path / "images.parquet")
     for geometry, inside in (("longer24unpadded", [[6.0, 0.0, 12.0, 24.0]]), ("longer24", None)):
-        main(
-            [
-                *("--root", str(tmp_path), "--images", str(tmp_path / "images.parquet")),
-                *("--geometry", geometry, "--output", str(tmp_path / geometry)),
-            ]
-        )
-        stored = (
-            SplitImages(PixelStore(tmp_path / geometry), table, CPU).take(np.array([0])).current
-        )
+        padded = PixelStore(store_of(tmp_path, ["a"], geometry, root="."))
+        stored = SplitImages(padded, padded.index, CPU).take(np.array([0])).current
         assert (None if stored.inside is None else stored.inside.tolist()) == inside
         assert stored.pixels[0, :, 6:18].any() and not stored.pixels[0, :, :6].any()
 
 
-def test_one_line_says_where_the_images_are(
-    store: PixelStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_line_says_where_the_images_are(store, monkeypatch, caplog):
     for free, words in ((COUNT, "stay on cpu"), (COUNT - 1, "are read batch by batch")):
         caplog.clear()
         with_free(monkeypatch, free)
@@ -111,9 +88,7 @@ def test_one_line_says_where_the_images_are(
         assert f"{COUNT} images" in line and words in line
 
 
-def test_a_batch_that_is_read_is_free_to_be_changed(
-    store: PixelStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_is_read_is_free_to_be_changed(store, monkeypatch):
     """Neither kind hands out the memory that later batches are taken from."""
     for free in (1, 0):
         with_free(monkeypatch, free)
@@ -123,16 +98,10 @@ def test_a_batch_that_is_read_is_free_to_be_changed(
         assert torch.equal(images.take(np.array([0])).current.pixels, before)
 
 
-def test_priors_come_with_the_keys_of_their_current_images(
-    store: PixelStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_priors_come_with_the_keys_of_their_current_images(store, monkeypatch):
     """A prior may be another sample's current image; one that is missing or not stored is none."""
-    samples = pd.DataFrame(
-        {
-            "image_id": ["id05", "id02", "id07", "id02"],
-            "prior_image_id": ["id02", "absent", "id09", None],
-        }
-    )
+    current, prior = ["id05", "id02", "id07", "id02"], ["id02", "absent", "id09", None]
+    samples = pd.DataFrame({"image_id": current, "prior_image_id": prior})
     for free in (4, 3):
         with_free(monkeypatch, free)
         images = SplitImages(store, samples, CPU, priors=True)
@@ -149,57 +118,38 @@ def test_priors_come_with_the_keys_of_their_current_images(
         assert SplitImages(store, samples, CPU).take(np.arange(4)).prior is None
 
 
-def test_a_study_whose_prior_is_not_stored_stays_without_it(
-    store: PixelStore, tmp_path: Path
-) -> None:
-    table = pd.DataFrame(
-        {
-            "subject_id": ["a", "b", "c"],
-            "study_id": ["1", "2", "3"],
-            "image_id": ["id01", "id02", "id03"],
-            "prior_image_id": ["id04", "absent", None],
-            "findings": "x",
-            "impression": "y",
-            "split": "train",
-        }
-    )
-    table.to_parquet(tmp_path / "pairs.parquet")
-    flow = {"dataset": "toy", "cohort": "toy", "synthetic": True}
-    (tmp_path / "flow.json").write_text(json.dumps(flow))
+def write_pairs(folder: Path, **columns: object) -> Path:
+    """Three studies of three patients, all to train on, beside their flow.json."""
+    ids = {"subject_id": ["a", "b", "c"], "study_id": ["1", "2", "3"]}
+    table = pd.DataFrame({**ids, "findings": "x", "impression": "y", "split": "train", **columns})
+    table.to_parquet(folder / "pairs.parquet")
+    write_json(folder / "flow.json", {"dataset": "toy", "cohort": "toy", "synthetic": True})
+    return folder / "pairs.parquet"
+
+
+def test_a_study_whose_prior_is_not_stored_stays_without_it(store, tmp_path):
+    ids = {"image_id": ["id01", "id02", "id03"], "prior_image_id": ["id04", "absent", None]}
+    path = write_pairs(tmp_path, **ids)
     reason = "prior is not in the pixel store, its study stays"
     for priors, counts in ((True, [(reason, 1)]), (False, [])):
-        pairs = Pairs(tmp_path / "pairs.parquet")
+        pairs = Pairs(path)
         split = pairs.split("train", (), store, priors=priors)
         assert len(split) == 3
         assert [(drop.reason, drop.count) for drop in pairs.dropped] == counts
     assert SplitImages(store, split, CPU, priors=True).take(np.arange(3)).rows.tolist() == [0]
 
 
-def test_a_split_that_is_left_with_nothing_says_what_was_missing(
-    store: PixelStore, tmp_path: Path
-) -> None:
-    table = pd.DataFrame(
-        {
-            "subject_id": ["a", "b", "c"],
-            "study_id": ["1", "2", "3"],
-            "image_id": [None, None, "absent"],
-            "findings": "x",
-            "impression": ["y", "z", ""],
-            "split": "train",
-        }
-    )
-    table.to_parquet(tmp_path / "pairs.parquet")
-    flow = {"dataset": "toy", "cohort": "toy", "synthetic": True}
-    (tmp_path / "flow.json").write_text(json.dumps(flow))
+def test_a_split_that_is_left_with_nothing_says_what_was_missing(store, tmp_path):
+    path = write_pairs(tmp_path, image_id=[None, None, "absent"], impression=["y", "z", ""])
     absent = "image is not in the pixel store (1)"
     for sections, left_out in (
         (("impression",), r"no text in impression \(1\), no image \(2\)"),
         ((), re.escape(f"no image (2), {absent}")),
     ):
         with pytest.raises(InputError, match=f"'train' is left; left out: {left_out}$"):
-            Pairs(tmp_path / "pairs.parquet").split("train", sections, store, 1.0)
+            Pairs(path).split("train", sections, store, 1.0)
     with pytest.raises(InputError, match="no row of split 'validate'$"):
-        Pairs(tmp_path / "pairs.parquet").split("validate", ("impression",), store)
+        Pairs(path).split("validate", ("impression",), store)
 
 
 def machine(root: Path, available_kb: int, groups: str, files: dict[str, str]) -> Path:

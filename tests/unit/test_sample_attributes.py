@@ -16,10 +16,9 @@ from cxrflow.data.cohorts.pairs import COLUMNS
 from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
-from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Run, Term, TermsProgram
+from cxrflow.pretrain.inputs import Pairs, Run
+from cxrflow.pretrain.objective import Encoders, Term, TermsProgram, Views
 from cxrflow.pretrain.settings import ImagePretrainingSettings, TextPretrainingSettings
-from cxrflow.pretrain.views import Encoders, Views
 from cxrflow.training import sampler
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -38,9 +37,7 @@ def hospital(tmp_path: Path) -> list[object]:
     return ["--layout", "mimic_cxr", "--root", root, "--corpus", texts]
 
 
-def test_a_cohort_has_the_attributes_that_it_asks_for(
-    hospital: list[object], tmp_path: Path
-) -> None:
+def test_a_cohort_has_the_attributes_that_it_asks_for(hospital, tmp_path):
     plain = make(tmp_path / "plain", *hospital)
     assert not {"share_unit", "labels"} & set(plain["settings"]) and "classes" not in plain
     before = pd.read_parquet(tmp_path / "plain/pairs.parquet")
@@ -56,9 +53,7 @@ def test_a_cohort_has_the_attributes_that_it_asks_for(
         assert share == unit_hash("training share", 0, study)
 
 
-def test_the_publishers_labels_come_with_either_edition(
-    hospital: list[object], tmp_path: Path
-) -> None:
+def test_the_publishers_labels_come_with_either_edition(hospital, tmp_path):
     jpg = mimic_cxr_jpg(tmp_path / "jpg")
     images = ["--images-layout", "mimic_cxr_jpg", "--images-root", jpg]
     with pytest.raises(InputError, match="'labels' is 'published', but no labels of studies"):
@@ -74,9 +69,7 @@ def test_the_publishers_labels_come_with_either_edition(
 
 
 @pytest.mark.parametrize(("kind", "field"), [("nli", "share_unit"), ("classification", "labels")])
-def test_attributes_that_a_kind_cannot_have_are_refused(
-    kind: str, field: str, hospital: list[object], tmp_path: Path
-) -> None:
+def test_attributes_that_a_kind_cannot_have_are_refused(kind, field, hospital, tmp_path):
     value = {"share_unit": "study", "labels": "reports"}[field]
     with pytest.raises(InputError, match=f"{field} of a cohort of kind {kind}: expected null"):
         make(tmp_path / "no", *hospital, kind=kind, **{field: value})
@@ -184,9 +177,7 @@ def program_of(path: Path, share: float, monkeypatch: pytest.MonkeyPatch, **trai
     return program
 
 
-def test_a_term_reads_the_labels_of_its_samples(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_term_reads_the_labels_of_its_samples(tmp_path, monkeypatch):
     path = pairs_table(tmp_path / "cohort")
     groups = {}
     for share in (1.0, 0.5):
@@ -219,9 +210,7 @@ class ByLabel:
         return self.order[index * self.batch_size :][: self.batch_size]
 
 
-def test_a_sampler_that_is_added_draws_by_labels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sampler_that_is_added_draws_by_labels(tmp_path, monkeypatch):
     monkeypatch.setitem(
         sampler.SAMPLERS, "by_label", lambda settings, samples, size, *_: ByLabel(samples, size)
     )

@@ -1,4 +1,6 @@
-"""What phase III matches: both sections, or the masked FINDINGS with themselves."""
+"""What a training starts from, as its record names it, and what phase III matches."""
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,15 +10,17 @@ from pydantic import ValidationError
 from small_text import write_text_model
 
 from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.files.atomic import write_json
-from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.objective import Run
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import file_digest, write_json
+from cxrflow.pretrain.inputs import Pairs, Run, model_fingerprint
+from cxrflow.pretrain.objective import Batch
+from cxrflow.pretrain.packed_corpus import require_filled_parts
 from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.pretrain.views import Batch
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
-from cxrflow.training.processes import ALONE
+from cxrflow.training.processes import ALONE, Processes
+from cxrflow.training.settings import TrainingSettings
 
 TWICE = {"section_matching": {"pair": "findings_findings"}, "mlm": {"forward": "shared"}}
 
@@ -60,10 +64,8 @@ def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, t
     chosen = settings(TWICE)
     frame = matched_reports(pairs, "train", chosen)
     reports = ReportTokens(frame, read_tokenizer(folder), 40)
-    first, second = (
-        reports.batch(np.arange(9), section, seed=1, epoch=0)
-        for section in ("findings", "impression")
-    )
+    texts = (reports.batch(np.arange(9), name, seed=1, epoch=0) for name in SECTIONS)
+    first, second = texts
     for one, other in zip(first["input_ids"], second["input_ids"], strict=True):
         assert sorted(one.tolist()) == sorted(other.tolist())
     assert not torch.equal(first["input_ids"], second["input_ids"])
@@ -85,3 +87,31 @@ def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, t
 def test_findings_are_matched_masked_or_not_at_all(mlm):
     with pytest.raises(ValidationError, match="expected mlm.forward: shared"):
         settings({**TWICE, "mlm": mlm})
+
+
+def test_a_start_is_known_by_both_of_its_halves(tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    text, image = tmp_path / "model.safetensors", tmp_path / "image" / "model.safetensors"
+    with pytest.raises(InputError, match=r"holds no model\.safetensors"):
+        model_fingerprint(tmp_path)
+    text.write_bytes(b"text")
+    found = [model_fingerprint(tmp_path)]
+    for content in (b"image", b"another"):
+        image.write_bytes(content)
+        found.append(model_fingerprint(tmp_path))
+    assert len(set(found)) == 3 and found[0] == file_digest(text)[:16]
+    text.unlink()
+    assert model_fingerprint(tmp_path) == file_digest(image)[:16]
+
+
+def test_every_part_of_a_batch_has_a_row_in_every_process() -> None:
+    def check(accumulate: int, rows: int = 100, world: int = 1) -> None:
+        training = TrainingSettings(batch_size=13, steps=1, accumulate=accumulate)
+        require_filled_parts(training, rows, Processes(0, world))
+
+    check(13)
+    check(3, world=4)
+    check(1, rows=0)  # another message
+    for wrong, has in (((14, 100), 13), ((4, 100, 4), 3), ((8, 5), 5)):
+        with pytest.raises(InputError, match=f"is {wrong[0]}, but .* have {has} each"):
+            check(*wrong)

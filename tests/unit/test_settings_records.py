@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
+from command_options import run_to_end
 from cxrflow.config import load_config
 from cxrflow.encoders.settings import ImageEncoderKind, MlpHeadSettings, ResNetSettings
 from cxrflow.errors import InputError
@@ -83,9 +83,7 @@ def test_a_record_of_before_is_not_read_with_the_new_defaults() -> None:
 
 
 @given(VALUES, VALUES)
-def test_records_tell_settings_apart_and_are_read_back(
-    some: dict[str, Any], others: dict[str, Any]
-) -> None:
+def test_records_tell_settings_apart_and_are_read_back(some, others):
     one, two = (Holder(inner=Changed(**v), listed=[Changed(**v)]) for v in (some, others))
     assert from_record(Holder, json.loads(json.dumps(one.record())), "file") == one
     assert (one.record() == two.record()) == (one == two)
@@ -212,12 +210,8 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
             assert old in text
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(DEMO), *map(str, folders.values())],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_to_end(
+        [sys.executable, "-c", PROGRAM, str(DEMO), *map(str, folders.values())], cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     digests, run = json.loads(done.stdout), load_config([DEMO])
@@ -242,15 +236,11 @@ def models_with(kind: str) -> set[str]:
     return {name for name, encoder in encoders.items() if getattr(encoder, "kind", None) == kind}
 
 
-def test_a_kind_a_head_and_fields_that_change_nothing_retrain_nothing(
-    retrained: Callable[[str], set[str]],
-) -> None:
+def test_a_kind_a_head_and_fields_that_change_nothing_retrain_nothing(retrained):
     assert retrained("new") == set()
 
 
-def test_a_changed_default_retrains_those_that_use_it(
-    retrained: Callable[[str], set[str]],
-) -> None:
+def test_a_changed_default_retrains_those_that_use_it(retrained):
     resnets, comparing = models_with("resnet"), models_with("multi_image")
     assert len(resnets) > 20 and "biovil_t/biovil_t_no_time" in comparing
     assert retrained("new default") == resnets

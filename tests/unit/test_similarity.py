@@ -1,4 +1,4 @@
-"""Similarities of images and texts: trained by a term, kept in the folder, asked by benchmarks."""
+"""How images and texts are compared: by the cosine, locally, by cross-attention."""
 
 import json
 from pathlib import Path
@@ -12,19 +12,21 @@ from pydantic import ValidationError
 from small_text import write_text_model
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, normalize
+from transformers import BertConfig, BertLMHeadModel
 
 import cxrflow
 from cxrflow.benchmarks.classification.zero_shot_classification import prompt_similarities
 from cxrflow.benchmarks.generation.report_retrieval import encode_texts
 from cxrflow.commands.export import export
-from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
-from cxrflow.encoders.settings import ResNetSettings
+from cxrflow.encoders.cross_attention import CrossAttention
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
+from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.models.model import Model
 from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.pretrain.objective import TextOutput
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.pair_matching import PairMatching
 from cxrflow.pretrain.terms.settings import (
@@ -33,7 +35,6 @@ from cxrflow.pretrain.terms.settings import (
     PairMatchingSettings,
     StudyTerms,
 )
-from cxrflow.pretrain.views import TextOutput
 from cxrflow.similarity import similarity as module
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity, save_similarity
@@ -42,14 +43,11 @@ from cxrflow.text.tokenizer import VocabularyInfo
 
 TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
 PIXELS = torch.rand(4, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+UNIT = {"model_similarity": True, "layers": 1, "normalised": True, "word_softmax": False}
+UNIT |= {"match": "dot"}
 TERMS = {
     "local": (LocalAlignment, LocalAlignmentSettings(model_similarity=True, layers=2)),
-    "local of unit vectors": (
-        LocalAlignment,
-        LocalAlignmentSettings(
-            model_similarity=True, layers=1, normalised=True, word_softmax=False, match="dot"
-        ),
-    ),
+    "local of unit vectors": (LocalAlignment, LocalAlignmentSettings(**UNIT)),
     "perceptron": (PairMatching, PairMatchingSettings(model_similarity=True, hidden=5)),
 }
 
@@ -69,12 +67,9 @@ def folder(tmp_path: Path) -> Path:
 def trained(folder: Path, name: str) -> Any:
     """A term as a program makes it, with weights that are not those it starts from."""
     text = load_text_half(folder)
+    image = SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size))
     vocabulary = VocabularyInfo.from_folder(folder)
-    program = SimpleNamespace(
-        text=text,
-        vocabulary=vocabulary,
-        image=SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size)),
-    )
+    program = SimpleNamespace(text=text, vocabulary=vocabulary, image=image)
     kind, settings = TERMS[name]
     term = kind(settings, program)  # type: ignore[arg-type]
     for parameter in term.parameters():
@@ -105,9 +100,7 @@ def in_training(term: Any, model: Model) -> Tensor:
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_a_model_is_scored_by_what_it_was_trained_with(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_scored_by_what_it_was_trained_with(folder, name, monkeypatch):
     term = trained(folder, name)
     save_similarity(term.similarity(), folder)
     model = cxrflow.load(folder)
@@ -170,17 +163,13 @@ def test_without_a_similarity_of_its_own_a_model_compares_by_cosine(folder: Path
 
 
 def test_only_one_term_gives_a_model_its_similarity() -> None:
-    both = {
-        "local_alignment": {"model_similarity": True},
-        "pair_matching": {"model_similarity": True},
-    }
+    both = dict.fromkeys(("local_alignment", "pair_matching"), {"model_similarity": True})
     with pytest.raises(ValidationError, match="local_alignment and pair_matching are both"):
         StudyTerms.model_validate(both)
     terms = JointTerms.model_validate({"global_alignment": {}, "local_alignment": {}})
     assert terms.similarity is None
-    assert StudyTerms.model_validate({"pair_matching": {"model_similarity": True}}).similarity == (
-        "perceptron"
-    )
+    paired = StudyTerms.model_validate({"pair_matching": {"model_similarity": True}})
+    assert paired.similarity == "perceptron"
 
 
 @pytest.mark.parametrize(
@@ -193,9 +182,7 @@ def test_only_one_term_gives_a_model_its_similarity() -> None:
         ({"config": {"width": 4, "hidden": 5}}, "expected"),
     ],
 )
-def test_a_folder_that_does_not_fit_is_named(
-    folder: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_a_folder_that_does_not_fit_is_named(folder, changes, message):
     save_similarity(trained(folder, "perceptron").similarity(), folder)
     path = folder / "similarity/config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -208,3 +195,102 @@ def test_the_released_layout_has_no_place_for_it(folder: Path, tmp_path: Path) -
     save_similarity(trained(folder, "perceptron").similarity(), folder)
     with pytest.raises(InputError, match="no place for a similarity other than the cosine"):
         export(folder, tmp_path / "out")
+
+
+SIZES = TextEncoderSettings(
+    layers=2, width=32, heads=4, feed_forward=48, positions=40, projection=16
+)
+LENGTHS = (9, 4, 40, 9, 33)
+
+
+def text_and_cross(patch_width: int = 6) -> tuple[CXRBert, CrossAttention]:
+    torch.manual_seed(0)
+    text = CXRBert.build(SIZES, vocabulary_size=50, pad_id=0).eval()
+    cross = CrossAttention(text.config, patch_width).eval()
+    for parameter in cross.parameters():  # larger than at the start, when they hardly matter
+        nn.init.normal_(parameter, std=0.3)
+    return text, cross
+
+
+def in_transformers(text: CXRBert, cross: CrossAttention) -> BertLMHeadModel:
+    """The same network; what it attends to is patches after their linear layer."""
+    sizes = {**text.config.model_dump(), "is_decoder": True, "add_cross_attention": True}
+    theirs = BertLMHeadModel(BertConfig(**sizes)).eval()
+    weights = {n: v for n, v in text.state_dict().items() if not n.startswith("cls_proj")}
+    for name, value in cross.state_dict().items():
+        if not name.startswith("patches."):
+            _, number, rest = name.split(".", 2)
+            weights[f"bert.encoder.layer.{number}.crossattention.{rest}"] = value
+    theirs.load_state_dict(weights)
+    return theirs
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    ids = torch.randint(5, 50, (len(LENGTHS), max(LENGTHS)))
+    mask = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()
+    return ids * mask, mask, torch.randn(len(LENGTHS), 7, 6)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_states_and_gradients_equal_those_of_transformers(causal: bool) -> None:
+    text, cross = text_and_cross()
+    theirs = in_transformers(text, cross)
+    ids, mask, patches = batch()
+    weight = torch.randn(*ids.shape, SIZES.width) * mask[:, :, None]
+
+    states = cross.states(text.bert, ids, mask, patches, causal)
+    (states * weight).sum().backward()
+
+    seen = mask
+    if not causal:
+        for layer in theirs.bert.encoder.layer:
+            layer.attention.self.is_causal = False
+        seen = (1.0 - mask[:, None, None].expand(-1, -1, ids.shape[1], -1)) * -1e9
+    expected = (
+        theirs.bert(
+            ids, attention_mask=seen, encoder_hidden_states=cross.patches(patches)
+        ).last_hidden_state
+        * mask[:, :, None]
+    )
+    cross_patches = cross.patches.weight.grad
+    assert cross_patches is not None
+    found = cross_patches.clone()
+    cross.zero_grad()
+    (expected * weight).sum().backward()
+
+    torch.testing.assert_close(states, expected, atol=2e-5, rtol=1e-4)
+    assert not states[1, 4:].any()
+    torch.testing.assert_close(found, cross.patches.weight.grad, atol=1e-4, rtol=1e-3)
+    keys = [dict(one.named_parameters()) for one in (text.bert, theirs.bert)]
+    for name, parameter in keys[0].items():
+        torch.testing.assert_close(
+            parameter.grad, keys[1][name].grad, atol=1e-3, rtol=1e-3, msg=name
+        )
+
+
+def test_a_token_of_a_causal_text_does_not_see_what_follows() -> None:
+    text, cross = text_and_cross()
+    ids, mask, patches = batch()
+    changed = ids.clone()
+    changed[:, 3] = 49
+    one, other = (cross.states(text.bert, i, mask, patches, causal=True) for i in (ids, changed))
+    assert torch.equal(one[:, :3], other[:, :3])
+    assert not torch.allclose(one[:, 3], other[:, 3])
+
+
+def test_each_text_looks_at_its_own_image() -> None:
+    text, cross = text_and_cross()
+    ids, mask, patches = batch()
+    other = patches.clone()
+    other[2] += 1
+    one, two = (cross.states(text.bert, ids, mask, p, causal=False) for p in (patches, other))
+    same = [torch.equal(a, b) for a, b in zip(one, two, strict=True)]
+    assert same == [True, True, False, True, True]
+
+
+def test_initial_weights_are_berts() -> None:
+    torch.manual_seed(1)
+    cross = CrossAttention(CXRBert.build(SIZES, 50, 0).config, 6)
+    assert cross.patches.weight.std().item() == pytest.approx(0.02, rel=0.2)
+    assert not cross.layer[1].self.query.bias.any()
+    assert (cross.layer[1].output.LayerNorm.weight == 1).all()

@@ -1,12 +1,14 @@
-"""Encoders run up to a stage and on from it; the last layer's attention of [CLS]."""
+"""Encoders run up to a stage and on from it, with a finer grid; the attention of [CLS]."""
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.dilation import refine_grid
+from cxrflow.encoders.image_encoder import Frames, ImageTrunk, build_trunk
+from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import (
     ComparisonSettings,
     ImageEncoderSettings,
@@ -14,7 +16,6 @@ from cxrflow.encoders.settings import (
     ResNetSettings,
     TextEncoderSettings,
 )
-from cxrflow.encoders.trunk import ImageTrunk, build_trunk
 
 SIZES = {"block": "basic", "layers": (1, 2, 1, 1), "width": 4, "channels": 1}
 COMPARISON = ComparisonSettings(width=16, heads=4, feed_forward=24, blocks=2)
@@ -28,9 +29,9 @@ KINDS = {
 
 def frames(rows: list[int] | None) -> Frames[Tensor]:
     current, prior = torch.rand(2, 3, 1, 32, 32, generator=torch.Generator().manual_seed(0))
-    return (
-        Frames(current) if rows is None else Frames(current, prior[: len(rows)], torch.tensor(rows))
-    )
+    if rows is None:
+        return Frames(current)
+    return Frames(current, prior[: len(rows)], torch.tensor(rows))
 
 
 def weighted(trunk: ImageTrunk, grid: Tensor, pooled: Tensor) -> list[Tensor | None]:
@@ -86,9 +87,8 @@ def test_changed_features_change_what_follows() -> None:
     hidden = trunk.forward_until(frames(None), 2)
     mixed = hidden.each(lambda current: (current + current.roll(1, 0)) / 2)
     resnet = trunk.encoder
-    torch.testing.assert_close(
-        trunk.forward_from(mixed, 2).grid, resnet.layer4(resnet.layer3(mixed.current))
-    )
+    wanted = resnet.layer4(resnet.layer3(mixed.current))
+    torch.testing.assert_close(trunk.forward_from(mixed, 2).grid, wanted)
 
 
 def test_only_images_of_one_time_pass_a_trunk_of_one() -> None:
@@ -106,9 +106,8 @@ def test_attention_of_cls_is_that_of_transformers(layers: int, training: bool) -
     text = CXRBert.build(sizes, vocabulary_size=50, pad_id=0).eval()
     for parameter in text.bert.parameters():
         torch.nn.init.normal_(parameter, std=0.3)  # far from even attention
-    plain = BertModel(
-        BertConfig(**text.config.model_dump(), attn_implementation="eager"), add_pooling_layer=False
-    ).eval()
+    config = BertConfig(**text.config.model_dump(), attn_implementation="eager")
+    plain = BertModel(config, add_pooling_layer=False).eval()
     plain.load_state_dict(text.bert.state_dict())
     ids = torch.randint(1, 50, (3, 20))
     mask = (torch.arange(20) < torch.tensor([[20], [7], [13]])).long()
@@ -128,3 +127,58 @@ def test_attention_of_cls_is_that_of_transformers(layers: int, training: bool) -
     torch.manual_seed(0)
     text.hidden_states(ids, mask)
     assert torch.equal(last, alone) and torch.equal(state, torch.get_rng_state())
+
+
+TRAINED = ResNetSettings(layers=(1, 2, 2, 3), width=8, channels=1)
+
+
+def trunk(settings: ResNetSettings) -> ResNet:
+    """Weights and batch statistics that are not at their start."""
+    torch.manual_seed(0)
+    made = ResNet(settings).eval()
+    for module in made.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.running_mean, -0.3, 0.3)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+    return made
+
+
+@pytest.mark.parametrize("block", ["basic", "bottleneck"])
+@pytest.mark.parametrize(
+    ("trained", "refined", "factor"),
+    [
+        ((False, False, False), (False, False, True), 2),
+        ((False, False, False), (False, True, False), 2),
+        ((False, False, False), (False, True, True), 4),
+        ((False, False, False), (True, True, True), 8),
+        ((False, True, False), (False, False, True), 2),
+        ((False, True, True), (False, True, True), 1),
+        ((False, True, True), (True, False, False), 2),
+        ((False, False, False), (False, False, False), 1),
+    ],
+)
+def test_the_old_cells_keep_their_features(block, trained, refined, factor):
+    """Every 2nd (4th, 8th) cell of the finer grid is a cell of the grid of the training."""
+    settings = TRAINED.model_copy(update={"block": block, "dilate": trained})
+    coarse, fine = trunk(settings), ResNet(settings).eval()
+    refine_grid(fine, refined)
+    fine.load_state_dict(coarse.state_dict())
+    images = torch.rand(2, 1, 96, 64)
+    with torch.no_grad():
+        wanted, found = coarse(images), fine(images)
+    rows, columns = wanted.shape[2:]
+    assert found.shape[2:] == (rows * factor, columns * factor)
+    torch.testing.assert_close(found[:, :, ::factor, ::factor], wanted, rtol=1e-4, atol=1e-5)
+    if factor > 1:  # the new ones are no copies
+        assert not torch.allclose(found[:, :, 1::factor, ::factor], wanted, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("stages", [(False, False, True), (False, True, True)])
+def test_a_refined_resnet_50_is_one_that_was_made_with_dilation(stages):
+    refined = trunk(TRAINED)
+    made = ResNet(TRAINED.model_copy(update={"dilate": stages})).eval()
+    made.load_state_dict(refined.state_dict())
+    refine_grid(refined, stages)
+    images = torch.rand(2, 1, 64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(refined(images), made(images))

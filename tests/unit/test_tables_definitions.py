@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.scores import percent
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     SegmentationSettings,

@@ -5,10 +5,12 @@ import json
 import math
 import re
 import statistics
-from html.parser import HTMLParser
 
 import pytest
+from html_outline import Outline
+from table_fixtures import estimate, write_result, write_tests
 
+from command_options import options
 from cxrflow import papers
 from cxrflow.errors import InputError
 from cxrflow.papers import Paper
@@ -47,28 +49,22 @@ def result(
     folder, seed, value, task="grounding", model="m", synthetic=False, learnt=True, drawn=False,
     **metrics,
 ):  # fmt: skip
-    entries = {"cnr": {"value": value, "low": value - 0.2, "high": value + 0.1, "n": 50}}
-    content = {
-        "task": task,
-        "model": model,
-        "seed": seed,
-        "learnt": learnt,
-        "drawn": drawn,
-        "data": {"name": "tiny", "synthetic": synthetic, "fingerprint": "f"},
-        "protocol": {"crop": True},
-        "metrics": entries | metrics,
-    }
     path = folder / f"{task}-{model}-{seed}-{synthetic}.json"
-    path.write_text(json.dumps(content))
-    return path
+    metrics["cnr"] = estimate(value, value - 0.2, value + 0.1, 50)
+    said = {"learnt": learnt, "drawn": drawn, "protocol": {"crop": True}}
+    return write_result(path, task, model, seed, metrics, synthetic=synthetic, **said)
+
+
+def with_rows(*rows, **more):
+    """The table with other rows."""
+    return TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows], **more})
 
 
 @pytest.fixture
 def files(tmp_path):
-    rate = {"rate": {"value": 0.125, "low": None, "high": None, "n": 4}}
-    spelling = {"spelling/v": {"value": "✓", "low": None, "high": None, "n": 1}}
+    rate, spelling = estimate(0.125), {"spelling/v": estimate("✓", n=1)}
     return [
-        *(result(tmp_path, seed, value, **rate) for seed, value in enumerate((1.0, 1.2, 1.1))),
+        *(result(tmp_path, n, value, rate=rate) for n, value in enumerate((1.0, 1.2, 1.1))),
         result(tmp_path, 0, 0.0, task="vocabulary", model="vocabulary", **spelling),
     ]
 
@@ -145,15 +141,13 @@ def test_every_missing_value_has_a_reason(files):
     assert {c.row for c in make_cells(TABLE, only) if c.ours is not None} == {"Ours | both"}
 
 
-def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
-    files, tmp_path, monkeypatch
-):
+def test_rows_outside_of_the_headline_are_grey(files, tmp_path, monkeypatch):
     headline = [Headline(table="table9", rows=["Ours | both"], columns=["avg"])]
     paper = Paper(name="p", tables={"table9": TABLE}, headline=headline)
     monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
     output = tmp_path / "table9"
-    arguments = ["--paper", "p", "--output", str(output), "--metrics", str(files[0])]
-    make_table.main([*arguments, "--table", "headline/table9"])
+    asked = {"paper": "p", "output": output, "metrics": files[0]}
+    make_table.main(options(**asked, table="headline/table9"))
     rows = list(csv.DictReader(output.with_suffix(".csv").read_text().splitlines()))
     reasons = {(row["row"], row["column"]): row["reason"] for row in rows}
     why = "not in the headline; `snakemake --cores all p` makes it"
@@ -165,7 +159,7 @@ def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
     assert html.count(">not in the headline</td>") == 2
     assert html.count("In grey: not in the headline; <code>snakemake --cores all p</code>") == 1
     assert f"Absent (Avg. CNR, Rate (%)): {why}." in output.with_suffix(".md").read_text()
-    make_table.main([*arguments, "--table", "table9"])
+    make_table.main(options(**asked, table="table9"))
     assert "headline" not in output.with_suffix(".html").read_text()
     narrow = TABLE.model_copy(update={"columns": TABLE.columns[:2]})
     cells = make_cells(narrow, read_results(files[:1], {("grounding", "n"): why}))
@@ -175,36 +169,28 @@ def test_rows_outside_of_the_headline_are_grey_and_say_how_they_are_made(
 
 
 def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
-    rows = [
-        {"label": "other model", "model": "n", "vocabulary": "v"},
-        {"label": "no model", "vocabulary": "v"},
-    ]
-    table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
+    other = {"label": "other model", "model": "n", "vocabulary": "v"}
+    table = with_rows(other, {"label": "no model", "vocabulary": "v"})
     cells = make_cells(table, read_results(files))
     assert [cell.ours for cell in cells] == [None, None, "✓", None, None, "✓"]
     assert {cell.reason for cell in cells if cell.ours is None} == {"not run in this configuration"}
 
 
 def test_a_row_may_read_another_task_and_a_share_of_the_labels(tmp_path):
-    shares = {
-        f"cnr/{share}": {"value": share / 8, "low": 0.0, "high": 1.0, "n": 9} for share in (1, 10)
-    }
+    shares = {f"cnr/{share}": estimate(share / 8, 0.0, 1.0) for share in (1, 10)}
     files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 2.0, task="probe", **shares)]
-    rows = [
+    probe = {"model": "m", "task": "probe"}
+    table = with_rows(
         {"label": "grounding", "model": "m"},
-        {"label": "1 %", "model": "m", "task": "probe", "share": "1"},
-        {"label": "10 %", "model": "m", "task": "probe", "share": "10"},
-        {"label": "all", "model": "m", "task": "probe", "share": "100"},
-    ]
-    table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
+        *(probe | {"label": f"{share} %", "share": share} for share in ("1", "10", "100")),
+    )
     cells = [c for c in make_cells(table, read_results(files)) if c.column == "avg"]
     assert [cell.ours for cell in cells] == [1.0, 0.125, 1.25, None]
     assert cells[3].reason == "could not be computed from this data"
 
 
 def test_an_undefined_metric_says_so(tmp_path):
-    nothing = {"rate": {"value": None, "low": None, "high": None, "n": 0}}
-    _, _, cell = cells_of([result(tmp_path, 0, 1.0, **nothing)])
+    _, _, cell = cells_of([result(tmp_path, 0, 1.0, rate=estimate(None, n=0))])
     assert cell["Ours | both", "rate"].reason == "could not be computed from this data"
 
 
@@ -237,34 +223,14 @@ def test_markdown_keeps_ours_and_published_on_their_own_lines(files):
     assert len(widths) == 1
 
 
-class Outline(HTMLParser):
-    """Checks nesting and collects what is needed to judge a table."""
-
-    VOID = ("br", "meta", "img")
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.attributes = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
 def test_html_is_a_well_formed_accessible_fragment(files):
     results, cells, _ = cells_of(files)
     html = table_html("paper-table9", TABLE, cells, results)
-    outline = Outline()
-    outline.feed(html)
-    assert outline.open == [] and outline.tags[0] == "section"
-    assert "caption" in outline.tags and html.isascii()
+    outline = Outline(html)
+    assert outline.open == [] and outline.elements[0][0] == "section"
+    assert outline.of("caption") and html.isascii()
     assert "&lt;Test&gt;" in html and "<Test>" not in html
-    heads = [attributes for tag, attributes in outline.attributes if tag == "th"]
+    heads = outline.of("th")
     assert all("scope" in attributes for attributes in heads)
     groups = [a for a in heads if a["scope"] == "rowgroup"]
     assert len(groups) == 3 and all(a["colspan"] == "4" for a in groups)
@@ -302,34 +268,27 @@ def test_synthetic_results_are_marked_and_not_compared(tmp_path):
 
 def compared_table():
     """Two rows of ours, the first of which the second is tested against."""
-    rows = [{"label": "First", "model": "m"}, {"label": "Second", "model": "n"}]
-    return TABLE.model_copy(
-        update={"rows": [Row.model_validate(row) for row in rows], "reference": "First"}
+    return with_rows(
+        {"label": "First", "model": "m"}, {"label": "Second", "model": "n"}, reference="First"
     )
 
 
-def write_tests(folder, **values):
+def tests_of(folder, **values):
     """Paired tests of the rows of `compared_table`: CNR tested, the rate not."""
     named = {"task": "grounding", "model": "n", "reference_model": "m"}
-    entries = [
-        named | {"metric": "cnr", "reference_metric": "cnr", "reason": None, "seeds": 3} | values,
-        named
-        | {"metric": "rate", "reference_metric": "rate", "reason": "no data of both", "seeds": 0},
-    ]
-    path = folder / "t.tests.json"
-    content = {"protocol": {"level": 0.95}, "cells": [], "comparisons": entries}
-    path.write_text(json.dumps(content))
-    return path
+    cnr = {"metric": "cnr", "reference_metric": "cnr", "reason": None, "seeds": 3}
+    rate = {"metric": "rate", "reference_metric": "rate", "reason": "no data of both", "seeds": 0}
+    return write_tests(folder / "t.tests.json", [named | cnr | values, named | rate])
 
 
 @pytest.mark.parametrize(
     ("p", "p_holm", "mark"), [(0.2, 0.2, ""), (0.01, 0.06, "†"), (0.001, 0.006, "‡")]
 )
 def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
-    rate = {"rate": {"value": 0.1, "low": None, "high": None, "n": 4}}
+    rate = {"rate": estimate(0.1)}
     files = [result(tmp_path, 0, 1.0, **rate), result(tmp_path, 0, 1.3, model="n", **rate)]
     ends = {"difference": 0.3, "difference_low": -0.1, "difference_high": 0.5}
-    tests = read_tests([write_tests(tmp_path, p=p, p_holm=p_holm, **ends)])
+    tests = read_tests([tests_of(tmp_path, p=p, p_holm=p_holm, **ends)])
     table, results = compared_table(), read_results(files)
     cells = make_cells(table, results, tests)
     rows = list(csv.DictReader(table_csv(cells).splitlines()))
@@ -344,16 +303,13 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
     said = f"Avg. CNR +0.300 (−0.100 to +0.500), p = {p:.2g}, corrected {p_holm:.2g}"
     assert f"Differences from “First”:\n\n- Second: {said}\n" in text
     assert f"<li><b>Second</b>: {said.replace('−', '&#8722;')}</li>" in html
-    assert ("</sup>" in html) == bool(mark)
-    outline = Outline()
-    outline.feed(html)
-    assert outline.open == []
+    assert ("</sup>" in html) == bool(mark) and Outline(html).open == []
 
 
 def test_one_seed_has_a_difference_and_no_mark(tmp_path):
     files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 1.3, model="n")]
     ends = {"difference": 0.3, "difference_low": 0.1, "difference_high": 0.5, "seeds": 1}
-    tests = read_tests([write_tests(tmp_path, p=None, p_holm=None, **ends)])
+    tests = read_tests([tests_of(tmp_path, p=None, p_holm=None, **ends)])
     table, results = compared_table(), read_results(files)
     cells = make_cells(table, results, tests)
     text = table_markdown(table, cells, results, tests)
@@ -372,20 +328,19 @@ def test_without_tests_nothing_is_said_of_them(tmp_path):
 
 
 def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
-    path = write_tests(tmp_path)
+    path = tests_of(tmp_path)
     path.write_text(path.read_text().replace('"reason"', '"why"'))
     with pytest.raises(InputError, match=r"comparisons\[0\]: field 'reason' is missing"):
         read_tests([path])
 
 
 def test_rows_of_data_and_blank_cells(tmp_path):
-    counted = {f"cnr/{name}": {"value": 3.0, "low": None, "high": None, "n": 3} for name in "xy"}
+    counted = {f"cnr/{name}": estimate(3.0) for name in "xy"}
     files = [result(tmp_path, 0, 1.0, task="grounding", model="counts", learnt=None, **counted)]
-    rows = [
+    table = with_rows(
         {"label": "X", "data": True, "variant": "x", "blank": ["rate", "words"]},
         {"label": "Y", "data": True, "variant": "y"},
-    ]
-    table = TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows]})
+    )
     results = read_results(files)
     cells = make_cells(table, results)
     assert [cell.ours for cell in cells] == [3.0, None, None, 3.0, None, None]
@@ -396,8 +351,8 @@ def test_rows_of_data_and_blank_cells(tmp_path):
 
 
 def test_a_count_has_no_interval_and_its_thousands_apart(tmp_path):
-    count = {"rate": {"value": 20.0, "low": 20.0, "high": 20.0, "n": 2000}}
-    results, cells, _ = cells_of([result(tmp_path, 0, 1.0, **count)])
+    count = estimate(20.0, 20.0, 20.0, 2000)
+    results, cells, _ = cells_of([result(tmp_path, 0, 1.0, rate=count)])
     text = table_markdown(TABLE, cells, results)
     assert "| 2,000.0 Δ +2,002.5 |" in text and "to 2,000" not in text
 
@@ -443,20 +398,14 @@ def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
     paper = Paper(name="p", tables={"table9": TABLE})
     monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
     output = tmp_path / "made" / "table9"
-    make_table.main(
-        ["--paper", "biovil", "--table", "table9", "--output", str(output)]
-        + ["--metrics", *map(str, files)]
-    )
-    assert sorted(path.name for path in output.parent.iterdir()) == [
-        "table9.csv",
-        "table9.html",
-        "table9.md",
-    ]
+    make_table.main(options(paper="biovil", table="table9", output=output, metrics=files))
+    names = sorted(path.name for path in output.parent.iterdir())
+    assert names == ["table9.csv", "table9.html", "table9.md"]
     with pytest.raises(InputError, match="no table 'table8'"):
-        make_table.main(["--paper", "biovil", "--table", "table8", "--output", str(output)])
+        make_table.main(options(paper="biovil", table="table8", output=output))
 
 
 def test_all_tables_of_biovil_are_made_without_any_result(tmp_path):
     for name in papers.load_paper("biovil").tables:
-        make_table.main(["--paper", "biovil", "--table", name, "--output", str(tmp_path / name)])
+        make_table.main(options(paper="biovil", table=name, output=tmp_path / name))
         assert "None of our models was run" in (tmp_path / f"{name}.html").read_text()

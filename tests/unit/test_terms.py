@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, imported_by
-from cxrflow.pretrain.objective import Run, Term, TermsProgram
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.objective import Batch, Needs, Term, TermsProgram, Views
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
@@ -21,7 +22,6 @@ from cxrflow.pretrain.settings import (
     TextPretrainingSettings,
 )
 from cxrflow.pretrain.terms.settings import JointTerms, MaskedLanguageSettings, TextTerms
-from cxrflow.pretrain.views import Batch, Needs, Views
 from cxrflow.settings import overlay
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -89,9 +89,7 @@ def test_contrastive_terms_need_whole_batches() -> None:
         ),
     ],
 )
-def test_a_report_decoder_with_prior_images_has_uneven_batches(
-    change: dict[str, object], said: str
-) -> None:
+def test_a_report_decoder_with_prior_images_has_uneven_batches(change, said):
     settings = {**JOINT, "terms": {"report_likelihood": {}}, **change}
     with pytest.raises(ValidationError, match=said):
         ReportTrainingSettings.model_validate(settings)
@@ -180,9 +178,7 @@ class ComparedValue(Value):
 @pytest.mark.parametrize(
     ("kinds", "sizes"), [((Value, Value), [2, 3, 2]), ((Value, ComparedValue), [3, 3])]
 )
-def test_validation_is_on_every_sample_unless_a_term_compares_them(
-    kinds: tuple[type[Term], ...], sizes: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_is_on_every_sample_unless_a_term_compares_them(kinds, sizes, monkeypatch):
     module = type("module", (), dict(zip(("SectionMatching", "Mlm"), kinds, strict=True)))
     monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
     settings = TextPretrainingSettings(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from small_text import write_documents
 
+from command_options import options
 from cxrflow.errors import InputError
 from cxrflow.text import tokens, vocabulary
 from cxrflow.text.packing import PackedCorpus, fit_lengths
@@ -23,10 +24,15 @@ def texts_of(seed: int, count: int, longest: int = 60) -> list[str]:
     return [" ".join(rng.choices(lexicon, k=rng.randint(0, longest))) + "." for _ in range(count)]
 
 
-def tokenise(documents: Path, folder: Path, output: Path, *more: str) -> dict:
-    arguments = ["--documents", str(documents), "--vocabulary", str(folder), *more]
-    tokens.main([*arguments, "--output", str(output)])
+def tokenise(documents: Path, folder: Path, output: Path, **more: object) -> dict:
+    tokens.main(options(documents=documents, vocabulary=folder, output=output, **more))
     return json.loads((output / "tokens.json").read_text())
+
+
+def vocabulary_of(folder: Path, *pieces: str) -> Path:
+    folder.mkdir()
+    write_tokenizer(folder, [*SPECIAL_TOKENS, *pieces], lowercase=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +41,7 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("packing")
     texts = {"a": texts_of(0, 150), "b": [*texts_of(1, 60, 9), "", "  "]}
     paths = [write_documents(root / n / "documents.parquet", texts[n]) for n in texts]
-    vocabulary.main(
-        [
-            "--documents",
-            *map(str, paths),
-            "--settings",
-            '{"size": 150}',
-            "--output",
-            str(root / "v"),
-        ]
-    )
+    vocabulary.main(options(documents=paths, settings={"size": 150}, output=root / "v"))
     for name, path in zip(texts, paths, strict=True):
         tokenise(path, root / "v", root / "tokens" / name)
     return root, texts
@@ -74,8 +71,7 @@ def test_token_files_hold_the_library_ids(made):
 
 
 def test_token_counts(tmp_path):
-    (tmp_path / "v").mkdir()
-    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, "a", "##b"], lowercase=True)
+    vocabulary_of(tmp_path / "v", "a", "##b")
     path = write_documents(tmp_path / "d" / "documents.parquet", ["AB zz a", "", "zz"])
     facts = tokenise(path, tmp_path / "v", tmp_path / "t")
     assert (facts["documents"], facts["tokens"], facts["unknown"]) == (3, 5, 2)
@@ -98,15 +94,14 @@ def test_two_threads_write_the_same_tokens(made, tmp_path, monkeypatch):
     root, texts = made
     monkeypatch.setattr("cxrflow.text.documents._GROUP_ROWS", 40)
     path = write_documents(tmp_path / "d" / "documents.parquet", texts["a"])
-    tokenise(path, root / "v", tmp_path / "t", "--threads", "2")
+    tokenise(path, root / "v", tmp_path / "t", threads=2)
     for name in ("tokens.npy", "offsets.npy"):
         expected = (root / "tokens" / "a" / name).read_bytes()
         assert (tmp_path / "t" / name).read_bytes() == expected
 
 
 def test_a_vocabulary_too_large_for_uint16(tmp_path):
-    (tmp_path / "v").mkdir()
-    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, *(f"w{n}" for n in range(65_531))], True)
+    vocabulary_of(tmp_path / "v", *(f"w{n}" for n in range(65_531)))
     path = write_documents(tmp_path / "d" / "documents.parquet", ["a"])
     with pytest.raises(InputError, match="65536 pieces; token files are uint16"):
         tokenise(path, tmp_path / "v", tmp_path / "t")
@@ -157,8 +152,7 @@ def test_nothing_is_lost_or_doubled(made, corpus):
 
 
 def test_a_word_longer_than_a_row_is_split(tmp_path):
-    (tmp_path / "v").mkdir()
-    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, "a", "##a"], lowercase=True)
+    vocabulary_of(tmp_path / "v", "a", "##a")
     path = write_documents(tmp_path / "d" / "documents.parquet", ["a " + "a" * 70])
     tokenise(path, tmp_path / "v", tmp_path / "t")
     packed = PackedCorpus([tmp_path / "t"], LENGTH, tmp_path / "v")
@@ -213,8 +207,7 @@ def test_fitting_lengths(seed):
 
 def test_folders_that_do_not_belong_together(made, tmp_path):
     root, _ = made
-    (tmp_path / "v").mkdir()
-    write_tokenizer(tmp_path / "v", [*SPECIAL_TOKENS, "a"], lowercase=True)
+    vocabulary_of(tmp_path / "v", "a")
     with pytest.raises(InputError, match=r"tokens\.json: vocabulary_fingerprint is .* expected"):
         PackedCorpus([root / "tokens" / "a"], LENGTH, tmp_path / "v")
     with pytest.raises(InputError, match=r"tokens\.json: file not found"):

@@ -1,4 +1,4 @@
-"""WordPiece training: equal to its definition, and the same in every process."""
+"""WordPiece training: equal to its definition; vocabularies compared (Tables 1 and 3)."""
 
 import json
 import os
@@ -8,10 +8,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from benchmark_fakes import metrics_of
 from small_text import write_documents
 from tokenizers import normalizers, pre_tokenizers
 
+from command_options import options
+from cxrflow.benchmarks.evaluate import main
 from cxrflow.errors import InputError
 from cxrflow.text import vocabulary
 from cxrflow.text.tokenizer import (
@@ -104,16 +108,12 @@ def test_alphabet_limit_breaks_ties_by_code_point():
     counts = {"ab": 4, "c": 3, "d": 4, "cad": 1}
     assert choose_alphabet(counts, 3) == ["a", "b", "d"]
     # What is left of a word begins with its first character that is kept.
-    assert train_wordpiece(counts, 100, [], 1, limit_alphabet=3) == [
-        *("a", "b", "d", "##b", "##d", "ab", "ad")
-    ]
+    pieces = train_wordpiece(counts, 100, [], 1, limit_alphabet=3)
+    assert pieces == ["a", "b", "d", "##b", "##d", "ab", "ad"]
 
 
 def build(paths: list[Path], output: Path, **settings: object) -> dict:
-    vocabulary.main(
-        ["--documents", *map(str, paths), "--settings", json.dumps(settings)]
-        + ["--output", str(output)]
-    )
+    vocabulary.main(options(documents=paths, settings=settings, output=output))
     return json.loads((output / "vocabulary.json").read_text())
 
 
@@ -121,13 +121,8 @@ def test_two_processes_write_the_same_bytes(tmp_path):
     a = write_documents(tmp_path / "a" / "documents.parquet", texts_of(2, 500, 300))
     b = write_documents(tmp_path / "b" / "documents.parquet", ODD)
     facts = build([a, b], tmp_path / "first", size=400)
-    command = [sys.executable, "-m", "cxrflow.text.vocabulary", "--documents", str(a), str(b)]
-    command += [
-        "--settings",
-        '{"size": 400}',
-        "--output",
-        str(tmp_path / "second"),
-    ]
+    command = [sys.executable, "-m", "cxrflow.text.vocabulary"]
+    command += options(documents=[a, b], settings={"size": 400}, output=tmp_path / "second")
     root = Path(vocabulary.__file__).parents[2]
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
     subprocess.run(command, check=True, env=environment, capture_output=True)
@@ -218,3 +213,69 @@ def test_bad_input(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match=r"tokenizer\.json: not a tokenizer file"):
         read_tokenizer(tmp_path)
+
+
+@pytest.fixture
+def cohort(tmp_path: Path) -> Path:
+    folder = tmp_path / "cohort"
+    folder.mkdir()
+    rows = [
+        ("1", "p1", "Small effusion.", "validate"),  # 3 words
+        ("2", "p1", "Effusion, small (small).", "validate"),  # 7 words
+        ("3", "p2", None, "validate"),
+        ("4", "p3", "small small small", "train"),
+    ]
+    table = pd.DataFrame(rows, columns=["study_id", "subject_id", "findings", "split"])
+    table.assign(impression=None).to_parquet(folder / "pairs.parquet")
+    (folder / "flow.json").write_text('{"dataset": "invented", "synthetic": true}')
+    for name, pieces in {
+        "whole": ["small", "effusion", ".", ",", "(", ")"],
+        "cut": ["small", "ef", "##fu", "##sion", ".", ","],
+    }.items():
+        (tmp_path / name).mkdir()
+        write_tokenizer(tmp_path / name, [*SPECIAL_TOKENS, *pieces], lowercase=True)
+    return folder / "pairs.parquet"
+
+
+def compare(pairs: Path, *more: Path, **settings: object) -> dict:
+    root = pairs.parent.parent
+    read = {"vocabulary": [root / "whole", root / "cut", *more], "cohort": pairs.parent}
+    return metrics_of(main, "vocabulary", **read, settings=settings, output=root / "out")
+
+
+def test_by_hand(cohort):
+    comparison = compare(cohort, words=["effusion", "small", "opacity"])
+    metrics = {name: entry["value"] for name, entry in comparison["metrics"].items()}
+    assert metrics["words"] == 5.0
+    assert metrics["tokens/whole"] == 5.0 and metrics["increase/whole"] == 0.0
+    assert metrics["tokens/cut"] == 7.0 and metrics["increase/cut"] == pytest.approx(0.4)
+    assert metrics["unknown/cut"] == pytest.approx(2 / 14) and metrics["unknown/whole"] == 0
+    assert metrics["size/whole"] == 11 and metrics["pieces/cut/effusion"] == 3
+    assert metrics["spelling/cut/effusion"] == "ef-fu-sion"
+    assert metrics["spelling/whole/effusion"] == "✓"
+    assert metrics["spelling/whole/opacity"] == "[UNK]"
+    assert comparison["benchmark"] == "vocabulary" and comparison["data"]["synthetic"] is True
+    entry = comparison["metrics"]["increase/cut"]
+    assert entry["n"] == 2 and entry["low"] is entry["high"] is None  # both of one patient
+    empty = {"reason": "no findings text", "count": 1, "examples": ["3"], "failed": False}
+    assert comparison["protocol"]["dropped"] == [empty]
+    counts = pd.read_parquet(cohort.parent.parent / "out" / "predictions.parquet")
+    assert counts["study_id"].tolist() == ["1", "2"] and counts["words"].tolist() == [3, 7]
+    assert counts["tokens/cut"].tolist() == [5, 9]
+    assert all(counts[name].dtype.kind == "i" for name in counts if name != "study_id")
+
+
+def test_only_the_given_split_is_counted(cohort):
+    assert compare(cohort, split="train")["metrics"]["words"]["value"] == 3.0
+    assert compare(cohort, split=None)["metrics"]["words"]["n"] == 3
+    with pytest.raises(InputError, match="no row has split 'test'"):
+        compare(cohort, split="test")
+
+
+def test_the_result_does_not_change_from_run_to_run(cohort):
+    assert compare(cohort) == compare(cohort)
+
+
+def test_two_vocabularies_of_one_name(cohort):
+    with pytest.raises(InputError, match="the folders' names are the results'; two are 'cut'"):
+        compare(cohort, Path("elsewhere/cut"))

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_training import train
 
 from cxrflow.errors import InputError
 from cxrflow.files.outputs import claim_folder
+from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder
 
@@ -28,11 +30,6 @@ def start(folder: Path, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    _, error = process.communicate(timeout=120)
-    return error
 
 
 def wait_until_training(folder: Path) -> None:
@@ -50,9 +47,8 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 def lines(folder: Path) -> list[dict[str, float | str]]:
     """What the log says, but for the time."""
     read = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [
-        {name: line[name] for name in line if name not in ("time", "data_wait")} for line in read
-    ]
+    timed = ("time", "data_wait")
+    return [{name: line[name] for name in line if name not in timed} for line in read]
 
 
 def assert_same_run(first: Path, second: Path) -> None:
@@ -76,9 +72,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_sigkill_at_random_moments_changes_nothing(
-    undisturbed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_sigkill_at_random_moments_changes_nothing(undisturbed, tmp_path, caplog):
     generator = random.Random(7)
     kills = 0
     for _ in range(6):
@@ -98,9 +92,7 @@ def test_sigkill_at_random_moments_changes_nothing(
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
-def test_the_record_is_that_of_the_kept_weights(
-    undisturbed: Path, tmp_path: Path, keep: str
-) -> None:
+def test_the_record_is_that_of_the_kept_weights(undisturbed, tmp_path, keep):
     folder = undisturbed
     if keep == "last":
         stopping = {"keep": "last", "monitor": "score", "mode": "max"}
@@ -114,9 +106,7 @@ def test_the_record_is_that_of_the_kept_weights(
     assert (run["kept_step"] == run["steps"]) or keep == "best"
 
 
-def test_finished_run_is_not_trained_again(
-    undisturbed: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_finished_run_is_not_trained_again(undisturbed, caplog):
     before = (undisturbed / "run.json").stat().st_mtime_ns
     with caplog.at_level(logging.INFO, "cxrflow"):
         train(undisturbed.parent)
@@ -129,7 +119,7 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     wait_until_training(tmp_path)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
-    error = finish(process)
+    _, error = process.communicate(timeout=120)
     assert process.returncode == 75, error
     assert "start the same command again" in error and "Traceback" not in error
     changed = {"optimiser": {"learning_rate": 0.5}}
@@ -139,9 +129,7 @@ def test_sigterm_saves_and_exits_75(undisturbed: Path, tmp_path: Path) -> None:
     assert_same_run(undisturbed, tmp_path / "run")
 
 
-def test_a_state_that_other_code_made_is_gone_on_with_and_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_state_that_other_code_made_is_gone_on_with_and_said(tmp_path, caplog):
     said = []
     for code, until in (("first", 30), ("second", 60), ("second", None)):
         caplog.clear()
@@ -256,9 +244,7 @@ def test_the_state_before_keeps_the_best_weights_it_names(tmp_path: Path) -> Non
     assert kept() == [40]
 
 
-def test_full_disk_while_saving_keeps_the_state_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_while_saving_keeps_the_state_before(tmp_path, monkeypatch):
     folder = StateFolder(tmp_path)
     folder.save(1, {"step": 1})
 
@@ -276,3 +262,31 @@ def test_full_disk_while_saving_keeps_the_state_before(
 def test_a_run_has_one_length() -> None:
     with pytest.raises(ValueError, match="exactly one of epochs and steps"):
         TrainingSettings(epochs=1, steps=1)
+
+
+def test_each_step_stands_once_after_a_resume(tmp_path: Path) -> None:
+    first = MetricsLog(tmp_path, 0)
+    for step in (1, 2, 3):
+        first.write("train", step, {"loss": float(step), "mlm": 0.5})
+    first.close()
+    first.close()
+    with open(tmp_path / "metrics.jsonl", "a") as handle:
+        handle.write('{"step": 4, "los')  # killed while writing
+
+    again = MetricsLog(tmp_path, 2)  # the last saved state was that of step 2
+    for step in (3, 4):
+        again.write("train", step, {"loss": 10.0 * step})
+    again.write("validate", 4, {"loss": 7.0})
+    again.flush()
+    (tmp_path / "model").mkdir()
+    again.export(tmp_path / "model")
+
+    lines = [json.loads(line) for line in (tmp_path / "model/metrics.jsonl").open()]
+    trained = [("train", 1, 1.0), ("train", 2, 2.0), ("train", 3, 30.0), ("train", 4, 40.0)]
+    found = [(line["split"], line["step"], line["loss"]) for line in lines]
+    assert found == [*trained, ("validate", 4, 7.0)]
+    events = EventAccumulator(str(tmp_path / "model/tensorboard")).Reload()
+    assert sorted(events.Tags()["scalars"]) == ["train/loss", "train/mlm", "validate/loss"]
+    found = [(event.step, event.value) for event in events.Scalars("train/loss")]
+    assert found == [(1, 1.0), (2, 2.0), (3, 30.0), (4, 40.0)]
+    assert events.Scalars("validate/loss")[0].value == pytest.approx(7.0)

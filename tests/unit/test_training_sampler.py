@@ -1,19 +1,22 @@
-"""Which samples stand together: shares of a batch; batches that are uniform or of two kinds."""
+"""The order of samples, and the random numbers that it and augmentation draw by key."""
 
 import itertools
 
 import numpy as np
 import pytest
+import torch
 
+from cxrflow.compute.keyed_random import KeyedRandom, splitmix64
 from cxrflow.errors import InputError
-from cxrflow.training.order import (
+from cxrflow.training.sampler import (
+    KindsSampler,
+    UniformSampler,
+    choose_sampler,
     contrastive_batches,
     drawn_batches,
     epoch_order,
     even_batches,
-    share,
 )
-from cxrflow.training.sampler import KindsSampler, UniformSampler, choose_sampler
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
 
@@ -28,7 +31,7 @@ def of_kinds(pairs: int, singles: int, batch_size: int, shares: int, seed: int =
 
 
 def share_sizes(batch_size: int, world: int) -> list[int]:
-    return [len(share(np.arange(batch_size), rank, world)) for rank in range(world)]
+    return [len(share) for share in np.array_split(np.arange(batch_size), world)]
 
 
 def most_batches(pairs: int, singles: int, batch_size: int, world: int) -> int:
@@ -47,15 +50,8 @@ def most_batches(pairs: int, singles: int, batch_size: int, world: int) -> int:
 def random_sizes(number: int, largest: int) -> list[tuple[int, int, int, int]]:
     """Pairs, singles, batch size, processes."""
     generator = np.random.default_rng(0)
-    return [
-        (
-            int(generator.integers(0, largest)),
-            int(generator.integers(0, largest)),
-            int(generator.integers(1, 25)),
-            int(generator.integers(1, 7)),
-        )
-        for _ in range(number)
-    ]
+    lowest, highest = (0, 0, 1, 1), (largest, largest, 25, 7)
+    return [tuple(generator.integers(lowest, highest).tolist()) for _ in range(number)]
 
 
 def test_as_many_batches_as_possible() -> None:
@@ -68,9 +64,8 @@ def test_as_many_batches_as_possible() -> None:
         else:
             refused += 1
             pairs, singles, batch_size, world = sizes
-            said = (
-                f"batch_size is {batch_size}, in {world} share.*; {pairs} .* and {singles} without"
-            )
+            shares = f"batch_size is {batch_size}, in {world} share"
+            said = f"{shares}.*; {pairs} .* and {singles} without"
             with pytest.raises(InputError, match=said):
                 of_kinds(*sizes)
     assert 50 < refused < 500
@@ -89,8 +84,8 @@ def test_an_epoch_of_kinds() -> None:
         assert rows.shape == (sampler.batches_per_epoch, batch_size)
         assert len(np.unique(rows)) == rows.size
         for batch in rows:
-            for rank in range(world):
-                assert len(set(is_pair[share(batch, rank, world)])) <= 1
+            for share in np.array_split(batch, world):
+                assert len(set(is_pair[share])) <= 1
         used = int(is_pair[rows].sum())
         out = sampler.left_out
         assert out == (pairs - used, singles - (rows.size - used))
@@ -167,9 +162,8 @@ def test_the_sampler_that_settings_name() -> None:
     assert isinstance(choose_sampler(SamplerSettings(), samples, 10, 0), UniformSampler)
     for settings, shares in ((kinds, 2), (kinds.model_copy(update={"shares": 5}), 5)):
         sampler = choose_sampler(settings, samples, 10, 0, world=2)
-        np.testing.assert_array_equal(
-            sampler.rows(1, 2), KindsSampler(is_pair, 10, shares, 0).epoch(1)[2]
-        )
+        wanted = KindsSampler(is_pair, 10, shares, 0).epoch(1)[2]
+        np.testing.assert_array_equal(sampler.rows(1, 2), wanted)
     with pytest.raises(InputError, match="'training.sampler.name' is 'of_kinds'"):
         choose_sampler(kinds, SampleTable(range(100)), 10, 0)
 
@@ -201,3 +195,42 @@ def test_even_batches_leave_nobody_out_and_are_the_whole_ones_where_these_do() -
         np.testing.assert_array_equal(one, other)
     assert [len(batch) for batch in even_batches(5, 32)] == [5]
     assert [len(batch) for batch in even_batches(1, 32)] == [1]
+
+
+def keyed(epoch: int = 0, view: int = 0) -> KeyedRandom:
+    return KeyedRandom(torch.arange(300) * 17 + 3, seed=11, epoch=epoch, view=view)
+
+
+def test_splitmix64_is_the_published_generator() -> None:
+    """The first outputs for state 1234567, computed with Python's unbounded integers."""
+    state, mask = 1234567, (1 << 64) - 1
+    for _ in range(5):
+        ours = int(splitmix64(torch.tensor([state - (1 << 64) if state >> 63 else state]))) & mask
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        assert ours == z ^ (z >> 31)
+
+
+def test_keyed_numbers_are_uniform_normal_and_uncorrelated() -> None:
+    random = keyed()
+    uniform = random.uniform(0, 500).double()
+    assert float(uniform.min()) >= 0 and float(uniform.max()) < 1
+    assert float(uniform.mean()) == pytest.approx(0.5, abs=0.003)
+    assert float(uniform.var()) == pytest.approx(1 / 12, rel=0.01)
+    first, second = random.uniform_pair(1, 500)
+    normal = random.normal(2, 501)
+    assert normal.shape == (300, 501)
+    assert float(normal.mean()) == pytest.approx(0, abs=0.01)
+    assert float(normal.std()) == pytest.approx(1, rel=0.01)
+    for one, other in (
+        (uniform, first),
+        (first, second),
+        (uniform, keyed(view=1).uniform(0, 500)),
+        (uniform, keyed(epoch=1).uniform(0, 500)),
+        (uniform[:-1], uniform[1:]),
+        (uniform[:, :-1], uniform[:, 1:]),
+    ):
+        pair = torch.stack([one.double().ravel(), other.double().ravel()])
+        assert abs(float(torch.corrcoef(pair)[0, 1])) < 0.01

@@ -233,9 +233,7 @@ def test_an_error_of_the_configuration_is_one_line(fresh: Checkout) -> None:
     assert re.search("^wrong.yaml: unknown key 'pixels.geometri'", wrong.refusal(), re.MULTILINE)
 
 
-def test_a_hospital_without_boxes_and_labels_trains_what_is_scored(
-    fresh: Checkout, tmp_path: Path
-) -> None:
+def test_a_hospital_without_boxes_and_labels_trains_what_is_scored(fresh, tmp_path):
     jobs = fresh.with_overlay("hospital.yaml").plan(CXR_HOSPITAL=str(tmp_path))
     assert models_of(jobs) == {
         f"biovil/{name}" for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil")

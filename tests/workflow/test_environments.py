@@ -4,7 +4,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -13,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from command_options import run_to_end
 
 ROOT = Path(__file__).parents[2]
 PINS = {
@@ -61,9 +62,7 @@ def test_make_real_asks_for_its_folder_before_it_installs_anything(tmp_path):
     for name in ("Makefile", "constraints.txt", "pyproject.toml"):
         shutil.copy2(ROOT / name, tmp_path)
     environment = {name: os.environ[name] for name in ("PATH",)}
-    done = subprocess.run(
-        ["make", "real"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_to_end(["make", "real"], cwd=tmp_path, env=environment)
     assert done.returncode == 2
     assert done.stderr.startswith("usage: make real CXR_REAL_DATA=folder")
     assert not (tmp_path / ".venv").exists()

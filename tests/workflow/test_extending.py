@@ -1,13 +1,13 @@
 """What docs/extending.md shows, done to a copy of the workflow: files touched, runs, and reruns."""
 
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from command_options import run_to_end
 from cxrflow.page.next_steps import METHOD
 
 from .conftest import ROOT, Checkout, copy_of, models_of
@@ -85,23 +85,18 @@ def printed_method(where: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("where", ["page", "documentation"])
-def test_a_method_is_a_row_as_printed_and_from_anywhere(
-    where: str, checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_method_is_a_row_as_printed_and_from_anywhere(where, checkout, tmp_path_factory):
     """The file beside the configuration, as the command names it, or outside of the checkout."""
     outside = tmp_path_factory.mktemp("outside")
     file, text, command = printed_method(where)
     name = Path(file).stem
     for place, path in ((checkout.folder, file), (outside, str(outside / file))):
         (place / file).write_text(text, encoding="utf-8")
-        done = subprocess.run(
+        done = run_to_end(
             f"{sys.executable} -m {command.replace(file, path)} -n",
             shell=True,
             cwd=checkout.folder,
             env=checkout.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"results/tables/{name}/headline/table5.html" in done.stdout
@@ -124,13 +119,10 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 def python(folder: Path, *arguments: str) -> str:
     """Run Python on a checkout's package."""
-    done = subprocess.run(
+    done = run_to_end(
         [sys.executable, *arguments],
         cwd=folder,
         env=Checkout(folder).environment(PYTHONPATH=str(folder / "workflow_scripts")),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -244,8 +236,7 @@ def test_the_image_encoder_pauses_and_trains_and_is_read_back(extended: Checkout
 from pathlib import Path
 import torch
 from cxrflow.config import load_config
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 run = load_config(["config.yaml", "three.yaml"])
 settings = run.model("my_method/my_transformer").settings.encoder
 assert settings.kind == "vit" and settings.blocks == 2

@@ -40,9 +40,7 @@ def test_biovil_is_scored_without_any_training(checkout: Checkout, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_an_import_runs_and_reruns_when_its_file_changes(
-    checkout: Checkout, tmp_path: Path
-) -> None:
+def test_an_import_runs_and_reruns_when_its_file_changes(checkout, tmp_path):
     folder = write_cxr_bert(tmp_path / "released")
     run = with_weights(checkout, cxr_bert=str(folder))
     target = "results/models/biovil/cxr_bert/seed0/run.json"

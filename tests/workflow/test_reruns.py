@@ -122,9 +122,7 @@ def test_nothing_is_trained_again_for_what_is_new(finished_copy: Checkout) -> No
     }
 
 
-def test_other_arithmetic_trains_its_models_and_what_starts_from_them(
-    finished_copy: Checkout,
-) -> None:
+def test_other_arithmetic_trains_its_models_and_what_starts_from_them(finished_copy):
     """Which edit counts for which stage: tests/unit/test_source_files.py."""
     edit(finished_copy.folder, "objectives/simclr.py", "/ temperature", "* temperature")
     assert models_of(finished_copy.plan()) == {

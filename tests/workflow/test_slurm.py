@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from command_options import run_to_end
+
 from .conftest import ROOT, Checkout, copy_finished
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -37,9 +39,7 @@ CHAIN_RULES = {
 def cluster() -> Iterator[Path]:
     """A running cluster: the folder with its sbatch, squeue and scancel."""
     folder = tempfile.mkdtemp(prefix="slurm")  # short: its path goes into sockets
-    done = subprocess.run(
-        [str(SCRIPT), "start", folder], capture_output=True, text=True, check=False
-    )
+    done = run_to_end([str(SCRIPT), "start", folder])
     if done.returncode == CANNOT:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,6 @@
 """Precision, recall, F1 and kappa of our report labels against published ones (docs/labels.md)."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.programs.program import parser, run
@@ -10,12 +9,10 @@ from cxrflow.settings import read_settings
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--corpus", type=Path, required=True, help="results/corpus/<dataset>")
-    arguments.add_argument(
-        "--labels", type=Path, required=True, help="table of given labels, or the Open-I folder"
-    )
+    arguments.add_path("--corpus", "results/corpus/<dataset>")
+    arguments.add_path("--labels", "table of given labels, or the Open-I folder")
     arguments.add_argument("--reference", required=True, help="what the given labels are called")
-    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    arguments.add_path("--output", "result folder")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, LabelAgreementSettings)
 

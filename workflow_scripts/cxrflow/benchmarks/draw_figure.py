@@ -70,13 +70,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         if len(getattr(options, name)) != len(options.results):
             arguments.error(f"{options.kind} needs as many --{name} as --results")
     settings = read_settings(options.settings, kind)
+    # Not above: a mistake in the options need not wait for libraries.
+    from cxrflow.benchmarks.figures.frame import FigureInputs
+
     module = importlib.import_module(f"cxrflow.benchmarks.{kind.PROGRAM}")
-    picture, content = module.draw(options, settings)
-    if picture is not None:
+    inputs = FigureInputs(options, kind.READS, getattr(module, "COLUMNS", ()))
+    drawing = module.draw(inputs, settings)
+    if drawing.picture is not None:
         with atomic_path(options.output) as temporary:
-            temporary.write_bytes(picture)
-    entry = {"kind": settings.kind, "title": settings.title, **content}
-    write_json(options.output.with_suffix(".json"), entry)
+            temporary.write_bytes(drawing.picture)
+    content = {name: getattr(drawing, name) for name in ("caption", "lines", "shows")}
+    entry = {"kind": settings.kind, "title": settings.title, "data": inputs.data, **content}
+    write_json(options.output.with_suffix(".json"), {**entry, **drawing.more})
 
 
 if __name__ == "__main__":

@@ -1,53 +1,102 @@
-"""Score a model on a benchmark (docs/protocols.md).
+"""Score a model on a benchmark (docs/protocols.md), a reference row, or the data alone.
 
     cxrflow evaluate phrase_grounding \\
         --model results/models/biovil/biovil/seed0 --cohort results/cohorts/biovil/ms_cxr \\
         --pixels results/pixels/biovil/ms_cxr/shorter128 --output scores
 
-``cxrflow.benchmarks.registry`` says what each benchmark reads besides the model and the cohort.
+``--reference finding_box`` in place of ``--model`` scores a reference row, which has learnt nothing
+(docs/references.md). A benchmark of the data alone, such as ``vocabulary``, takes neither.
+``cxrflow.benchmarks.registry`` says what each benchmark reads, and which reference rows it has.
 """
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
-from cxrflow.benchmarks.options import require_inputs, task_parser
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder, remove_folder
-from cxrflow.programs.program import run, seed_number
+from cxrflow.names import reference_name
+from cxrflow.programs.program import Parser, parser, run, seed_number, thread_count
 from cxrflow.settings import read_settings
 
-READ = ("training", "pixels", "registration", "features", "state", "stanza")
+COHORT, PIXELS = "<paper>/<cohort>", "<paper>/<cohort>/<geometry>"
+FOLDERS = {
+    "cohort": f"results/cohorts/{COHORT}",
+    "training": f"results/cohorts/{COHORT} to learn from, or of training reports",
+    "pixels": f"results/pixels/{PIXELS}",
+    "registration": f"results/registration/{PIXELS}",
+    "features": f"results/features/<paper>/<model>/seed<k>/{COHORT}",
+    "curation": f"results/curation/{COHORT}: decisions",
+    "state": "folder of the resumable state",
+    "stanza": "folder of stanza's models",
+    "truth": "results/phantom/<layout> of the images, which holds the truth",
+    "root": "folder of the data set that is counted",
+    "studies_root": "folder of the data set with all studies",
+    "demographics": "MIMIC-IV's folder",
+}
+INPUTS = sorted([*FOLDERS, "model", "vocabulary", "dataset", "studies_layout"])
+
+
+def read_options(argv: Sequence[str] | None) -> tuple[Parser, argparse.Namespace]:
+    """Return the options of every benchmark, and the parser, which refuses them."""
+    arguments = parser(__doc__)
+    arguments.add_argument("benchmark", choices=sorted(BENCHMARKS), help="what is measured")
+    row = arguments.add_mutually_exclusive_group()
+    row.add_argument("--model", type=Path, help="results/models/<paper>/<model>/seed<k>")
+    row.add_argument("--reference", help="one of the benchmark's reference rows")
+    for name, place in FOLDERS.items():
+        arguments.add_argument(f"--{name.replace('_', '-')}", type=Path, help=place)
+    arguments.add_argument("--vocabulary", type=Path, nargs="+", help="tokenizer folders")
+    arguments.add_argument("--dataset", help="its name in the result")
+    arguments.add_argument("--studies-layout", help="layout with all studies and their dates")
+    seed_help = "seed the model was trained with"
+    arguments.add_argument("--seed", type=seed_number, default=0, help=seed_help)
+    threads_help = "parallel processes that measure data"
+    arguments.add_argument("--threads", type=thread_count, default=1, help=threads_help)
+    arguments.add_argument("--task", help="name of the task (default: the benchmark's)")
+    arguments.add_argument("--output", type=Path, required=True, help="result folder")
+    return arguments, arguments.parse_args(argv)
+
+
+def name_of(options: argparse.Namespace) -> tuple[str, bool | None, bool]:
+    """Return the result's name, if its model differs from permuted pairs, if weights are drawn."""
+    if options.reference is not None:
+        return reference_name(options.reference), None, False
+    if options.model is not None:
+        file = options.model / "run.json"
+        record = read_object(file) if file.is_file() else {}
+        name = str(record.get("model") or options.model.resolve().parent.name)
+        differs = record.get("permuted_pairs", {}).get("differs")
+        return name, differs, record.get("drawn", "steps" in record)
+    # Decisions are a model's, and say whether it differs.
+    decided = options.curation and read_object(options.curation / "curation.json")
+    return options.benchmark, decided["learnt"] if decided else None, False
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    scored = (name for name, benchmark in BENCHMARKS.items() if benchmark.needs)
-    arguments = task_parser(__doc__, scored, ("model", "cohort"), (*READ, "truth"))
-    arguments.add_argument(
-        "--seed", type=seed_number, default=0, help="seed the model was trained with"
-    )
-    options = arguments.parse_args(argv)
-    benchmark = BENCHMARKS[options.benchmark]
+    arguments, options = read_options(argv)
+    benchmark, reference = BENCHMARKS[options.benchmark], options.reference
+    if reference is not None and reference not in benchmark.references:
+        names = ", ".join(benchmark.references) or "none"
+        arguments.error(f"{options.benchmark} has no reference '{reference}'; has {names}")
     settings = read_settings(options.settings, benchmark.settings)
-    required = benchmark.inputs(settings)
-    if benchmark.training or (benchmark.reports and options.training):
-        required.add("training")
-    if benchmark.resumes:
-        required.add("state")
-    require_inputs(arguments, options, READ, required)
-    if options.truth is not None and benchmark.truth is None:
-        arguments.error(f"{options.benchmark} does not read --truth")
+    required = benchmark.inputs(settings, reference is not None)
+    for name in INPUTS:
+        option, is_given = f"--{name.replace('_', '-')}", getattr(options, name) is not None
+        if name in required and not is_given:
+            arguments.error(f"{options.benchmark} needs {option}")
+        if is_given and name not in required | benchmark.optional_inputs():
+            arguments.error(f"{options.benchmark} does not read {option}")
     if options.state is not None:
         claim_folder(options.state, "benchmark state")
     # Not above: a mistake in the options need not wait for libraries.
     from cxrflow.benchmarks.runner import inputs_of, score
 
-    result = score(options.benchmark, inputs_of(options.benchmark, options, settings), settings)
-    record = options.model / "run.json"
-    run_record = read_object(record) if record.is_file() else {}
-    name = str(run_record.get("model") or options.model.resolve().parent.name)
-    differs = run_record.get("permuted_pairs", {}).get("differs")
-    training = (differs, run_record.get("drawn", "steps" in run_record))
-    result.write(options.output, name, options.seed, options.task, *training)
+    inputs = inputs_of(options.benchmark, options, settings)
+    result = score(options.benchmark, inputs, settings, reference)
+    name, differs, drawn = name_of(options)
+    result.write(options.output, name, options.seed, options.task, differs, drawn)
     if options.state is not None:
         remove_folder(options.state)
 

@@ -1,7 +1,6 @@
 """Encode the images of a cohort with a model, once for all benchmarks that start from features."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.programs.program import parser, run
@@ -10,16 +9,10 @@ from cxrflow.settings import read_settings
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
-    arguments.add_argument(
-        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
-    )
-    arguments.add_argument(
-        "--cohort", type=Path, required=True, help="results/cohorts/<paper>/<cohort>"
-    )
-    arguments.add_argument(
-        "--pixels", type=Path, required=True, help="results/pixels/<paper>/<cohort>/<geometry>"
-    )
-    arguments.add_argument("--output", type=Path, required=True, help="feature folder")
+    arguments.add_path("--model", "results/models/<paper>/<model>/seed<k>")
+    arguments.add_path("--cohort", "results/cohorts/<paper>/<cohort>")
+    arguments.add_path("--pixels", "results/pixels/<paper>/<cohort>/<geometry>")
+    arguments.add_path("--output", "feature folder")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, FeatureSettings)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,12 @@ from cxrflow.files.parquet import read_table
 if TYPE_CHECKING:
     import torch
 
-    from cxrflow.encoders.frames import Frames
+    from cxrflow.encoders.image_encoder import Frames
     from cxrflow.images.augment import StoredPixels
 
 log = logging.getLogger("cxrflow")
+
+Part = TypeVar("Part")
 
 # In a data set of the synthetic hospital: what only it knows of its images.
 TRUTH_FILE = "TRUTH.parquet"
@@ -113,6 +115,27 @@ class Inputs:
         """Return the cohort's rows of one split, all for None; InputError when there are none."""
         return choose_split(self.cohort.table, split, self.source)
 
+    def parts(
+        self,
+        splits: Iterable[str],
+        usable: Callable[[pd.DataFrame, str], tuple[Part, list[dict[str, Any]]]],
+    ) -> tuple[list[Part], list[dict[str, Any]]]:
+        """Return what is ``usable`` of the rows of each split, and what is left out of which part.
+
+        Raises:
+            InputError: a split has no rows, or none that can be used.
+        """
+        parts, dropped = [], []
+        for split in splits:
+            rows = self.rows(split)
+            try:
+                part, lost = usable(rows, split)
+            except InputError as error:
+                raise InputError(f"{self.source}, split '{split}': {error}") from None
+            parts.append(part)
+            dropped += [{**drop, "part": split} for drop in lost]
+        return parts, dropped
+
     @cached_property
     def pixels(self) -> Pixels:
         """The pixel store, in whatever geometry it has."""
@@ -147,7 +170,7 @@ def read_frames(
     """
     import torch
 
-    from cxrflow.encoders.frames import Frames
+    from cxrflow.encoders.image_encoder import Frames
     from cxrflow.images.augment import StoredPixels
 
     seen = view or getattr(pixels, "view", None)

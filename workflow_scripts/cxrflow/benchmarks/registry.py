@@ -56,6 +56,18 @@ def imported(name: str) -> Any:
     return getattr(program, function) if function else program
 
 
+# By what a benchmark reads: the options that name it.
+READ_BY = {
+    "samples": {"cohort"},
+    "pixels": {"cohort", "pixels"},
+    "features": {"cohort", "features"},
+    "vocabularies": {"cohort", "vocabulary"},
+    "registration": {"cohort", "pixels", "registration"},
+    "curation": {"curation"},
+    "datasets": {"dataset", "root", "studies_layout", "studies_root"},
+}
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """An entry: the inputs of a benchmark, and how its samples pair.
@@ -106,14 +118,33 @@ class Benchmark:
         """The module of the statistic by which rows are compared; None where nothing is scored."""
         return (self.statistic or self.program) if self.needs else None
 
-    def inputs(self, settings: Settings) -> set[str]:
-        """Return the inputs beside the model and the cohort: pixels, features, …"""
+    def inputs(self, settings: Settings, reference: bool = False) -> set[str]:
+        """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …
+
+        A ``reference`` row has no model: of images it reads the pixels.
+        """
+        read = READ_BY[self.reads]
+        if reference:
+            read = {"cohort"} if self.reads == "samples" else {"cohort", "pixels"}
         more = {
+            "model": bool(self.needs) and not reference,
             "pixels": getattr(settings, "augmentation", None) is not None,
-            "registration": getattr(settings, "registered", False),
+            "registration": getattr(settings, "registered", False) and not reference,
             "stanza": getattr(settings, "tagger", None) == "stanza",
+            "training": self.training is not None,
+            "state": self.resumes and not reference,
+            "truth": self.truth == "needed",
         }
-        return {self.reads, *(name for name, needed in more.items() if needed)} - {"samples"}
+        return read | {name for name, needed in more.items() if needed}
+
+    def optional_inputs(self) -> set[str]:
+        """Return the options that name what it reads where there is any."""
+        more = {
+            "training": self.reports,
+            "truth": self.truth == "used",
+            "demographics": self.reads == "datasets",
+        }
+        return {name for name, taken in more.items() if taken}
 
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
@@ -164,6 +195,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="features",
         split=True,
+        statistic="classification.scores",
         own=("features", "start", "solution"),
         references=("nothing", *PLAIN),
         reference_program="classification.references",
@@ -175,7 +207,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistic="classification.transfer",
+        statistic="classification.scores",
         resumes=True,
         references=TRANSFER,
         reference_program="classification.transfer_references",
@@ -187,7 +219,7 @@ BENCHMARKS = {
         needs=IMAGE,
         reads="pixels",
         split=True,
-        statistic="classification.transfer",
+        statistic="classification.scores",
         resumes=True,
         references=TRANSFER,
         reference_program="classification.transfer_references",

@@ -72,14 +72,14 @@ def means(columns: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> CountedStatisti
 class Predictions:
     """The return value of a program: a row a sample, and the statistic that is reported.
 
-    ``protocol``: how it was measured, beside the settings. ``estimates``: metrics that are not
-    resampled, such as counts. ``draw``: the figures, by the metrics. ``arrays``: by file name
-    without ``.npy``.
+    ``data``: of what, beside the cohort's name and fingerprint. ``protocol``: how it was measured,
+    beside the settings. ``estimates``: metrics that are not resampled, such as counts. ``draw``:
+    the figures, by the metrics. ``arrays``: by file name without ``.npy``.
     """
 
     table: pd.DataFrame
-    statistic: CountedStatistic | None
-    data: Mapping[str, Any]
+    statistic: CountedStatistic | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     draw: Callable[[Mapping[str, Estimate]], Sequence[Figure]] = lambda metrics: []

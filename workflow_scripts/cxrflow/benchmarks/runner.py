@@ -8,6 +8,7 @@ tests. ``predict(name, inputs, settings)`` of a reference program predicts for a
 
 import logging
 from argparse import Namespace
+from dataclasses import replace
 from typing import Any
 
 from cxrflow.benchmarks.inputs import Inputs
@@ -36,6 +37,9 @@ def score(benchmark: str, inputs: Inputs, settings: Any, reference: str | None =
         predictions = imported(entry.program).predict(inputs, settings)
     else:
         predictions = imported(entry.reference_program).predict(reference, inputs, settings)
+    if "cohort" in vars(inputs):  # it has been read
+        data = {**inputs.cohort.data, **predictions.data}
+        predictions = replace(predictions, data=data)
     result = measure(benchmark, predictions, settings, imported(entry.clusters))
     for name, metric in result.metrics.items():
         if "/" not in name:

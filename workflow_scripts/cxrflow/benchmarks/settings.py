@@ -85,6 +85,22 @@ class EncodingSettings(BenchmarkSettings):
     batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
 
 
+class MapSettings(Settings):
+    """How a map on a grid of patches is compared with boxes."""
+
+    upsample: Literal["nearest", "bilinear"] = Field(
+        default="nearest",
+        description="from the grid to pixels; nearest is counted by cell, bilinear pixel by pixel",
+    )
+    space: Literal["original", "stored"] = Field(
+        default="original", description="pixels scored: the box image's, or the model's input"
+    )
+    outside: Literal["ignore", "missed"] = Field(
+        default="ignore",
+        description="box pixels outside the crop: left out, or not found (not of CNR)",
+    )
+
+
 class FeatureSettings(Settings):
     """Image features, computed once for every benchmark that starts from them."""
 

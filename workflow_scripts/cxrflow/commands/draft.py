@@ -23,12 +23,8 @@ MARK = "DRAFT BY A MACHINE, FOR RESEARCH ONLY. NOT FOR CLINICAL USE."
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the options, draft the report and write it."""
     arguments = parser(__doc__)
-    arguments.add_argument(
-        "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"
-    )
-    arguments.add_argument(
-        "--image", type=Path, required=True, help="radiograph (DICOM, PNG or JPEG)"
-    )
+    arguments.add_path("--model", "model folder", MODEL)
+    arguments.add_path("--image", "radiograph (DICOM, PNG or JPEG)")
     arguments.add_argument("--prior", type=Path, help="an earlier radiograph of the patient")
     arguments.add_argument(
         "--prior-report",
@@ -76,15 +72,11 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
 
 def read_report(path: Path, sections: Sequence[str]) -> str:
     """Return these sections of a report, or its whole text if it has none of them."""
+    from cxrflow.files.atomic import read_text
     from cxrflow.reports.sections import parse_report
     from cxrflow.reports.settings import SectionSettings
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
+    text = read_text(path)
     sections_read = parse_report(text, SectionSettings(headings="any"), None).sections
     chosen = [sections_read[name] for name in sections if sections_read.get(name)]
     return " ".join(" ".join(chosen or [text]).split())

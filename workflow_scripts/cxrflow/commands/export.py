@@ -22,10 +22,8 @@ Format = Literal["bin", "safetensors"]
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the options of ``cxrflow export`` and write the folder."""
     arguments = parser(__doc__, settings=False)
-    arguments.add_argument(
-        "--model", type=Path, required=True, help="results/models/<paper>/<model>/seed<k>"
-    )
-    arguments.add_argument("--output", type=Path, required=True, help="folder to write")
+    arguments.add_path("--model", "results/models/<paper>/<model>/seed<k>")
+    arguments.add_path("--output", "folder to write")
     arguments.add_argument(
         "--format",
         choices=("bin", "safetensors"),

@@ -41,12 +41,8 @@ def ground(
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the options, ground the phrases and draw the picture."""
     arguments = parser(__doc__)
-    arguments.add_argument(
-        "--model", type=Path, default=MODEL, help=f"model folder (default: {MODEL})"
-    )
-    arguments.add_argument(
-        "--image", type=Path, required=True, help="radiograph (DICOM, PNG or JPEG)"
-    )
+    arguments.add_path("--model", "model folder", MODEL)
+    arguments.add_path("--image", "radiograph (DICOM, PNG or JPEG)")
     arguments.add_argument("--prior", type=Path, help="an earlier radiograph of the patient")
     arguments.add_argument(
         "--phrase",
@@ -54,12 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         help="phrase to ground; repeat the option for more",
     )
-    arguments.add_argument(
-        "--output",
-        type=Path,
-        default=Path("grounding.png"),
-        help="picture to write (default: grounding.png)",
-    )
+    arguments.add_path("--output", "picture to write", Path("grounding.png"))
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, OneImageSettings)
     if options.output.suffix.lower() != ".png":

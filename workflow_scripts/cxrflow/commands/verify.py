@@ -28,7 +28,7 @@ ABSENT, DIFFERENT = "not there", "other content than published"
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the options, compare the files and print the counts."""
     arguments = parser(__doc__, settings=False)
-    arguments.add_argument("--root", type=Path, required=True, help="folder with SHA256SUMS.txt")
+    arguments.add_path("--root", "folder with SHA256SUMS.txt")
     arguments.add_argument(
         "--share",
         type=float,

@@ -9,7 +9,7 @@ from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
-from cxrflow.encoders.released.settings import TRUNKS
+from cxrflow.encoders.released.settings import PUBLISHED
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import is_reference, paper_of
@@ -224,8 +224,8 @@ class Models(Values):
         """
         settings, weights = self.model(name).settings, self.recipes[name].weights
         modules = modules_of(settings)
-        if self.imported(name) and weights in TRUNKS:
-            modules.append(f"encoders.{TRUNKS[weights]}")
+        if self.imported(name) and weights and PUBLISHED[weights].trunk:
+            modules.append(f"encoders.{PUBLISHED[weights].trunk}")
         terms = getattr(settings, "terms", None)
         if terms is not None and terms.similarity is not None:
             modules.append(f"similarity.{terms.similarity}")

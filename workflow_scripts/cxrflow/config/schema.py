@@ -57,10 +57,6 @@ class Values(Settings):
         """The folder of all products: ``results``, unless ``pathvars`` moves it."""
         return os.path.normpath(os.path.expanduser(self.pathvars.get("results", "results")))
 
-    def resources_of(self, rule: str) -> Resources:
-        """The resources of one job of a rule."""
-        return self.resources.get(rule, Resources())
-
     def may_show(self, content: Literal["images", "text"], synthetic: bool) -> bool:
         """True if pictures may hold radiographs or report text of such data."""
         choice = getattr(self.privacy, f"show_{content}")

@@ -7,9 +7,7 @@ from pydantic import Field, model_validator
 
 from cxrflow.config.problems import Key
 from cxrflow.encoders.released.settings import (
-    GEOMETRIES,
-    IMAGE_FILES,
-    PARTS,
+    PUBLISHED,
     TEXT_WEIGHTS,
     ImportSettings,
     Kind,
@@ -43,8 +41,8 @@ class Weights(ImportSettings):
     def settings(self, kind: Kind, geometry: str | None) -> ImportSettings:
         """The settings of the import program; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
-        if "image" in PARTS[kind]:
-            plain["geometry"] = self.geometry or GEOMETRIES.get(kind, geometry)
+        if "image" in PUBLISHED[kind].halves:
+            plain["geometry"] = self.geometry or PUBLISHED[kind].geometry or geometry
         return ImportSettings.model_validate(plain)
 
     def places(self, kind: Kind) -> tuple[str, str | None]:
@@ -53,7 +51,7 @@ class Weights(ImportSettings):
         Raises:
             ValueError: the kind has other parts than those that are named.
         """
-        halves = PARTS[kind]
+        halves = PUBLISHED[kind].halves
         if self.path is not None:
             return self.path, None
         given_halves = tuple(half for half in ("text", "image") if getattr(self, half) is not None)
@@ -71,7 +69,7 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
     key: Key = ("weights", model)
     text, picture = [key if weights.path else (*key, half) for half in ("text", "image")]
     files: list[tuple[Key, Path, str]] = []
-    if "text" in PARTS[kind]:
+    if "text" in PUBLISHED[kind].halves:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
         files += [
@@ -79,10 +77,10 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
         ]
         # Not all have it; where it is, it decides about capital letters.
         files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
-    if "image" in PARTS[kind]:
+    if "image" in PUBLISHED[kind].halves:
         place = Path(image or first)
         if place.is_dir():
-            pattern = IMAGE_FILES[kind]
+            pattern = PUBLISHED[kind].file
             place = next(iter(sorted(place.glob(pattern))), place / pattern)
         files.append((picture, place, "file"))
     return files

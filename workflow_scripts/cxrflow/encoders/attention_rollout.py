@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cxrflow.encoders.cross_attention import by_head
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.multi_image import TokenAttention, Trunk
 
 

@@ -1,7 +1,7 @@
 """BERT (Devlin et al. 2019): its modules and initial weights, with transformers' parameter names.
 
 Importing transformers' own costs every job some four seconds. Of a layer there is what comes before
-and after attention; attention itself is that of :mod:`.token_blocks`. A model has the values that
+and after attention; attention itself is that of :mod:`.attention`. A model has the values that
 transformers would draw from the same seed, bit for bit.
 
 Shapes: T tokens, D width, V vocabulary.
@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from cxrflow.encoders.dropout import Dropout
+from cxrflow.encoders.attention import Dropout
 from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind, TextPooling
 from cxrflow.settings import Settings
 
@@ -80,6 +80,11 @@ class SelfAttention(nn.Module):
         self.heads, width = config.num_attention_heads, config.hidden_size
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.dropout = Dropout(config.attention_probs_dropout_prob)
+
+    @property
+    def rate(self) -> float:
+        """The share of the weights of attention that is dropped now."""
+        return self.dropout.p * self.training
 
     def forward(self, hidden_TD: Tensor) -> Tensor:
         """Query, key and value of each token, [T, 3D], in one product."""

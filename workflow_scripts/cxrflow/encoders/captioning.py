@@ -15,15 +15,14 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from pydantic import Field
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cxrflow.encoders.decoding import Search, follow
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, write_json
+from cxrflow.files.atomic import read_object
 from cxrflow.settings import Settings, from_record
 
 
@@ -108,11 +107,7 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
 
 def save_captioner(captioner: Captioner, folder: Path) -> None:
     """Write ``decoder/config.json`` and ``decoder/model.safetensors``."""
-    target = folder / FOLDER
-    target.mkdir(parents=True, exist_ok=True)
-    write_json(target / "config.json", captioner.config.model_dump(mode="json"))
-    weights = {name: value.float().cpu() for name, value in captioner.state_dict().items()}
-    save_file(weights, target / "model.safetensors")
+    save_weights(folder / FOLDER, captioner.config.model_dump(mode="json"), captioner.state_dict())
 
 
 def load_captioner(folder: Path) -> Captioner:

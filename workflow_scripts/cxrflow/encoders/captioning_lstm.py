@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cxrflow.encoders.attention import Dropout
 from cxrflow.encoders.captioning import Caption, Captioner, CaptionerConfig
-from cxrflow.encoders.dropout import Dropout
 from cxrflow.encoders.settings import LstmCaptioningSettings
 
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from cxrflow.encoders.attention import Dropout
 from cxrflow.encoders.captioning import Caption, Captioner, CaptionerConfig
 from cxrflow.encoders.cross_attention import by_head
-from cxrflow.encoders.dropout import Dropout
 from cxrflow.encoders.settings import TransformerCaptioningSettings
 
 Attended = tuple[Tensor, Tensor]  # keys and values, [B, H, S, d] both

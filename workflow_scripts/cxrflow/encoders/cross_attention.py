@@ -9,23 +9,19 @@ Shapes: B texts of L tokens, T real tokens, D width, M patches of width P, N tex
 tokens of its longest.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import (
     Attention,
     Bert,
     BertConfig,
     Embeddings,
-    SelfAttention,
     initialised,
 )
-from cxrflow.encoders.dropout import attention
-from cxrflow.encoders.token_blocks import TokenBlocks
 
 
 class CrossAttention(nn.Module):
@@ -62,9 +58,7 @@ class CrossAttention(nn.Module):
         layers: Any = zip(bert.encoder.layer, self.layer, strict=True)
         for layer, guide in layers:
             itself = layer.attention.self
-            context_TD = blocks.attend(
-                itself(hidden_TD), itself.heads, _self_attention(itself, causal)
-            )
+            context_TD = blocks.attend(itself(hidden_TD), itself.heads, itself.rate, causal)
             attended_TD = layer.attention.output(context_TD, hidden_TD)
             cross = guide.self
             context_TD = blocks.attend_to(
@@ -72,7 +66,7 @@ class CrossAttention(nn.Module):
                 (cross.key(patches_BMD), cross.value(patches_BMD)),
                 length,
                 cross.heads,
-                partial(attention, dropout_p=cross.dropout.p * cross.training),
+                cross.rate,
             )
             attended_TD = guide.output(context_TD, attended_TD)
             hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
@@ -96,11 +90,3 @@ def _embedded(
 def by_head(states: Tensor, heads: int) -> Tensor:
     """[..., K, D] as attention takes it, [..., heads, K, D / heads]."""
     return states.unflatten(-1, (heads, -1)).transpose(-2, -3)
-
-
-def _self_attention(layer: SelfAttention, causal: bool) -> Callable[..., Tensor]:
-    dropout = layer.dropout.p * layer.training
-    if not causal:
-        return partial(attention, dropout_p=dropout)
-    # Padding is on the right: no token sees it.
-    return lambda q, k, v, attn_mask: attention(q, k, v, dropout_p=dropout, is_causal=True)

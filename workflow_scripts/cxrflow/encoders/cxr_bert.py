@@ -12,22 +12,19 @@ positions, V vocabulary.
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
-from cxrflow.encoders.dropout import attention
 from cxrflow.encoders.projection import TextProjection
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
-from cxrflow.encoders.token_blocks import TokenBlocks
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, write_json
+from cxrflow.files.atomic import read_object
 from cxrflow.settings import from_record
 
 ConfigT = TypeVar("ConfigT", bound=BertConfig)
@@ -134,7 +131,7 @@ class CXRBert(nn.Module):
 
         ``document_BL`` numbers the document of every token in its row from 0, below L; padding is
         -1 and its states are zero. It may stay on the CPU when the rest is on a GPU, which saves
-        waiting for the GPU. The work is that of the real tokens alone (``token_blocks``).
+        waiting for the GPU. The work is that of the real tokens alone (``TokenBlocks``).
         """
         return self._last_states(input_ids_BL, document_BL, position_ids_BL, 1)[0]
 
@@ -156,9 +153,8 @@ class CXRBert(nn.Module):
         last = deque([hidden_TD], maxlen=count)
         for layer in layers:
             itself = layer.attention.self
-            attend = partial(attention, dropout_p=itself.dropout.p * itself.training)
             qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, itself.heads, attend)
+            context_TD = blocks.attend(qkv_T3D, itself.heads, itself.rate)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
             last.append(hidden_TD)
         rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
@@ -250,8 +246,8 @@ def _any_length(compiled: TokenWise) -> TokenWise:
 def save_text_half(text: CXRBert, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as transformers does."""
     published = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
-    write_json(folder / "config.json", text.config.model_dump(mode="json") | published)
-    save_file(untied(text), folder / "model.safetensors", {"format": "pt"})
+    config = text.config.model_dump(mode="json") | published
+    save_weights(folder, config, untied(text), {"format": "pt"})
 
 
 def untied(text: CXRBert) -> dict[str, Tensor]:

@@ -1,24 +1,117 @@
-"""The image half: a trunk and a projection of its features to the joint space (BioViL section 2.2).
+"""Image encoders: frames of pixels to the patches of a trunk, and to a joint space with texts.
 
-Parameter names are the released ones (``encoder.encoder.*``, ``projector.model.*``).
+A kind of trunk is a module ``cxrflow.encoders.<kind>`` with a ``Trunk``, which an image encoder
+holds as ``encoder``, beside a projection (BioViL section 2.2). The module is imported by its name,
+which the settings say, so another kind changes no other model's code. Parameter names are the
+released ones (``encoder.encoder.*``, ``projector.model.*``).
 
-Shapes: B studies, F trunk features, P joint space, h x w grid.
+Shapes: B studies, K of which have a prior, F features of the trunk, P joint space, h x w grid.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from cxrflow.encoders.frames import Frames
 from cxrflow.encoders.projection import ImageProjection
 from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
-from cxrflow.encoders.trunk import Patches, build_trunk
-from cxrflow.encoders.weights import load_weights, read_weights
-from cxrflow.files.atomic import read_object, write_json
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
+from cxrflow.files.atomic import read_object
 from cxrflow.settings import from_record
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+# Mean and deviation of the three channels.
+NORMALISATIONS = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # torchvision's
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+
+
+class Frames(NamedTuple, Generic[T]):
+    """Current images of B studies and the priors of K; pixels are [B, 1, H, W] and [K, 1, H, W].
+
+    BioViL-T (section 3.1) compares the two. An encoder of one image takes frames without a prior;
+    nothing else asks how many images there are.
+    """
+
+    current: T
+    prior: T | None = None
+    rows: Tensor | None = None  # int64 [K], the studies with a prior; None: all
+
+    def each(self, change: Callable[[T], U]) -> "Frames[U]":
+        """Apply ``change`` to the current images and to the priors, each for themselves."""
+        prior = None if self.prior is None else change(self.prior)
+        return Frames(change(self.current), prior, self.rows)
+
+
+class Patches(NamedTuple):
+    """Features of studies: of every cell of a grid, and of the whole."""
+
+    grid: Tensor  # [B, F, h, w]
+    pooled: Tensor  # [B, F]
+
+
+class ImageTrunk(nn.Module, ABC):
+    """Frames of pixels in [0, 1] to :class:`Patches`, in one go or in two.
+
+    The second way is for methods that change the features on the way, as MedCutMix mixes those of
+    two images after block k. Both ways give the same bits, unless the trunk is compiled: then only
+    :meth:`forward` is. Every stage takes an image for itself, but for batch statistics.
+    """
+
+    features: int  # F
+    stages: int  # of a ResNet 4, of a transformer its blocks
+
+    def forward(self, frames: Frames[Tensor]) -> Patches:
+        """The patches of B studies."""
+        return self.forward_from(self.forward_until(frames, 0), 0)
+
+    @abstractmethod
+    def forward_until(self, frames: Frames[Tensor], stage: int) -> Frames[Tensor]:
+        """The features after that stage; 0: before the first, after stem or patch embedding.
+
+        One tensor for the B current images and one for the K priors. Their shape is the kind's own,
+        [B, C, h, w] or [B, tokens, D].
+        """
+
+    @abstractmethod
+    def forward_from(self, hidden: Frames[Tensor], stage: int) -> Patches:
+        """The patches of B studies from their features after that stage."""
+
+
+def build_trunk(settings: ImageEncoderSettings) -> ImageTrunk:
+    """Build a trunk of the kind and sizes of ``settings``, randomly initialised."""
+    trunk: ImageTrunk = settings.code("Trunk")(settings)
+    return trunk
+
+
+def coloured(pixels_B1HW: Tensor, settings: ImageEncoderSettings) -> Tensor:
+    """Grey pixels in [0, 1] as the trunk takes them, [B, C, H, W]: repeated, normalised."""
+    pixels = pixels_B1HW.expand(-1, settings.channels, -1, -1)
+    if settings.normalisation == "none":
+        return pixels
+    mean, deviation = (
+        pixels.new_tensor(values[: settings.channels])[:, None, None]
+        for values in NORMALISATIONS[settings.normalisation]
+    )
+    return (pixels - mean) / deviation
+
+
+def pooled(grid_BFhw: Tensor) -> Patches:
+    """A grid and the mean of its cells."""
+    return Patches(grid_BFhw, grid_BFhw.mean((2, 3)))
+
+
+def only_current(frames: Frames[Tensor]) -> Tensor:
+    """The current images, for a trunk that takes one; a prior is a :class:`ValueError`."""
+    if frames.prior is not None:
+        raise ValueError("a prior image was given to an encoder of one image")
+    return frames.current
 
 
 class ImageOutput(NamedTuple):
@@ -64,11 +157,7 @@ class ImageEncoder(nn.Module):
 
 def save_image_half(image: ImageEncoder, folder: Path) -> None:
     """Write ``image/config.json`` and ``image/model.safetensors``."""
-    target = folder / "image"
-    target.mkdir(parents=True, exist_ok=True)
-    write_json(target / "config.json", image.settings.model_dump(mode="json"))
-    state = {name: value.contiguous() for name, value in image.state_dict().items()}
-    save_file(state, target / "model.safetensors")
+    save_weights(folder / "image", image.settings.model_dump(mode="json"), image.state_dict())
 
 
 def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:

@@ -13,11 +13,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from cxrflow.encoders.dropout import Dropout, attention
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.attention import Dropout, attention
+from cxrflow.encoders.image_encoder import Frames, ImageTrunk, Patches, coloured, pooled
 from cxrflow.encoders.resnet import STAGES, ResNet
 from cxrflow.encoders.settings import ComparisonSettings, MultiImageSettings
-from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, pooled
 
 EPSILON = 1e-6  # of layer normalisation
 DEVIATION = 0.02  # of initial weights

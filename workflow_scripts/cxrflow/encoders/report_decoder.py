@@ -10,16 +10,14 @@ Shapes: B studies, L tokens, M patches of width P, N predicted tokens, V vocabul
 from pathlib import Path
 from typing import Literal, Self
 
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cross_attention import CrossAttention
 from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.settings import ReportDecoderSettings
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import write_json
 
 FOLDER = "decoder"
 
@@ -91,16 +89,9 @@ class ReportDecoder(nn.Module):
 
 def save_decoder(decoder: ReportDecoder, folder: Path) -> None:
     """Write ``decoder/config.json`` and ``decoder/model.safetensors``."""
-    target = folder / FOLDER
-    target.mkdir(parents=True, exist_ok=True)
     config = {**decoder.config.model_dump(mode="json"), "model_type": "bert"}
-    write_json(target / "config.json", config)
-    weights = {
-        _published(name): value.detach().float().cpu().contiguous()
-        for name, value in decoder.state_dict().items()
-        if name not in TIED
-    }
-    save_file(weights, target / "model.safetensors", {"format": "pt"})
+    weights = {_published(n): value for n, value in decoder.state_dict().items() if n not in TIED}
+    save_weights(folder / FOLDER, config, weights, {"format": "pt"})
 
 
 def load_decoder(folder: Path) -> ReportDecoder:

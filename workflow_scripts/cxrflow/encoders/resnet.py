@@ -11,9 +11,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import (
+    Frames,
+    ImageTrunk,
+    Patches,
+    coloured,
+    only_current,
+    pooled,
+)
 from cxrflow.encoders.settings import ConvolutionalSettings, ResNetSettings
-from cxrflow.encoders.trunk import ImageTrunk, Patches, coloured, only_current, pooled
 
 STAGES = 4
 

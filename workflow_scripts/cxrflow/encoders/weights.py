@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import require_whole
+from cxrflow.files.atomic import require_whole, write_json
 
 NAMED = 3  # parameters that an error names
 
@@ -30,6 +31,19 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     require_weights(path)
     require_whole(path)
     return load_file(path)
+
+
+def save_weights(
+    folder: Path,
+    config: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    metadata: dict[str, str] | None = None,
+) -> None:
+    """Write ``config.json`` and ``model.safetensors``, the form of every part of a model folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", config)
+    stored = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    save_file(stored, folder / "model.safetensors", metadata)
 
 
 def load_weights(

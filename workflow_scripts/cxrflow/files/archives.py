@@ -131,26 +131,21 @@ def tar_files(path: Path, suffix: str) -> list[ArchiveFile]:
                     name = PurePosixPath(member.name).name
                     if not member.name.endswith(suffix) or member.isdir():
                         continue
-                    members[name] = (
-                        ArchiveFile(name, b"", TWICE)
-                        if name in members
-                        else _member(tar, member, name)
-                    )
+                    twice = name in members
+                    members[name] = ArchiveFile(name, b"", TWICE) if twice else _member(tar, member)
     except DAMAGE as error:
         raise InputError(f"{path}: cut off or not a tar archive ({one_line(error)})") from None
     return list(members.values())
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> ArchiveFile:
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> ArchiveFile:
+    name = PurePosixPath(member.name).name
     if not member.isreg():
         return ArchiveFile(name, b"", "a link or device in the archive, not a file")
     stream = tar.extractfile(member)
     content = stream.read(LARGEST_MEMBER + 1) if stream is not None else b""
-    return (
-        ArchiveFile(name, content)
-        if len(content) <= LARGEST_MEMBER
-        else ArchiveFile(name, b"", TOO_LARGE)
-    )
+    fits = len(content) <= LARGEST_MEMBER
+    return ArchiveFile(name, content) if fits else ArchiveFile(name, b"", TOO_LARGE)
 
 
 def leads_out(place: str) -> bool:

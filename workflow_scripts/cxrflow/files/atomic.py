@@ -110,6 +110,18 @@ def write_json(path: str | Path, value: Any) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
+def read_text(path: str | Path) -> str:
+    """Read a UTF-8 text; raise an :class:`InputError` if the file is missing or is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: file not found") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
+
+
 def read_json(path: str | Path) -> Any:
     """Read JSON; raise an :class:`InputError` if the file is missing or broken."""
     try:

@@ -140,29 +140,23 @@ def _code_of(program: str) -> dict[Path, str]:
         # Importing a module runs its packages, the outermost of which computes nothing.
         parents = item.module.split(".")[:-1]
         waiting |= {Import(".".join(parents[:end])) for end in range(2, len(parents) + 1)}
-        if is_settings(item.module) and item.name is not None:
-            definition = _definitions(_text(path)).get(item.name)
-            if definition is None:  # imported there from elsewhere
-                waiting |= {
-                    item_imported
-                    for item_imported in _module(_text(path)).imports
-                    if item_imported.name == item.name
-                }
-                continue
-            if definition.logic:
-                logic_by_file.setdefault(path, set()).add(definition.logic)
-            imported = {
-                item_imported.name: item_imported for item_imported in _module(_text(path)).imports
-            }
-            waiting |= {
-                imported.get(name_used, Import(item.module, name_used))
-                for name_used in definition.uses
-            }
-        elif is_settings(item.module):
-            waiting |= {Import(item.module, name_used) for name_used in _definitions(_text(path))}
-        else:
-            logic_by_file.setdefault(path, set()).add(_module(_text(path)).logic)
-            waiting |= _module(_text(path)).imports
+        module = _module(_text(path))
+        if not is_settings(item.module):
+            logic_by_file.setdefault(path, set()).add(module.logic)
+            waiting |= module.imports
+            continue
+        definitions = _definitions(_text(path))
+        if item.name is None:
+            waiting |= {Import(item.module, name) for name in definitions}
+            continue
+        # What is not defined there is imported there from elsewhere.
+        logic, uses = "", frozenset([item.name])
+        if item.name in definitions:
+            logic, uses = definitions[item.name].logic, definitions[item.name].uses
+        if logic:
+            logic_by_file.setdefault(path, set()).add(logic)
+        imported = {statement.name: statement for statement in module.imports}
+        waiting |= {imported.get(name, Import(item.module, name)) for name in uses}
     return {path: "".join(sorted(digests)) for path, digests in logic_by_file.items()}
 
 

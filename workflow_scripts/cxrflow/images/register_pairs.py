@@ -21,11 +21,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         help="tables with image_id and prior_image_id: pairs.parquet, samples.parquet",
     )
-    arguments.add_argument(
-        "--pixels", type=Path, required=True, help="pixel store of the current and the prior images"
-    )
+    arguments.add_path("--pixels", "pixel store of the current and the prior images")
     arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
-    arguments.add_argument("--output", type=Path, required=True, help="folder to write")
+    arguments.add_path("--output", "folder to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, RegistrationSettings)
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,10 +26,6 @@ from cxrflow.files.parquet import read_table
 from cxrflow.images.build import INDEX_COLUMNS
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import Source
-
-if TYPE_CHECKING:
-    import torch
-
 
 #: A store of up to so many bytes is checked whole when it is opened, of a larger one this many
 #: images of each shard besides its first and last.
@@ -102,37 +98,19 @@ class PixelStore:
             pixels[i] = self._shard(int(shards[i]))[positions[i]]
         return pixels
 
-    def inside(self, rows: ArrayLike) -> NDArray[np.float32] | None:
-        """Left, top, width, height [n, 4] of the images in their squares; None where all counts."""
+    def inside(self) -> NDArray[np.float32] | None:
+        """Left, top, width, height [N, 4] of all images in their squares; None where all counts."""
         if self.geometry.padded:
             return None
-        placed = [self.placement(row).inside_stored() for row in np.asarray(rows)]
-        return np.array(placed, dtype=np.float32)
+        originals = self.index[["original_height", "original_width"]].to_numpy()
+        sizes, number_N = np.unique(originals, axis=0, return_inverse=True)
+        boxes = [self.geometry.place(*size).inside_stored() for size in sizes.tolist()]
+        return np.array(boxes, dtype=np.float32).reshape(-1, 4)[number_N.reshape(-1)]
 
     def placement(self, row: int) -> Placement:
         """Where the original of a row lies in its stored square, for boxes."""
         image = self.index.iloc[row]
         return self.geometry.place(int(image["original_height"]), int(image["original_width"]))
-
-    def resident(
-        self, device: "torch.device | str", rows: ArrayLike | None = None
-    ) -> "torch.Tensor":
-        """All images (or ``rows``) on ``device`` at once: uint8 [N, S, S]."""
-        import torch
-
-        device = torch.device(device)
-        chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
-        need = len(chosen) * self.size**2
-        if device.type == "cuda" and need > (free := torch.cuda.mem_get_info(device)[0]):
-            raise InputError(
-                f"{self.path}: {len(chosen)} images need {need / 2**30:.1f} GiB on {device}, which"
-                f" has {free / 2**30:.1f} GiB free"
-            )
-        pixels = torch.empty((len(chosen), self.size, self.size), dtype=torch.uint8, device=device)
-        step = 1024  # bounds the copy in host memory
-        for start in range(0, len(chosen), step):
-            pixels[start : start + step] = torch.from_numpy(self.read(chosen[start : start + step]))
-        return pixels
 
     def verify(self) -> None:
         """Compare each file with its checksum; one that differs is an :class:`InputError`."""

@@ -24,8 +24,7 @@ from torch.nn.utils.rnn import pad_sequence
 from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.decoding import Search, decode
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, load_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, load_image_half
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.released.halves import (
     find_files,
@@ -75,7 +74,11 @@ class Model:
         if not folder.exists():
             raise InputError(f"{folder}: model folder not found")
         if image is not None or is_released(folder):
-            return cls._load_released(folder, None if image is None else Path(image), device)
+            # Published weights as they lie; what they lack is drawn from seed 0.
+            image = None if image is None else Path(image)
+            kind = kind_of(folder, image)
+            halves = read_halves(kind, find_files(kind, folder, image), ImportSettings(), seed=0)
+            return cls._of(folder, device, halves.run, halves.text, halves.image)
         text = load_text_half(folder) if (folder / "config.json").is_file() else None
         has_image = (folder / "image" / "config.json").is_file()
         decoder = _load_decoder(folder)
@@ -86,13 +89,6 @@ class Model:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
         run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
         return cls._of(folder, device, run, text, image_half, decoder, load_similarity(folder))
-
-    @classmethod
-    def _load_released(cls, path: Path, image: Path | None, device: str | torch.device) -> "Model":
-        """Published weights as they lie; what they lack is drawn from seed 0."""
-        kind = kind_of(path, image)
-        halves = read_halves(kind, find_files(kind, path, image), ImportSettings(), seed=0)
-        return cls._of(path, device, halves.run, halves.text, halves.image)
 
     @classmethod
     def _of(

@@ -10,7 +10,7 @@ calls it L_GLoRIA (Eq. 2 to 4). For every word w of every text and every image b
     Z[b, text] = log sum_w exp(temp2 * cos(t_w, c[w, b]))                over the text's words
 
 The loss is the sum of the cross-entropies of temp3 * Z along its rows and its columns
-(``contrastive.symmetric_cross_entropy``).
+(``biovil.symmetric_cross_entropy``).
 
 Shapes: B images of M regions, I texts of at most L words, N words in all, D features. Work goes
 chunk by chunk of texts, the words of a chunk in one matrix product. The backward pass is written

@@ -7,7 +7,7 @@ given there, 0.1 is the default of the implementation the released configuration
 import torch
 from torch import Tensor, nn
 
-from cxrflow.objectives.contrastive import ALL
+from cxrflow.objectives.biovil import ALL
 
 
 def nt_xent(

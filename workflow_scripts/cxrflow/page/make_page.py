@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from cxrflow.files.atomic import atomic_path
 from cxrflow.programs.program import parser, run
@@ -13,10 +12,8 @@ log = logging.getLogger("cxrflow")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     arguments = parser(__doc__, settings=False)
-    arguments.add_argument(
-        "--config", type=Path, required=True, help="recorded configuration: report/config.json"
-    )
-    arguments.add_argument("--results", type=Path, required=True, help="results folder")
+    arguments.add_path("--config", "recorded configuration: report/config.json")
+    arguments.add_path("--results", "results folder")
     arguments.add_argument(
         "--papers",
         nargs="*",
@@ -24,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="PAPER=EXTENT",
         help="papers to show and how much of each (default: as configured)",
     )
-    arguments.add_argument("--output", type=Path, required=True, help="the page to write")
+    arguments.add_path("--output", "the page to write")
     options = arguments.parse_args(argv)
 
     from cxrflow.page.page import build_page

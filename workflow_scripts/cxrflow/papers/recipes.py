@@ -10,10 +10,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.encoders.released.settings import PROGRAMS, Kind
+from cxrflow.encoders.released.settings import Kind
 from cxrflow.names import Name
 from cxrflow.papers.entries import laid_deep
-from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram, program_of
 from cxrflow.settings import Settings
 from cxrflow.text.settings import VocabularySettings
 
@@ -128,7 +128,7 @@ class Recipe(Settings):
     def _fits_its_program(self) -> Self:
         program = self.kind
         if self.weights is not None:
-            imported = PROGRAMS[self.weights]
+            imported = program_of(self.weights)
             if TRAINING_PROGRAMS[imported].offers != program.offers:
                 raise ValueError(
                     f"weights is '{self.weights}', which stands for a model of the program "

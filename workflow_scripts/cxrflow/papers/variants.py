@@ -83,23 +83,18 @@ def variants(name: str, template: Mapping[str, Any], levels: Levels) -> Iterator
 def substituted(value: Any, chosen: Mapping[str, Level]) -> Any:
     """Nested values with every placeholder of a chosen variable filled in, keys included."""
     if isinstance(value, Mapping):
-        return {substituted_key(k, chosen): substituted(v, chosen) for k, v in value.items()}
+        return {_text(key, chosen): substituted(item, chosen) for key, item in value.items()}
     if isinstance(value, list):
         return [substituted(item, chosen) for item in value]
-    if not isinstance(value, str):
-        return value
-    alone = PLACEHOLDER.fullmatch(value)
+    alone = PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
     level = chosen.get(alone[1]) if alone else None
     if level is not None and not isinstance(level.value, Mapping):
         return level.value
     return _text(value, chosen)
 
 
-def substituted_key(key: Any, chosen: Mapping[str, Level]) -> Any:
-    """A key with the names of chosen values."""
-    return _text(key, chosen) if isinstance(key, str) else key
-
-
-def _text(text: str, chosen: Mapping[str, Level]) -> str:
-    """A text with the names of chosen values in place of their variables."""
+def _text(text: Any, chosen: Mapping[str, Level]) -> Any:
+    """A text with the names of chosen values in place of their variables; a number as it is."""
+    if not isinstance(text, str):
+        return text
     return PLACEHOLDER.sub(lambda m: chosen[m[1]].name if m[1] in chosen else m[0], text)

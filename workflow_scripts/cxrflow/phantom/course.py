@@ -98,14 +98,25 @@ _TWINS = frozenset(GROUNDED) - {"Cardiomegaly"}
 _TWIN_SHARE, _TWIN_DEGREES = 0.4, 0.3
 
 
+class Graded:
+    """A state with a severity in (0, 1]: mild below 0.4, severe from 0.7."""
+
+    severity: float
+
+    @property
+    def grade(self) -> str:
+        """The word for the severity: mild, moderate or severe."""
+        return "mild" if self.severity < 0.4 else "moderate" if self.severity < 0.7 else "severe"
+
+
 @dataclass(frozen=True)
-class Finding:
+class Finding(Graded):
     """One finding in one study.
 
     ``name``: CheXpert observation. ``side``: left, right, both or none, the patient's own.
     ``zone``: upper, middle, lower (of the lung), apex, base, lateral, hilum, heart or empty.
-    ``severity``: (0, 1], mild < 0.4 <= moderate < 0.7 <= severe. ``kind``: a device's kind,
-    ``acute`` or ``healing`` of a fracture, ``nodule`` or ``mass`` of a lesion, else empty.
+    ``kind``: a device's kind, ``acute`` or ``healing`` of a fracture, ``nodule`` or ``mass`` of a
+    lesion, else empty.
     ``key``: the same number for the same finding over the patient's whole course. ``across``,
     ``along``: position in its zone, away from the midline and downwards, in half extents of the
     zone. ``size``: factor on its extent in the zone, besides that of severity.
@@ -121,11 +132,6 @@ class Finding:
     along: float = 0.0
     size: float = 1.0
 
-    @property
-    def grade(self) -> str:
-        """The word for the severity: mild, moderate or severe."""
-        return "mild" if self.severity < 0.4 else "moderate" if self.severity < 0.7 else "severe"
-
 
 class Chapter(NamedTuple):
     """Content of one study; ``changes`` is empty in a first study, which has no prior."""
@@ -136,7 +142,7 @@ class Chapter(NamedTuple):
 
 
 def lesion_kind(severity: float) -> str:
-    """A lesion is a nodule while small, a mass from moderate severity on."""
+    """A lesion is a nodule below severity 0.5, a mass from there on."""
     return "nodule" if severity < 0.5 else "mass"
 
 

@@ -13,7 +13,7 @@ from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.anatomy import Chest
 from cxrflow.phantom.canvas import Array, Box, Canvas
 from cxrflow.phantom.film import expose, grain
-from cxrflow.phantom.findings import Effect, Scene, effects
+from cxrflow.phantom.findings import Effect, FrontalScene, LateralScene, Scene, effects
 from cxrflow.phantom.findings.effect import EMPTIED, FILLED
 from cxrflow.phantom.lateral import LateralChest
 from cxrflow.phantom.markings import vessels
@@ -39,31 +39,33 @@ def _scene(patient: Patient, study: Study, acquisition: Acquisition, size: int) 
     enlarged = max((f.severity for f in study.findings if f.name == "Cardiomegaly"), default=0.0)
     if acquisition.frontal:
         chest = Chest(patient.anatomy, acquisition, enlarged)
-        masks = tuple(canvas.mask([chest.lung(side)]) for side in (-1, 1))
-        return Scene(chest, canvas, masks, masks[0] + masks[1])
+        masks = canvas.mask([chest.lung(-1)]), canvas.mask([chest.lung(1)])
+        return FrontalScene(chest, canvas, masks)
     side_view = LateralChest(patient.anatomy, acquisition, enlarged)
-    lung = canvas.mask([side_view.lung()])
-    return Scene(side_view, canvas, (lung,), lung)
+    return LateralScene(side_view, canvas, canvas.mask([side_view.lung()]))
 
 
-def _effects(scene: Scene, patient: Patient, study: Study) -> list[tuple[int, list[Effect]]]:
-    return [(f.key, effects(scene, f, patient.seed)) for f in study.findings]
+def _effects(scene: Scene, patient: Patient, study: Study) -> list[tuple[int, Effect]]:
+    """The effects of a study's findings, with the findings' keys."""
+    return [(f.key, effect) for f in study.findings for effect in effects(scene, f, patient.seed)]
 
 
 def _aerated(scene: Scene) -> tuple[Array, Array]:
     """Masks of aerated lung and of the soft organs over it, each [H, W]."""
-    chest, canvas = scene.chest, scene.canvas
-    organs = canvas.mask([chest.heart()], 0.012)
-    if isinstance(chest, Chest):
-        organs = np.maximum(organs, canvas.mask([chest.mediastinum()], 0.012))
+    organs = scene.canvas.mask([scene.chest.heart()], 0.012)
+    if isinstance(scene, FrontalScene):
+        organs = np.maximum(organs, scene.canvas.mask([scene.chest.mediastinum()], 0.012))
         return scene.lungs * (1 - 0.88 * organs), organs
     # From the side lung lies on both sides of the heart, so air shows through it.
     return scene.lungs * (1 - 0.62 * organs), organs
 
 
-def _boxes(by_finding: list[tuple[int, list[Effect]]], air: Array) -> Boxes:
-    boxes = {key: [box for effect in g if (box := effect.box(air))] for key, g in by_finding}
-    return {key: value for key, value in boxes.items() if value}
+def _boxes(keyed_effects: list[tuple[int, Effect]], air: Array) -> Boxes:
+    boxes: Boxes = {}
+    for key, effect in keyed_effects:
+        if box := effect.box(air):
+            boxes.setdefault(key, []).append(box)
+    return boxes
 
 
 def finding_boxes(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Boxes:
@@ -91,60 +93,52 @@ def draw(patient: Patient, study: Study, acquisition: Acquisition, size: int) ->
     """Draw one acquisition with ``size`` pixels on its shorter side."""
     scene = _scene(patient, study, acquisition, size)
     air, organs = _aerated(scene)
-    by_finding = _effects(scene, patient, study)
-    density = _normal(scene, patient, air, organs, by_finding)
-    for _, group in by_finding:
-        for effect in group:
-            if effect.dense is not None:
-                density += effect.dense
+    keyed_effects = _effects(scene, patient, study)
+    visible = [effect for _, effect in keyed_effects]
+    density = _normal(scene, patient, air, organs, visible)
+    for effect in visible:
+        if effect.dense is not None:
+            density += effect.dense
     if acquisition.spoilt == "foreign object":
         density += 0.6 * _disc(scene.canvas, acquisition)
     image = _expose(density, scene.canvas, acquisition)
-    boxes = _boxes(by_finding, air)
+    boxes = _boxes(keyed_effects, air)
     if acquisition.spoilt == "mirrored":
         return Drawing(np.ascontiguousarray(image[:, ::-1]), _mirrored(boxes, image.shape[1]))
     return Drawing(image, boxes)
 
 
 def _normal(
-    scene: Scene,
-    patient: Patient,
-    air: Array,
-    organs: Array,
-    by_finding: list[tuple[int, list[Effect]]],
+    scene: Scene, patient: Patient, air: Array, organs: Array, visible: list[Effect]
 ) -> Array:
     """Density [H, W] of body, lungs (filled or emptied by findings) and bones."""
     chest, canvas, anatomy = scene.chest, scene.canvas, patient.anatomy
     filled, freed = canvas.empty(), canvas.empty()
-    for _, group in by_finding:
-        for effect in group:
-            if effect.fill is not None:
-                filled += effect.fill * (1 - filled)
-            if effect.air is not None:
-                np.maximum(freed, effect.air, out=freed)
+    for effect in visible:
+        if effect.fill is not None:
+            filled += effect.fill * (1 - filled)
+        if effect.air is not None:
+            np.maximum(freed, effect.air, out=freed)
     if isinstance(chest, Chest):
-        tree = [
-            stroke
-            for side in (-1, 1)
-            for stroke in vessels(patient.seed, side, chest.hilum(side), anatomy.vessels)
-        ]
+        hila, markings = (chest.hilum(-1), chest.hilum(1)), anatomy.vessels
         bones = [*chest.spine(), *chest.ribs(), *chest.clavicles()]
         outlines = chest.scapulae() + (chest.breasts() if anatomy.breast else [])
     else:
-        hilum = chest.hilum()
-        tree = [
-            *vessels(patient.seed, -1, hilum, 0.7 * anatomy.vessels),
-            *vessels(patient.seed, 1, hilum, 0.7 * anatomy.vessels),
-        ]
+        hila, markings = (chest.hilum(),) * 2, 0.7 * anatomy.vessels
         bones, outlines = [*chest.ribs(), *chest.vertebrae()], []
+    tree = [
+        stroke
+        for side, hilum in zip((-1, 1), hila, strict=True)
+        for stroke in vessels(patient.seed, side, hilum, markings)
+    ]
     density = 0.50 * canvas.mask(chest.body(), 0.02)
     density += 0.10 * canvas.mask([chest.abdomen()], 0.010)
     density += 0.13 * organs
     rng = np.random.default_rng([patient.seed % 2**62, 5])
     texture = grain(canvas, rng, 26, 0.012, Image.Resampling.BICUBIC)
-    markings = 0.13 * canvas.strokes(tree, 0.004) + texture
+    lines = 0.13 * canvas.strokes(tree, 0.004) + texture
     density += air * (-FILLED * (1 - filled) - EMPTIED * freed)
-    density += air * markings * (1 - freed) * (1 - 0.75 * filled)
+    density += air * lines * (1 - freed) * (1 - 0.75 * filled)
     density += anatomy.rib_contrast * canvas.strokes(bones, 0.005)
     density -= 0.09 * canvas.strokes(chest.airway(), 0.012)
     if outlines:

@@ -17,6 +17,7 @@ upper case.
 import functools
 import itertools
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,43 +82,40 @@ _Sequence = tuple["str | _Slot | _Choice", ...]
 
 @functools.cache
 def _parse(template: str) -> _Sequence:
-    tokens = [token for token in _TOKEN.split(template) if token]
-    sequence, position = _parse_sequence(tokens, 0, template)
-    if position != len(tokens):
-        raise ValueError(f"template has an unmatched '{tokens[position]}': {template!r}")
+    tokens = deque(token for token in _TOKEN.split(template) if token)
+    sequence = _parse_sequence(tokens, template)
+    if tokens:
+        raise ValueError(f"template has an unmatched '{tokens[0]}': {template!r}")
     return sequence
 
 
-def _parse_sequence(tokens: list[str], position: int, template: str) -> tuple[_Sequence, int]:
+def _parse_sequence(tokens: deque[str], template: str) -> _Sequence:
     items: list[str | _Slot | _Choice] = []
-    while position < len(tokens) and tokens[position] not in "|}":
-        token = tokens[position]
+    while tokens and tokens[0] not in "|}":
+        token = tokens.popleft()
         if token == "{":
-            choice, position = _parse_choice(tokens, position + 1, template)
-            items.append(choice)
-            continue
-        items.append(_Slot(token[1:]) if token.startswith("$") else token)
-        position += 1
-    return tuple(items), position
+            items.append(_parse_choice(tokens, template))
+        else:
+            items.append(_Slot(token[1:]) if token.startswith("$") else token)
+    return tuple(items)
 
 
-def _parse_choice(tokens: list[str], position: int, template: str) -> tuple[_Choice, int]:
+def _parse_choice(tokens: deque[str], template: str) -> _Choice:
     options: list[_Sequence] = []
     weights: list[int] = []
-    while True:
-        sequence, position = _parse_sequence(tokens, position, template)
+    end = "|"
+    while end == "|":
+        sequence = _parse_sequence(tokens, template)
         weight = 1
         if sequence and isinstance(sequence[-1], str) and (match := _WEIGHT.search(sequence[-1])):
             weight = int(match.group(1))
             sequence = (*sequence[:-1], sequence[-1][: match.start()])
         options.append(sequence)
         weights.append(weight)
-        if position >= len(tokens):
+        if not tokens:
             raise ValueError(f"template has an unclosed brace: {template!r}")
-        position += 1
-        if tokens[position - 1] == "}":
-            bounds = np.cumsum(weights) / sum(weights)
-            return _Choice(tuple(options), tuple(float(bound) for bound in bounds)), position
+        end = tokens.popleft()
+    return _Choice(tuple(options), tuple((np.cumsum(weights) / sum(weights)).tolist()))
 
 
 def expand(template: str, rng: np.random.Generator, slots: Slots | None = None) -> str:

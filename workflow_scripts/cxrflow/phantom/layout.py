@@ -86,11 +86,6 @@ def _wet_read(sentences: Sequence[str], rng: np.random.Generator) -> list[str]:
     return [f" WET READ: ___ ___ {day} {clock}", *text, *version, _RULE]
 
 
-def _addendum(rng: np.random.Generator) -> list[str]:
-    text = expand(pick(context.NOTIFICATIONS, rng), rng)
-    return [" " * 33 + "FINAL ADDENDUM", *_headed("ADDENDUM", text), _RULE]
-
-
 def lay_out(
     patient: Patient,
     study: Study,
@@ -104,7 +99,8 @@ def lay_out(
     if rng.random() < 0.04:
         lines += _wet_read(list(impression or findings or paragraph)[:2], rng)
     elif rng.random() < 0.03:
-        lines += _addendum(rng)
+        text = expand(pick(context.NOTIFICATIONS, rng), rng)
+        lines += [" " * 33 + "FINAL ADDENDUM", *_headed("ADDENDUM", text), _RULE]
     lines.append(" " * 33 + "FINAL REPORT")
     lines += _preamble(patient, study, rng)
     views = examination.projections(study)

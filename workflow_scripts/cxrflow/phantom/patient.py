@@ -22,6 +22,12 @@ _LENGTHS = (0.45, 0.29, 0.16, 0.10)
 _BODY, _COURSE, _TIMES, _IMAGES = range(4)
 #: Index of the first patient of MS-CXR-T: beyond those of any hospital.
 FIRST_FOLLOWED = 1_000_000
+#: Such a patient has several studies and more findings.
+_FOLLOWED_SHARES = {
+    "several_studies_share": 1.0,
+    "no_pathology_share": 0.05,
+    "several_pathologies_share": 0.55,
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def _scatter(number: int, seed: int) -> int:
     value = number
     while True:
         for round_number in range(3):
-            value = (value * (0x9E3779 | 1) + seed * 0x5851 + round_number) & mask
+            value = (value * 0x9E3779 + seed * 0x5851 + round_number) & mask
             value ^= value >> 11
         if value < 10_000_000:
             return value
@@ -104,11 +110,6 @@ def dicom_id(*key: object) -> str:
     """A 44-character image name, 40 hexadecimal digits in five groups, fixed by ``key``."""
     digest = hashlib.sha256("/".join(map(str, key)).encode()).hexdigest()[:40]
     return "-".join(digest[start : start + 8] for start in range(0, 40, 8))
-
-
-def sample_demographics(rng: np.random.Generator) -> tuple[str, int]:
-    """Draw sex (F or M) and age in years."""
-    return str(rng.choice(["F", "M"])), int(np.clip(rng.normal(60, 17), 18, 91))
 
 
 def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
@@ -143,8 +144,8 @@ def sample_anatomy(rng: np.random.Generator, sex: str) -> Anatomy:
 def with_body(
     rng: np.random.Generator, index: int, subject_id: int, studies: Sequence[Study]
 ) -> Patient:
-    """Draw a body for these studies."""
-    sex, age = sample_demographics(rng)
+    """Draw sex, age in years and body for these studies."""
+    sex, age = str(rng.choice(["F", "M"])), int(np.clip(rng.normal(60, 17), 18, 91))
     anatomy = sample_anatomy(rng, sex)
     return Patient(index, subject_id, sex, age, anatomy, int(rng.integers(2**62)), tuple(studies))
 
@@ -174,22 +175,12 @@ def of_mimic_cxr(settings: HospitalSettings) -> list[int]:
     return list(chain(range(settings.patients), followed(settings)))
 
 
-def _course_of(settings: HospitalSettings, index: int) -> HospitalSettings:
-    """The settings for one patient: a followed one has several studies and more findings."""
-    if settings.followed is None or index < FIRST_FOLLOWED:
-        return settings
-    shares = {
-        "several_studies_share": 1.0,
-        "no_pathology_share": 0.05,
-        "several_pathologies_share": 0.55,
-        "second_frontal_share": settings.followed.second_frontal_share,
-    }
-    return settings.model_copy(update=shares)
-
-
 def make_patient(settings: HospitalSettings, index: int) -> Patient:
     """Draw patient ``index`` (from 0); the number of patients plays no part."""
-    settings, closely = _course_of(settings, index), index >= FIRST_FOLLOWED
+    closely = index >= FIRST_FOLLOWED
+    if closely and settings.followed is not None:
+        second = {"second_frontal_share": settings.followed.second_frontal_share}
+        settings = settings.model_copy(update=_FOLLOWED_SHARES | second)
     body, course, clock, camera = (
         np.random.default_rng([settings.seed, index, stream])
         for stream in (_BODY, _COURSE, _TIMES, _IMAGES)

@@ -56,6 +56,11 @@ def frontals(study: Study) -> list[Acquisition]:
     return [image for image in study.images if image.view in FRONTAL_VIEWS]
 
 
+def good_frontals(study: Study) -> list[Acquisition]:
+    """The frontal images that are not spoilt."""
+    return [image for image in frontals(study) if not image.spoilt]
+
+
 def study_pairs(patient: Patient) -> Iterator[tuple[Study, Study]]:
     """Pairs of a study and its prior; studies at the same instant are not paired."""
     return ((a, b) for a, b in pairwise(patient.studies) if a.time < b.time)
@@ -64,9 +69,9 @@ def study_pairs(patient: Patient) -> Iterator[tuple[Study, Study]]:
 def good_pairs(patient: Patient) -> Iterator[ImagePair]:
     """Pairs of studies with the first frontal image of each that is not spoilt."""
     for prior_study, study in study_pairs(patient):
-        good = [[i for i in frontals(visit) if not i.spoilt] for visit in (prior_study, study)]
-        if all(good):
-            yield ImagePair(patient, prior_study, study, good[0][0], good[1][0])
+        priors, currents = good_frontals(prior_study), good_frontals(study)
+        if priors and currents:
+            yield ImagePair(patient, prior_study, study, priors[0], currents[0])
 
 
 def true_directions(study: Study) -> dict[str, frozenset[str]]:

@@ -10,6 +10,8 @@ from pydantic import Field
 
 from cxrflow.settings import Before, Seed, Settings
 
+Share = Annotated[float, Field(ge=0, le=1)]  # a probability
+
 #: The data sets that depend on a setting, by writer; all do on a setting that is not listed.
 OF = {
     "ms_cxr_patient_share": ("ms_cxr",),
@@ -38,15 +40,11 @@ class FollowedSettings(Settings):
     patients: int = Field(
         250, ge=1, le=100_000, description="in the MIMIC-CXR copy, after the rest"
     )
-    second_frontal_share: float = Field(
-        0.35, ge=0, le=1, description="of their studies with a second frontal image"
+    second_frontal_share: Share = Field(0.35, description="studies with a second frontal image")
+    second_reading_share: Share = Field(
+        0.3, description="labels that a second radiologist has read, blinded"
     )
-    second_reading_share: float = Field(
-        0.3, ge=0, le=1, description="labels that a second radiologist has read, blinded"
-    )
-    gold_share: float = Field(
-        0.04, ge=0, le=1, description="other patients in Chest ImaGenome's gold data set"
-    )
+    gold_share: Share = Field(0.04, description="other patients in Chest ImaGenome's gold data set")
     sentence_pairs: int = Field(
         361, ge=10, description="of MS-CXR-T, in the shares of BioViL-T Table C.2"
     )
@@ -60,70 +58,50 @@ class HospitalSettings(Settings):
     image_size: int = Field(256, ge=64, le=3072, description="pixels of an image's shorter side")
 
     # The course of a patient.
-    several_studies_share: float = Field(
-        0.67, ge=0, le=1, description="patients with two to five studies (BioViL-T: 67 %)"
+    several_studies_share: Share = Field(
+        0.67, description="patients with two to five studies (BioViL-T: 67 %)"
     )
-    no_pathology_share: float = Field(
-        0.34, ge=0, le=1, description="first studies without any pathology (devices not counted)"
+    no_pathology_share: Share = Field(
+        0.34, description="first studies without any pathology (devices not counted)"
     )
-    several_pathologies_share: float = Field(
-        0.36, ge=0, le=1, description="first studies with two or three pathologies, never more"
+    several_pathologies_share: Share = Field(
+        0.36, description="first studies with two or three pathologies, never more"
     )
-    device_share: float = Field(
-        0.13, ge=0, le=1, description="first studies with a device, independent of the rest"
+    device_share: Share = Field(
+        0.13, description="first studies with a device, independent of the rest"
     )
-    time_tie_share: float = Field(
-        0.01, ge=0, le=1, description="studies that carry exactly the time of the one before"
-    )
+    time_tie_share: Share = Field(0.01, description="studies at the very time of the one before")
 
     followed: FollowedSettings | None = Field(
         None, description="patients of MS-CXR-T; null: none, and neither it nor Chest ImaGenome"
     )
 
     # How images are acquired; never a function of the findings.
-    ap_share: float = Field(0.55, ge=0, le=1, description="studies taken with a portable AP film")
-    lateral_share: float = Field(0.45, ge=0, le=1, description="PA studies with a lateral view")
-    lateral_only_share: float = Field(
-        0.03, ge=0, le=1, description="studies whose only image is a lateral"
-    )
-    second_frontal_share: float = Field(
-        0.10, ge=0, le=1, description="studies with a second frontal image"
-    )
-    blank_view_share: float = Field(
-        0.03, ge=0, le=1, description="images whose view is left blank in the header"
-    )
-    spoilt_share: float = Field(
-        0.02, ge=0, le=1, description="images clipped, blurred, overexposed or turned"
-    )
-    monochrome1_share: float = Field(
-        0.12, ge=0, le=1, description="images stored with low values bright"
-    )
-    marker_share: float = Field(
-        0.70, ge=0, le=1, description="frontal images with a burnt-in L or R"
-    )
-    compressed_share: float = Field(
-        0.12, ge=0, le=1, description="images stored with a compressed transfer syntax"
-    )
+    ap_share: Share = Field(0.55, description="studies taken with a portable AP film")
+    lateral_share: Share = Field(0.45, description="PA studies with a lateral view")
+    lateral_only_share: Share = Field(0.03, description="studies whose only image is a lateral")
+    second_frontal_share: Share = Field(0.10, description="studies with a second frontal image")
+    blank_view_share: Share = Field(0.03, description="images whose view is blank in the header")
+    spoilt_share: Share = Field(0.02, description="images clipped, blurred, overexposed or turned")
+    monochrome1_share: Share = Field(0.12, description="images stored with low values bright")
+    marker_share: Share = Field(0.70, description="frontal images with a burnt-in L or R")
+    compressed_share: Share = Field(0.12, description="images with a compressed transfer syntax")
 
     # How reports are written.
-    typo_share: float = Field(0.04, ge=0, le=1, description="sentences with a misspelt word")
-    impression_share: float = Field(
-        0.90, ge=0, le=1, description="reports with an IMPRESSION section (MIMIC-CXR: 83 %)"
+    typo_share: Share = Field(0.04, description="sentences with a misspelt word")
+    impression_share: Share = Field(
+        0.90, description="reports with an IMPRESSION section (MIMIC-CXR: 83 %)"
     )
-    findings_section_share: float = Field(
-        0.82, ge=0, le=1, description="reports with a FINDINGS section"
-    )
+    findings_section_share: Share = Field(0.82, description="reports with a FINDINGS section")
 
     # The other data sets.
-    ms_cxr_patient_share: float = Field(
-        0.1, ge=0, le=1, description="patients whose images carry MS-CXR boxes and phrases"
+    ms_cxr_patient_share: Share = Field(
+        0.1, description="patients whose images carry MS-CXR boxes and phrases"
     )
     rsna_images: int = Field(800, ge=1, description="images of the RSNA copy")
-    rsna_opacity_share: float = Field(
-        0.33, ge=0, le=1, description="RSNA images of class 'Lung Opacity'"
-    )
-    rsna_not_normal_share: float = Field(
-        0.33, ge=0, le=1, description="RSNA images of class 'No Lung Opacity / Not Normal'"
+    rsna_opacity_share: Share = Field(0.33, description="RSNA images of class 'Lung Opacity'")
+    rsna_not_normal_share: Share = Field(
+        0.33, description="RSNA images of class 'No Lung Opacity / Not Normal'"
     )
     abstracts: int = Field(120, ge=1, description="abstracts of the PubMed copy")
     notes: int = Field(90, ge=1, description="notes of the MIMIC-III copy")

@@ -92,19 +92,12 @@ def _device_slots(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
     return {
         "device": noun,
         "adevice": noun if plural else f"a {noun}",
-        "the": "the",
         "position": pick(positions, rng),
         "lat": places.laterality(finding.side),
         "side": side,
         "is": "are" if plural else "is",
         "has": "have" if plural else "has",
     }
-
-
-def device(finding: Finding, change: str | None, rng: np.random.Generator) -> Sentence:
-    """A sentence about a device, sometimes with its change since the prior study."""
-    options = devices.CHANGES.get(change or "") if change and rng.random() < 0.6 else None
-    return write(pick(options or devices.STATES, rng), rng, _device_slots(finding, rng))
 
 
 def present(
@@ -115,7 +108,8 @@ def present(
     ``change`` (new, improved, stable, worsened or None) is mentioned more often than not.
     """
     if finding.name == "Support Devices":
-        return device(finding, change, rng)
+        options = devices.CHANGES.get(change) if change and rng.random() < 0.6 else None
+        return write(pick(options or devices.STATES, rng), rng, _device_slots(finding, rng))
     wording = wording_of(finding.name, finding.zone)
     if change is not None and rng.random() < (0.55 if impression else 0.45):
         return write(pick(context.CHANGED[change], rng), rng, _full_and_bare(finding, rng))

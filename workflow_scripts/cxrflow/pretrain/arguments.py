@@ -11,34 +11,39 @@ from cxrflow.programs.program import parser, seed_number
 from cxrflow.settings import modules_of, read_settings
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.objective import Run, TermsProgram
+    from cxrflow.pretrain.inputs import Run
+    from cxrflow.pretrain.objective import TermsProgram
+
+#: Models that a training starts from, by option.
+STARTS = {
+    "start": "model folder",
+    "text": "text model folder",
+    "image": "image model folder",
+}
 
 
-def training_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with the pairs, the run's name and seed, and where its state and model go."""
-    made = parser(description)
-    made.add_argument(
-        "--pairs", type=Path, required=True, help="pairs.parquet, or samples.parquet, of the cohort"
-    )
-    made.add_argument("--model", required=True, help="name of this model")
-    made.add_argument(
-        "--seed",
-        type=seed_number,
-        required=True,
-        help="of new weights, batches, augmentation, masks and dropout",
-    )
-    made.add_argument("--state", type=Path, required=True, help="folder of the resumable state")
-    made.add_argument("--output", type=Path, required=True, help="model folder to write")
-    return made
-
-
-def image_text_parser(description: str | None) -> argparse.ArgumentParser:
-    """That of a program on images and texts, which starts from a model of either."""
-    made = training_parser(description)
-    made.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    made.add_argument("--text", type=Path, required=True, help="text model folder to start from")
-    made.add_argument("--image", type=Path, help="image model folder to start from")
-    return made
+def training_parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """The options of a program, by its registry entry: its inputs, its run, and where that goes."""
+    program, options = TRAINING_PROGRAMS[name], parser(description)
+    add = options.add_argument
+    cohort = "pairs.parquet, or samples.parquet, of the cohort"
+    add("--pairs", type=Path, required=True, help=cohort)
+    if "image" in program.offers:
+        add("--pixels", type=Path, required=True, help="pixel store")
+    for option, content in STARTS.items():
+        if option in program.accepts:
+            required = option in program.requires
+            add(f"--{option}", type=Path, required=required, help=f"{content} to start from")
+    if "vocabulary" in program.accepts:
+        add("--vocabulary", type=Path, required=True, help="tokenizer folder")
+    if "corpora" in program.accepts:
+        add("--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)")
+    add("--model", required=True, help="name of this model")
+    drawn = "of new weights, batches, augmentation, masks and dropout"
+    add("--seed", type=seed_number, required=True, help=drawn)
+    add("--state", type=Path, required=True, help="folder of the resumable state")
+    add("--output", type=Path, required=True, help="model folder to write")
+    return options
 
 
 class Prepared(NamedTuple):
@@ -51,15 +56,17 @@ class Prepared(NamedTuple):
 
 def run_training(
     name: str,
-    options: argparse.Namespace,
+    description: str | None,
+    argv: Sequence[str] | None,
     prepare: Callable[[argparse.Namespace, Any, "Run"], Prepared],
 ) -> None:
     """Train this process's share of the program called ``name``, which ``prepare`` makes."""
+    options = training_parser(name, description).parse_args(argv)
     settings: Any = read_settings(options.settings, TRAINING_PROGRAMS[name].settings)
 
     import torch
 
-    from cxrflow.pretrain.objective import Run
+    from cxrflow.pretrain.inputs import Run
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
     from cxrflow.training.processes import joined

@@ -6,43 +6,39 @@ model folder it writes holds the trunk and the captioner, and loads with ``cxrfl
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.objective import Run
+    from cxrflow.pretrain.inputs import Run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_caption``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    arguments.add_argument("--vocabulary", type=Path, required=True, help="folder of the tokenizer")
-    arguments.add_argument("--image", type=Path, help="image model folder to start from")
-    options = arguments.parse_args(argv)
-    run_training("caption", options, prepare)
+    run_training("caption", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
-    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.inputs import Pairs, model_fingerprint
+    from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.starts import start_image
-    from cxrflow.pretrain.writing.captions import CaptionProgram, rows_with_text
+    from cxrflow.pretrain.writing.captions import CaptionProgram
     from cxrflow.pretrain.writing.program import ReportTexts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
     pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
     reads = settings.decoder.report
-    splits = {name: rows_with_text(pairs, name, store, settings) for name in ("train", "validate")}
+    splits = {
+        name: pairs.reported(name, reads.sections, store, settings.max_dropped_share)
+        for name in ("train", "validate")
+    }
     image = start_image(options.image, settings.encoder)
     image.projector = None  # captioners read the trunk
     tokenizer = read_tokenizer(options.vocabulary)
@@ -61,23 +57,13 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
         for name, texts in reports.items()
     }
     images = {name: SplitImages(store, split, run.device) for name, split in splits.items()}
-    program = CaptionProgram(
-        settings,
-        run,
-        {name: pairs.samples(split) for name, split in splits.items()},
-        images,
-        ReportTexts(reports, prompts, options.vocabulary),
-        image,
-        decoder,
-    )
+    samples = {name: pairs.samples(split) for name, split in splits.items()}
+    texts = ReportTexts(reports, prompts, options.vocabulary)
+    program = CaptionProgram(settings, run, samples, images, texts, image, decoder)
     data = {
-        **pairs.describe(),
-        "geometry": str(store.geometry),
-        "pixels": file_digest(options.pixels / "store.json")[:16],
+        **images_record(pairs, store, samples),
         "vocabulary": pieces.fingerprint,
         "image": model_fingerprint(options.image),
-        "train_samples": len(splits["train"]),
-        "validation_samples": len(splits["validate"]),
         "cut_reports": prompts["train"].cut_reports,
     }
     remedies = ("a smaller training.batch_size", "a smaller decoder.report_length", SMALLER_IMAGES)

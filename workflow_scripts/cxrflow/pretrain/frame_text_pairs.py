@@ -10,26 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from tokenizers import Tokenizer
 
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
-from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
-from cxrflow.pretrain.inputs import move
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.inputs import Run, move
+from cxrflow.pretrain.objective import Batch, MaskedText
 from cxrflow.pretrain.pair_tables import pair_texts
-from cxrflow.pretrain.report_text import TextPasses, Texts, totals, train_only
-from cxrflow.pretrain.resident_images import SplitImages
+from cxrflow.pretrain.report_text import TextPasses, Texts, train_only
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
-from cxrflow.pretrain.views import Batch, MaskedText
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import ReportTokens
+from cxrflow.text.report_batch import ReportTokens, WordMasker
 from cxrflow.training.program import ParameterRule
-from cxrflow.training.samples import SampleTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +68,9 @@ class FrameViews(PairViews):
         )
         logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
         targets = sent(masked.targets, device)
-        count, sequences = totals(batch.processes, len(targets), len(ids))
         texts = masked.positions.cpu() // ids.shape[1]
-        return MaskedText(logits, targets, count, sequences, texts)
+        words, sequences = batch.processes.totals(len(targets), len(ids))
+        return MaskedText(logits, targets, words, sequences, texts)
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]
@@ -88,19 +83,11 @@ class FrameTextProgram(ImageTextProgram):
     settings: TemporalPretrainingSettings
     texts: Mapping[str, FrameTexts]
 
-    def __init__(
-        self,
-        settings: TemporalPretrainingSettings,
-        run: Run,
-        samples: Mapping[str, SampleTable],
-        images: Mapping[str, SplitImages],
-        texts: Mapping[str, FrameTexts],
-        image: ImageEncoder,
-        text: CXRBert,
-        vocabulary: Path,
-    ) -> None:
-        super().__init__(settings, run, samples, images, texts, image, text, vocabulary)
-        self.steady = not images["train"].have_priors
+    def __init__(self, settings: TemporalPretrainingSettings, run: Run, *inputs: Any) -> None:
+        """``inputs`` are those of an :class:`ImageTextProgram`."""
+        super().__init__(settings, run, *inputs)
+        image, text = self.image, self.text
+        self.steady = not self.images["train"].have_priors
         parameters = dict(image.named_parameters())
         undecayed = ("encoder.vit_pooler.type_embed", "encoder.missing_previous_emb")
         self.parameter_rules = [

@@ -5,49 +5,58 @@ folder holds the trunk alone: heads are dropped, and joint training adds the joi
 """
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.objective import Run
+    import pandas as pd
+    from torch import nn
+
+    from cxrflow.pretrain.inputs import Pairs, Run
+    from cxrflow.training.samples import SampleTable
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_image``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    options = arguments.parse_args(argv)
-    run_training("image", options, prepare)
+    run_training("image", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: ImagePretrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.files.atomic import file_digest
-    from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs
+
+    pairs = Pairs(options.pairs, settings.training_share)
+    return prepare_images(
+        pairs, options.pixels, settings, run, lambda rows: pairs.samples(rows, "image_id")
+    )
+
+
+def prepare_images(
+    pairs: "Pairs",
+    pixels: Path,
+    settings: ImagePretrainingSettings,
+    run: "Run",
+    samples_of: "Callable[[pd.DataFrame], SampleTable]",
+    start: "nn.Module | None" = None,
+) -> Prepared:
+    """Make the program of the images of a cohort; ``samples_of`` makes samples of its rows."""
+    from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.inputs import images_record
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
-    pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
-    images, samples = {}, {}
-    for name in ("train", "validate"):
-        frame = pairs.split(name, (), store, settings.max_dropped_share)
-        images[name] = SplitImages(store, frame, run.device)
-        samples[name] = pairs.samples(frame, "image_id")
-    program = TwoViewsProgram(settings, run, samples, images)
-    data = {
-        **pairs.describe(),
-        "geometry": str(store.geometry),
-        "pixels": file_digest(options.pixels / "store.json")[:16],
-        "train_samples": len(samples["train"]),
-        "validation_samples": len(samples["validate"]),
-    }
-    return Prepared(program, data, ("a smaller training.batch_size", SMALLER_IMAGES))
+    store, images, samples = PixelStore(pixels), {}, {}
+    for split in ("train", "validate"):
+        rows = pairs.split(split, (), store, settings.max_dropped_share)
+        images[split], samples[split] = SplitImages(store, rows, run.device), samples_of(rows)
+    program = TwoViewsProgram(settings, run, samples, images, start)
+    remedies = ("a smaller training.batch_size", SMALLER_IMAGES)
+    return Prepared(program, images_record(pairs, store, samples), remedies)
 
 
 if __name__ == "__main__":

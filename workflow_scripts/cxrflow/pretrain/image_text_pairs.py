@@ -11,18 +11,21 @@ from pathlib import Path
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, save_image_half
-from cxrflow.encoders.trunk import only_current
+from cxrflow.encoders.image_encoder import (
+    Frames,
+    ImageEncoder,
+    ImageOutput,
+    only_current,
+    save_image_half,
+)
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
-from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.inputs import Run, copy_tokenizer
+from cxrflow.pretrain.objective import Batch, Computed, TermsProgram
 from cxrflow.pretrain.report_text import PASSES, TextPasses, Texts, TextViews
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
-from cxrflow.pretrain.views import Batch, Computed
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.training.samples import SampleTable
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cxrflow.encoders.released.settings import PROGRAMS, ImportSettings, Kind
+from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
+from cxrflow.pretrain.registry import program_of
 from cxrflow.programs.program import parser, run, seed_number
 from cxrflow.settings import read_settings
 
@@ -24,7 +25,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--weights", type=Path, required=True, help="published weights")
     arguments.add_argument("--image", type=Path, help="BioViL's image weights, if elsewhere")
     arguments.add_argument(
-        "--kind", choices=list(PROGRAMS), required=True, help="what was published (docs/weights.md)"
+        "--kind",
+        choices=list(PUBLISHED),
+        required=True,
+        help="what was published (docs/weights.md)",
     )
     arguments.add_argument("--model", required=True, help="name of this model")
     arguments.add_argument(
@@ -70,18 +74,18 @@ def import_weights(
 
     files = find_files(kind, weights, image)
     halves = read_halves(kind, files, settings, seed)
-    with atomic_folder(output, "model", checksums=True) as made:
+    with atomic_folder(output, "model", checksums=True) as folder:
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
-            save_text_half(halves.text, made)
-            rewrite_tokenizer(files.text, made)
+            save_text_half(halves.text, folder)
+            rewrite_tokenizer(files.text, folder)
         if halves.image is not None:
-            save_image_half(halves.image, made)
+            save_image_half(halves.image, folder)
         modules = [half for half in (halves.text, halves.image) if half is not None]
         facts = {
             **halves.run,
             "model": model,
-            "program": PROGRAMS[kind],
+            "program": program_of(kind),
             "seed": seed,
             "settings": settings.record(),
             "data": {"name": "published weights", "synthetic": False, **halves.run.get("data", {})},
@@ -90,7 +94,7 @@ def import_weights(
             "code_version": __version__,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        write_json(made / "run.json", facts)
+        write_json(folder / "run.json", facts)
     new = halves.run["initialised"]
     log.info("wrote %s from %s; %d of its tensors are new", output, weights, len(new))
 

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "geometry": options.geometry,
                 "image": model_fingerprint(options.image),
             },
-            "parameters": sum(one.numel() for one in image.parameters()),
+            "parameters": sum(p.numel() for p in image.parameters()),
             "code_version": __version__,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }

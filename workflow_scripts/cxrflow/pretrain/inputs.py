@@ -2,9 +2,9 @@
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from cxrflow.files.atomic import file_digest, fingerprint, read_object
 from cxrflow.files.drops import EXAMPLES, Drop, Tally
 from cxrflow.files.parquet import read_table
 from cxrflow.text.sentences import has_text, sentences_of
-from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, rewrite_tokenizer
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.processes import Processes
 from cxrflow.training.samples import SampleTable
@@ -30,6 +30,14 @@ log = logging.getLogger("cxrflow")
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
 PRIOR = "prior_image_id"
 COLUMNS = ("subject_id", "study_id", "image_id", "findings", "impression", "split")
+
+
+class Run(NamedTuple):
+    """This process's part in a training."""
+
+    seed: int
+    device: torch.device
+    processes: Processes
 
 
 class Pairs:
@@ -86,7 +94,7 @@ class Pairs:
             reason = f"beyond the training share of {self.training_share:g}"
             frame = self._keep(frame, self._share_of(frame) < self.training_share, name, reason)
         for section in sections:
-            has_section = [has_text(found) for found in sentences_of(frame, section)]
+            has_section = [has_text(sentences) for sentences in sentences_of(frame, section)]
             frame = self._keep(
                 frame, np.array(has_section, dtype=bool), name, f"no text in {section}"
             )
@@ -106,6 +114,23 @@ class Pairs:
                 f"{self.path}: no row of split '{name}'"
                 + (f" is left; left out: {left_out}" if left_out else "")
             )
+        return frame.reset_index(drop=True)
+
+    def reported(
+        self, name: str, sections: Sequence[str], store: "PixelStore", max_dropped_share: float
+    ) -> pd.DataFrame:
+        """Rows of a split with pixels in ``store`` and text in at least one of ``sections``.
+
+        Raises:
+            InputError: as :meth:`split`.
+        """
+        frame = self.split(name, (), store, max_dropped_share)
+        reports = zip(*(sentences_of(frame, section) for section in sections), strict=True)
+        has_report = np.array([any(map(has_text, report)) for report in reports], dtype=bool)
+        missing = f"no text in {' or '.join(sections)}"
+        frame = self._keep(frame, has_report, name, missing)
+        if frame.empty:
+            raise InputError(f"{self.path}: split '{name}': every report has {missing}")
         return frame.reset_index(drop=True)
 
     def _share_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
@@ -150,6 +175,19 @@ class Pairs:
         }
 
 
+def images_record(
+    pairs: Pairs, store: "PixelStore", samples: Mapping[str, SampleTable]
+) -> dict[str, Any]:
+    """The entries of ``run.json`` on pairs, their pixels, and the samples of both splits."""
+    return {
+        **pairs.describe(),
+        "geometry": str(store.geometry),
+        "pixels": file_digest(store.path / "store.json")[:16],
+        "train_samples": len(samples["train"]),
+        "validation_samples": len(samples["validate"]),
+    }
+
+
 def copy_tokenizer(source: Path, target: Path) -> None:
     """Put the vocabulary beside the weights, so that the folder stands alone."""
     if all((source / name).is_file() for name in TOKENIZER_FILES):
@@ -157,9 +195,7 @@ def copy_tokenizer(source: Path, target: Path) -> None:
             shutil.copy(source / name, target / name)
         return
     # Released folders may have vocab.txt alone; the other files say what was read from it.
-    tokenizer = read_tokenizer(source)
-    pieces = VocabularyInfo.from_tokenizer(tokenizer).pieces
-    write_tokenizer(target, pieces, bool(getattr(tokenizer.normalizer, "lowercase", True)))
+    rewrite_tokenizer(source, target)
 
 
 def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Path) -> None:
@@ -178,10 +214,10 @@ def model_fingerprint(folder: str | Path | None) -> str | None:
     if folder is None:
         return None
     files = [Path(folder) / name for name in ("model.safetensors", "image/model.safetensors")]
-    found = [file_digest(path) for path in files if path.is_file()]
-    if not found:
+    digests = [file_digest(path) for path in files if path.is_file()]
+    if not digests:
         raise InputError(f"{folder}: holds no model.safetensors")
-    return found[0][:16] if len(found) == 1 else fingerprint(found)
+    return digests[0][:16] if len(digests) == 1 else fingerprint(digests)
 
 
 def require_whole_ghosts(batch_size: int, ghost_batch: int | None, processes: Processes) -> None:

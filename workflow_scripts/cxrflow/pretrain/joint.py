@@ -10,25 +10,23 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.pretrain.arguments import image_text_parser, run_training
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.arguments import Prepared
-    from cxrflow.pretrain.objective import Run
+    from cxrflow.pretrain.inputs import Run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_joint``."""
-    run_training("joint", image_text_parser(__doc__).parse_args(argv), prepare)
+    run_training("joint", __doc__, argv, prepare)
 
 
-def prepare(options: Namespace, settings: Any, run: "Run") -> "Prepared":
+def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
 
-    method = PairMethod()
-    return prepare_pairs(options, settings, run, method)
+    return prepare_pairs(options, settings, run, PairMethod())
 
 
 if __name__ == "__main__":

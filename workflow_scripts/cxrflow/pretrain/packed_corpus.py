@@ -13,17 +13,15 @@ from torch import Tensor
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.errors import InputError
-from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
-from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, totals
+from cxrflow.pretrain.inputs import Run, copy_tokenizer
+from cxrflow.pretrain.objective import Batch, MaskedText, TermsProgram, Views
+from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.pretrain.views import Batch, MaskedText, Views
-from cxrflow.text.masking import MaskedBatch
 from cxrflow.text.packing import PackedCorpus, Plan
-from cxrflow.text.report_batch import SECTIONS, ReportTokens
-from cxrflow.training.order import drawn_batches
+from cxrflow.text.report_batch import SECTIONS, MaskedBatch, ReportTokens
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
+from cxrflow.training.sampler import drawn_batches
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 
@@ -99,7 +97,7 @@ class PackedCorpusProgram(TermsProgram):
         ids, inside = packed["input_ids"], packed["document"] >= 0
         assert self.passes.masker is not None
         masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
-        return packed, masked, totals(self.run.processes, len(masked.targets), len(rows))
+        return packed, masked, self.run.processes.totals(len(masked.targets), len(rows))
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""

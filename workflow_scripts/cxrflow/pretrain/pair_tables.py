@@ -15,7 +15,6 @@ from cxrflow.pretrain.resident_images import SplitImages, StudyImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.report_prompts import PRIOR_STUDY
-from cxrflow.text.sentences import has_text, sentences_of
 
 
 class PairTable(Pairs):
@@ -47,15 +46,7 @@ class StudyTable(PairTable):
         self, split: str, settings: JointPretrainingSettings, store: PixelStore, priors: bool
     ) -> pd.DataFrame:
         """Return the rows with a stored image whose report has text in a section that is read."""
-        sections = sections_read(settings)
-        frame = self.split(split, (), store, settings.max_dropped_share)
-        reports = zip(*(sentences_of(frame, section) for section in sections), strict=True)
-        has_report = np.array([any(map(has_text, report)) for report in reports], dtype=bool)
-        missing = f"no text in {' or '.join(sections)}"
-        frame = self._keep(frame, has_report, split, missing)
-        if frame.empty:
-            raise InputError(f"{self.path}: split '{split}': every report has {missing}")
-        return frame.reset_index(drop=True)
+        return self.reported(split, sections_read(settings), store, settings.max_dropped_share)
 
     def samples_of(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the first row of each study."""
@@ -130,10 +121,10 @@ def require_earlier_priors(pairs: Pairs) -> None:
         & (priors["subject_id"].to_numpy() != rows["subject_id"].to_numpy()),
         (PRIOR, "is not earlier"): is_listed & (prior_times >= study_times),
     }
-    for (column, what), wrong in tests.items():
+    for (column, fault), wrong in tests.items():
         if np.any(wrong):
             study = rows["study_id"].to_numpy()[wrong][0]
             raise InputError(
-                f"{pairs.path}: the prior of {int(np.sum(wrong))} study or studies {what} "
+                f"{pairs.path}: the prior of {int(np.sum(wrong))} study or studies {fault} "
                 f"({column} of study {study}); expected an earlier one of the same patient"
             )

@@ -12,12 +12,10 @@ from tokenizers import Tokenizer
 from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.files.atomic import file_digest
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.arguments import Prepared
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
-from cxrflow.pretrain.inputs import model_fingerprint
-from cxrflow.pretrain.objective import Run
+from cxrflow.pretrain.inputs import Run, images_record, model_fingerprint
 from cxrflow.pretrain.pair_tables import PairTable, pair_texts
 from cxrflow.pretrain.report_text import Texts, start_text
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
@@ -75,13 +73,9 @@ def prepare_pairs(
         texts[split] = method.texts(settings, reports, tokenizer, split == "train")
     program = method.program(settings, run, samples, images, texts, image, text, options.text)
     data: dict[str, Any] = {
-        **pairs.describe(),
-        "geometry": str(store.geometry),
-        "pixels": file_digest(options.pixels / "store.json")[:16],
+        **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),
         "image": model_fingerprint(options.image),
-        "train_samples": len(samples["train"]),
-        "validation_samples": len(samples["validate"]),
     }
     train_images = images["train"]
     if isinstance(train_images, StudyImages):

@@ -152,6 +152,11 @@ class Validation:
                 gain_D = (tally.true - tally.permuted_D) / tally.pairs
                 yield name, torch.from_numpy(means[name] + gain_D)
 
+    def add_smallest(self, smallest: dict[str, Tensor]) -> None:
+        """Lower the losses [D] by term, the smallest of earlier validations, to this one's."""
+        for name, permuted_D in self.permuted():
+            smallest[name] = torch.fmin(permuted_D, smallest.get(name, permuted_D))
+
     def record(
         self, pairs: Mapping[str, str], smallest: Mapping[str, Tensor] | None = None
     ) -> dict[str, Any]:

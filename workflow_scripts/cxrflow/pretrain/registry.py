@@ -37,6 +37,7 @@ class TrainingProgram:
     ``requires``: keys of a recipe without which it cannot train (``a or b``: one of them).
     ``accepts``: keys that name what it starts from or reads. ``start``, ``text``, ``image`` and
     ``vocabulary`` reach it as options of these names, ``corpora`` as ``--tokens``.
+    ``published``: kinds of published weights (``encoders/released``) that stand for its models.
     ``learns``: its objective has terms and its models are trained, not only written.
     """
 
@@ -47,6 +48,7 @@ class TrainingProgram:
     requires: tuple[str, ...] = ()
     accepts: frozenset[str] = frozenset()
     offers_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    published: tuple[str, ...] = ()
     learns: bool = True
 
     @property
@@ -68,6 +70,7 @@ TRAINING_PROGRAMS = {
         TEXT,
         requires=("vocabulary or start",),
         accepts=frozenset({"vocabulary", "start", "corpora"}),
+        published=("cxr_bert", "bert"),
     ),
     "initial": TrainingProgram(
         InitialSettings,
@@ -86,7 +89,12 @@ TRAINING_PROGRAMS = {
         accepts=frozenset({"image"}),
     ),
     "image": TrainingProgram(
-        ImagePretrainingSettings, "image encoder", "pretrain_image", IMAGE, requires=("cohort",)
+        ImagePretrainingSettings,
+        "image encoder",
+        "pretrain_image",
+        IMAGE,
+        requires=("cohort",),
+        published=("biovil_image", "imagenet_resnet"),
     ),
     "joint": TrainingProgram(
         JointPretrainingSettings,
@@ -95,6 +103,7 @@ TRAINING_PROGRAMS = {
         JOINT,
         requires=("text", "cohort"),
         accepts=HALVES,
+        published=("biovil",),
     ),
     "studies": TrainingProgram(
         StudyPretrainingSettings,
@@ -112,6 +121,7 @@ TRAINING_PROGRAMS = {
         requires=("text", "cohort"),
         accepts=HALVES,
         offers_with={"mlm": frozenset({"guided"})},
+        published=("biovil_t",),
     ),
     "report": TrainingProgram(
         ReportTrainingSettings,
@@ -135,3 +145,8 @@ TRAINING_PROGRAMS = {
 TERMS = {
     name: kind for program in TRAINING_PROGRAMS.values() for name, kind in program.terms.items()
 }
+
+
+def program_of(published: str) -> str:
+    """Return the program whose models published weights of a kind stand for."""
+    return next(n for n, program in TRAINING_PROGRAMS.items() if published in program.published)

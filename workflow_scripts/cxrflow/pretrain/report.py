@@ -9,23 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import ReportTrainingSettings
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.objective import Run
+    from cxrflow.pretrain.inputs import Run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_report``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--pixels", type=Path, required=True, help="pixel store")
-    arguments.add_argument(
-        "--start", type=Path, required=True, help="model folder to start from, with both halves"
-    )
-    options = arguments.parse_args(argv)
-    run_training("report", options, prepare)
+    run_training("report", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") -> Prepared:
@@ -33,9 +27,8 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     from cxrflow.encoders.cxr_bert import load_text_half, require_embeddings
     from cxrflow.encoders.image_encoder import load_image_half
     from cxrflow.encoders.report_decoder import ReportDecoder
-    from cxrflow.files.atomic import file_digest
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.inputs import Pairs, model_fingerprint
+    from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
     from cxrflow.pretrain.pair_tables import require_earlier_priors
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.writing.program import ReportTexts
@@ -69,23 +62,13 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
         name: ReportPrompts(earlier[name], tokenizer, reads, reports[name]) for name in splits
     }
     images = {name: SplitImages(store, split, run.device, priors) for name, split in splits.items()}
-    program = ReportProgram(
-        settings,
-        run,
-        {name: pairs.samples(split) for name, split in splits.items()},
-        images,
-        ReportTexts(reports, prompts, folder),
-        image,
-        decoder,
-    )
+    samples = {name: pairs.samples(split) for name, split in splits.items()}
+    texts = ReportTexts(reports, prompts, folder)
+    program = ReportProgram(settings, run, samples, images, texts, image, decoder)
     learnt = prompts["train"]
     data = {
-        **pairs.describe(),
-        "geometry": str(store.geometry),
-        "pixels": file_digest(options.pixels / "store.json")[:16],
+        **images_record(pairs, store, samples),
         "start": model_fingerprint(folder),
-        "train_samples": len(splits["train"]),
-        "validation_samples": len(splits["validate"]),
         "with_prior_report": sum(text is not None for text in earlier["train"]),
         "cut_prior_reports": learnt.cut_priors,
         "cut_reports": learnt.cut_reports,

@@ -19,12 +19,10 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
-from cxrflow.pretrain.views import Batch, Computed, MaskedText, Needs, TextOutput, Views
-from cxrflow.text.masking import WordMasker
-from cxrflow.text.report_batch import ReportTokens, Section
+from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
+from cxrflow.text.report_batch import ReportTokens, Section, WordMasker
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
-from cxrflow.training.processes import Processes
 
 OTHER_TEXT = 49  # stream of the keyed draws of another sample's text
 REPORT: tuple[Section, ...] = ("impression", "findings")  # the order of a whole report (MGCA)
@@ -128,9 +126,9 @@ class TextPasses:
             hidden = states[-1]
         logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
         targets = sent(masked.targets, self.device)
-        count, sequences = totals(batch.processes, len(targets), len(ids))
+        words, sequences = batch.processes.totals(len(targets), len(ids))
         texts = masked.positions.cpu() // ids.shape[1]
-        predicted = MaskedText(logits, targets, count, sequences, texts)
+        predicted = MaskedText(logits, targets, words, sequences, texts)
         return TextOutput(self.encoder, ids, mask, states, predicted)
 
 
@@ -159,12 +157,6 @@ class TextViews(Views):
     @property
     def tokens(self) -> int:  # type: ignore[override]
         return sum(int(text.mask.sum()) for text in self.texts.values())
-
-
-def totals(processes: Processes, *counts: int) -> list[int]:
-    """Sums of counts over all processes."""
-    sums: list[int] = processes.sum(torch.tensor(counts)).tolist()
-    return sums
 
 
 def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.images.augment import StoredPixels
 from cxrflow.images.free_memory import free_memory
@@ -50,6 +50,8 @@ class SplitImages:
         self.store, self.device = store, device
         self.rows = store.rows(samples["image_id"])
         self.priors = store.find(samples[PRIOR]) if priors else np.full(len(samples), -1)
+        inside = store.inside()
+        self._inside = None if inside is None else torch.from_numpy(inside).to(device)
         stored_rows = np.union1d(self.rows, self.priors[self.priors >= 0])
         self.pixels: Tensor | None = None
         need, free = len(stored_rows) * store.size**2, free_memory(device)
@@ -66,7 +68,7 @@ class SplitImages:
         if resident:
             remedies = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
             with explained(f"{store.path}, {len(stored_rows)} images", device, remedies):
-                self.pixels = store.resident(device, stored_rows)
+                self.pixels = self._resident(stored_rows)
                 self._places = np.zeros(len(store), np.int64)
                 self._places[stored_rows] = np.arange(len(stored_rows))
 
@@ -92,11 +94,19 @@ class SplitImages:
         return frames._replace(prior=earlier, rows=self._there(with_prior))
 
     def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> StoredPixels:
-        inside = self.store.inside(rows)
-        boxes = None if inside is None else torch.as_tensor(inside, device=self.device)
+        boxes = None if self._inside is None else self._inside[self._there(rows)]
         if self.pixels is None:
             return StoredPixels(self._read(rows), self._there(keys), boxes)
         return StoredPixels(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)
+
+    def _resident(self, rows: NDArray[np.int64]) -> Tensor:
+        shape = (len(rows), self.store.size, self.store.size)
+        pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        step = 1024  # bounds the copy in host memory
+        for start in range(0, len(rows), step):
+            read = self.store.read(rows[start : start + step])
+            pixels[start : start + step] = torch.from_numpy(read)
+        return pixels
 
     def _there(self, numbers: NDArray[np.int64]) -> Tensor:
         return sent(torch.from_numpy(numbers), self.device)

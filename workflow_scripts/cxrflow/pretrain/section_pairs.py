@@ -11,11 +11,10 @@ from pathlib import Path
 import pandas as pd
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.pretrain.inputs import Pairs, copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.inputs import Pairs, Run, copy_tokenizer
+from cxrflow.pretrain.objective import Batch, TermsProgram
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, sentence_pool
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.pretrain.views import Batch
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.training.samples import SampleTable
 

@@ -9,20 +9,19 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.pretrain.arguments import image_text_parser, run_training
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.arguments import Prepared
-    from cxrflow.pretrain.objective import Run
+    from cxrflow.pretrain.inputs import Run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_temporal``."""
-    run_training("temporal", image_text_parser(__doc__).parse_args(argv), prepare)
+    run_training("temporal", __doc__, argv, prepare)
 
 
-def prepare(options: Namespace, settings: Any, run: "Run") -> "Prepared":
+def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
     from cxrflow.pretrain.frame_text_pairs import FrameTextProgram, frame_texts
     from cxrflow.pretrain.pair_tables import PriorTable

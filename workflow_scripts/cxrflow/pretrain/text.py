@@ -11,24 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrflow.errors import InputError
-from cxrflow.pretrain.arguments import Prepared, run_training, training_parser
+from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
-    from cxrflow.pretrain.objective import Run, TermsProgram
+    from cxrflow.pretrain.inputs import Run
+    from cxrflow.pretrain.objective import TermsProgram
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``cxrflow pretrain_text``."""
-    arguments = training_parser(__doc__)
-    arguments.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
-    arguments.add_argument(
-        "--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)"
-    )
-    arguments.add_argument("--start", type=Path, help="model folder to start from")
-    options = arguments.parse_args(argv)
-    run_training("text", options, prepare)
+    run_training("text", __doc__, argv, prepare)
 
 
 def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -> Prepared:

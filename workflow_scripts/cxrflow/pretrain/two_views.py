@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.trunk import Patches, build_trunk
-from cxrflow.files.atomic import write_json
+from cxrflow.encoders.image_encoder import Frames, Patches, build_trunk
+from cxrflow.encoders.weights import save_weights
 from cxrflow.images.augment import Augmentation
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
-from cxrflow.pretrain.views import Batch, Computed, Views
 from cxrflow.training.samples import SampleTable
 
 
@@ -81,10 +80,5 @@ class TwoViewsProgram(TermsProgram):
 
     def export(self, folder: Path) -> None:
         """The trunk alone; what the terms keep is of no further use."""
-        from safetensors.torch import save_file
-
-        target = folder / "image"
-        target.mkdir()
-        write_json(target / "config.json", self.settings.encoder.model_dump(mode="json"))
-        weights = {f"encoder.{k}": v.contiguous() for k, v in self.trunk.state_dict().items()}
-        save_file(weights, target / "model.safetensors")
+        weights = {f"encoder.{name}": value for name, value in self.trunk.state_dict().items()}
+        save_weights(folder / "image", self.settings.encoder.model_dump(mode="json"), weights)

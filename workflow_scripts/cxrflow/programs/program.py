@@ -39,6 +39,11 @@ EXIT_PIPE = 128 + 13  # and for SIGPIPE
 class Parser(argparse.ArgumentParser):
     """Refuses an output that may not be written, before any work is done."""
 
+    def add_path(self, name: str, meaning: str, default: Path | None = None) -> None:
+        """Add the option of a file or folder, which must be given if there is no default."""
+        meaning = f"{meaning} (default: {default})" if default else meaning
+        self.add_argument(name, type=Path, default=default, required=not default, help=meaning)
+
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:

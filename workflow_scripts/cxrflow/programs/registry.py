@@ -38,9 +38,7 @@ STAGES: Final = {
     "curate_images": "benchmarks.curate_images",
     "extract_features": "benchmarks.extract_features",
     "evaluate": "benchmarks.evaluate",
-    "score_reference": "benchmarks.score_reference",
     "compare_labels": "benchmarks.compare_labels",
-    "measure_data": "benchmarks.measure_data",
     "compare_rows": "benchmarks.compare_rows",
     "make_table": "tables.make_table",
     "check_orderings": "tables.orderings",
@@ -49,8 +47,7 @@ STAGES: Final = {
     "make_page": "page.make_page",
 }
 SHEETS: Final = {
-    "draw_findings": "phantom.sheets.findings",
-    "draw_classes": "phantom.sheets.classes",
+    "draw_contact_sheet": "phantom.sheets.contact",
     "draw_course": "phantom.sheets.course",
 }
 PROGRAMS: Final = COMMANDS | STAGES | SHEETS

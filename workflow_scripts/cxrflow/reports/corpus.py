@@ -10,14 +10,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.compute.parallel import chunks, ordered_map
 from cxrflow.compute.progress import progress
 from cxrflow.data.layouts import holders
 from cxrflow.errors import InputError
@@ -31,6 +29,7 @@ from cxrflow.reports.parsing import require_few, warn_of_headings
 from cxrflow.reports.reading import KEPT, CorpusRows, Processor
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
+from cxrflow.reports.workers import in_chunks
 from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
@@ -53,22 +52,6 @@ SCHEMAS = {
     ),
     "documents": pa.schema([("document_id", pa.string()), ("text", pa.string())]),
 }
-
-_processor: Processor | None = None
-
-
-def _start(layout: str, root: str, settings: ReportSettings, stanza: str | None) -> None:
-    global _processor
-    if settings.uses_torch:
-        import torch
-
-        torch.set_num_threads(1)
-    _processor = Processor(layout, root, settings, stanza)
-
-
-def _work(references: Sequence[Reference]) -> CorpusRows:
-    assert _processor is not None, "the process was not started"
-    return _processor.process(references)
 
 
 class _Tables:
@@ -195,13 +178,11 @@ def build_corpus(
     account, started = _Account(), time.monotonic()
     with atomic_folder(output, "report corpus") as folder:
         with _Tables(folder) as tables:
-            chunk_rows = ordered_map(
-                _work,
-                chunks(references, settings.chunk),
-                threads if len(references) > settings.chunk else 1,
-                partial(_start, layout, root, settings, stanza),
+            total = len(references)
+            chunk_rows = in_chunks(
+                references, total, threads, Processor, settings, layout, root, stanza
             )
-            for rows in progress(chunk_rows, len(references), "report", lambda r: len(r.sections)):
+            for rows in progress(chunk_rows, total, "report", lambda rows: len(rows.sections)):
                 tables.write(rows)
                 account.add(rows)
         require_few(account.tally, root, settings, account.starts)
@@ -243,12 +224,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     options = parser(__doc__)
     options.add_argument("--layout", required=True, choices=holders("reports"))
-    options.add_argument(
-        "--root", type=Path, required=True, help="the data set's folder, as published"
-    )
+    options.add_path("--root", "the data set's folder, as published")
     options.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
     options.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
-    options.add_argument("--output", type=Path, required=True, help="results/corpus/<dataset>")
+    options.add_path("--output", "results/corpus/<dataset>")
     args = options.parse_args(argv)
     settings = read_settings(args.settings, ReportSettings)
     build_corpus(

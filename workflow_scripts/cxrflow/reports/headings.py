@@ -10,11 +10,9 @@ hospital's own (``sections.names``). Other names before a colon ("Left lung:") a
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
 from typing import NamedTuple
 
-import yaml
-
+from cxrflow.reports.rules import read_rules
 from cxrflow.reports.spelling import Speller
 
 MAIN = frozenset(("impression", "findings"))
@@ -61,8 +59,7 @@ class Headings:
         titles: re.Pattern[str],
         hospital_names: Mapping[str, Iterable[str]],
     ):
-        file = resources.files("cxrflow.reports.rules") / "headings.yaml"
-        data = yaml.safe_load(file.read_text("utf-8"))
+        data = read_rules("headings")
         self._sections = dict(published)
         for section, rows in data["known"].items():
             self._sections.update(dict.fromkeys(_flattened(rows), section))

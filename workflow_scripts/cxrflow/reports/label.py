@@ -51,9 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         help="table (CSV, Parquet), .txt file or folder of them; - reads a CSV from standard input",
     )
-    options.add_argument(
-        "--output", type=Path, required=True, help="file to write, .csv or .parquet"
-    )
+    options.add_path("--output", "file to write, .csv or .parquet")
     options.add_argument(
         "--text-column",
         action="append",

@@ -4,13 +4,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from cxrflow.compute.parallel import chunks, ordered_map
 from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path, write_json
@@ -33,6 +31,7 @@ from cxrflow.reports.parsing import (
 from cxrflow.reports.sentences import make_splitter
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport
+from cxrflow.reports.workers import in_chunks
 
 log = logging.getLogger(__name__)
 
@@ -62,13 +61,15 @@ class LabelRows(NamedTuple):
 class Worker:
     """Reads, splits and labels runs of reports in one process."""
 
-    def __init__(self, kind: str, root: Path, settings: ReportSettings, stanza: str | None):
-        self._settings = settings.labels
+    def __init__(
+        self, settings: ReportSettings, kind: str, root: Path, stanza: str | None, reasons: bool
+    ):
+        self._settings, self._reasons = settings.labels, reasons
         self._parser = ReportParser(settings, kind, root)
         self._splitter = make_splitter(settings.splitter, stanza)
         self._labeller = make_labeller(settings.labels)
 
-    def label(self, reports: Sequence[RawReport], reasons: bool) -> LabelRows:
+    def process(self, reports: Sequence[RawReport]) -> LabelRows:
         """The rows of these reports, in order."""
         parsed = [self._parser.parse(report) for report in reports]
         texts_by_report = [self._texts(*pair) for pair in zip(reports, parsed, strict=True)]
@@ -86,7 +87,7 @@ class Worker:
         rows = LabelRows([], [], Counter(), Counter(), 0, 0)
         for report, of_report, outcome in zip(reports, sentences, outcomes, strict=True):
             rows.labels.append((report.study_id, outcome, next(labels) if of_report else None))
-            if reasons:
+            if self._reasons:
                 assert isinstance(self._labeller, ScopeLabeller), "the network gives none"
                 for r in self._labeller.explain(of_report):
                     place = (report.study_id, r.sentence, r.start, r.end, r.observation, r.value)
@@ -113,23 +114,6 @@ class Worker:
         return list(labelled_sections(parsed.content, self._settings.text).values()), LABELLED
 
 
-_worker: Worker | None = None
-
-
-def _start(kind: str, root: Path, settings: ReportSettings, stanza: str | None) -> None:
-    global _worker
-    if settings.uses_torch:
-        import torch
-
-        torch.set_num_threads(1)
-    _worker = Worker(kind, root, settings, stanza)
-
-
-def _label(reports: Sequence[RawReport], reasons: bool) -> LabelRows:
-    assert _worker is not None, "the process was not started"
-    return _worker.label(reports, reasons)
-
-
 def label_reports(
     source: TextSource,
     output: Path,
@@ -152,12 +136,8 @@ def label_reports(
         raise InputError("labels.engine is 'chexbert': a network gives no reasons; expected scope")
     labels, assertions, addenda, unheaded = [], [], 0, 0
     read, starts = Counter[str](), Counter[str]()
-    batches = ordered_map(
-        partial(_label, reasons=reasons is not None),
-        chunks(source.reports, settings.chunk),
-        threads if source.total > settings.chunk else 1,
-        partial(_start, source.kind, source.root, settings, stanza),
-    )
+    options = (source.kind, source.root, stanza, reasons is not None)
+    batches = in_chunks(source.reports, source.total, threads, Worker, settings, *options)
     for batch in progress(batches, source.total, "report", lambda batch: len(batch.labels)):
         labels.extend(batch.labels)
         assertions.extend(batch.reasons)

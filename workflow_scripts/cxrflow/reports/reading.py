@@ -44,8 +44,8 @@ class CorpusRows:
 class Processor:
     """Reads, parses, splits and labels reports of one data set."""
 
-    def __init__(self, layout: str, root: str, settings: ReportSettings, stanza: str | None):
-        self._settings = settings = settings.of_layout(layout)
+    def __init__(self, settings: ReportSettings, layout: str, root: str, stanza: str | None):
+        self._settings = settings
         self._reader = open_reader(layout, root)
         self._splitter = make_splitter(settings.splitter, stanza)
         self._labeller = make_labeller(settings.labels)

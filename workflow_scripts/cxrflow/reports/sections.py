@@ -14,12 +14,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
-from typing import Any, NamedTuple
-
-import yaml
+from typing import NamedTuple
 
 from cxrflow.reports.headings import MAIN, OF_A_LINE, Headings
+from cxrflow.reports.rules import read_rules
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -33,17 +31,11 @@ BLANK_LINE = re.compile(r"\n[ \t]*+\n")
 BEHIND = ("addendum", "notification", "recommendations", "signature")
 
 
-def _published(name: str) -> Any:
-    """A data file of MIMIC-CXR's parser, ``rules/mimic_cxr/<name>.yaml``."""
-    file = resources.files("cxrflow.reports.rules") / "mimic_cxr" / f"{name}.yaml"
-    return yaml.safe_load(file.read_text("utf-8"))
-
-
 class _Headings:
     """Published headings, known by their full name or by a word in them."""
 
     def __init__(self) -> None:
-        data = _published("headings")
+        data = read_rules("mimic_cxr/headings")
         self.names = {variant: name for name, row in data["known"].items() for variant in row}
         self.contained: list[str] = data["contained"]
         self.title = re.compile("|".join(map(re.escape, data["titles"])))
@@ -231,7 +223,7 @@ def labelled_report(sections: Mapping[str, str | None]) -> ParsedReport:
 @cache
 def special_cases() -> dict[str, SpecialCase]:
     """The 54 special cases of MIMIC-CXR's parser by study id (without the leading 's')."""
-    data = _published("special_cases")
+    data = read_rules("mimic_cxr/special_cases")
     return {
         **{str(study): SpecialCase(section=name) for study, name in data["named"].items()},
         **{str(study): SpecialCase(None, *span) for study, span in data["offsets"].items()},

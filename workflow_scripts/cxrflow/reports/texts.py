@@ -1,4 +1,4 @@
-"""Report texts of a data set, as published: MIMIC-CXR, Open-I, covid-chestxray.
+"""Report texts of a data set, as published (MIMIC-CXR, Open-I, covid-chestxray), or a folder.
 
 Listing and reading are apart, so that a list of references can be shared out to processes and
 each reads its own. A report that cannot be read comes back with the reason, never as an error;
@@ -35,6 +35,7 @@ MIMIC_ARCHIVE = "mimic-cxr-reports.zip"
 MIMIC_LIST = "cxr-study-list.csv"
 OPEN_I_FOLDER, OPEN_I_ARCHIVE = "ecgen-radiology", "NLMCXR_reports.tgz"
 COVID_LIST = "metadata.csv"
+STUDIES, FOLDER = "studies.csv", "reports"
 
 REPORT_PATH = re.compile(r"(?:^|/)p(\d+)/s(\d+)\.txt$")
 
@@ -200,6 +201,28 @@ class OpenIReports:
             for element in root.iter("AbstractText")
         }
         return RawReport(study, subject, sections=sections)
+
+
+class FolderReports:
+    """Reports of a folder that any hospital can fill: ``reports/<study_id>.txt``, with headings."""
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """All files, in order; the patient is that of the list of studies."""
+        rows, _ = read_csv(require_file(root, STUDIES), {"study_id": "id", "patient_id": "id"})
+        patients = dict(zip(rows["study_id"], rows["patient_id"], strict=True))
+        files = sorted(f for f in (root / FOLDER).glob("[!.]*") if f.suffix.lower() == ".txt")
+        if not files:
+            raise InputError(f"{root / FOLDER}: no report; expected <study_id>.txt")
+        return Listing([Reference(printable(f.stem), patients.get(f.stem), f.name) for f in files])
+
+    def __init__(self, root: Path):
+        self._folder = root / FOLDER
+
+    def read(self, reference: Reference) -> RawReport:
+        study, subject, place = reference
+        text, failure = read_text_file(self._folder / place)
+        return RawReport(study, subject, text=text, failure=failure)
 
 
 def _covid_rows(root: Path) -> "tuple[pd.DataFrame, list[Drop]]":

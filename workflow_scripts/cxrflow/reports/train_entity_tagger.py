@@ -144,13 +144,9 @@ def _score(folder: Path, sentences: Sequence[TaggedSentence]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     options = parser(__doc__)
-    options.add_argument(
-        "--text", type=Path, required=True, help="folder of {train,dev,test}.bioes"
-    )
-    options.add_argument(
-        "--tokenizer", type=Path, required=True, help="stanza folder with en/tokenize"
-    )
-    options.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
+    options.add_path("--text", "folder of {train,dev,test}.bioes")
+    options.add_path("--tokenizer", "stanza folder with en/tokenize")
+    options.add_path("--output", "results/stanza/<name>")
     args = options.parse_args(argv)
     settings = read_settings(args.settings, EntityTaggerSettings)
     train(args.text, args.tokenizer, args.output, settings)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, is_synthetic, write_json
+from cxrflow.files.atomic import atomic_folder, is_synthetic, read_text, write_json
 from cxrflow.programs.program import parser, run
 from cxrflow.reports.settings import SentenceSplitterSettings
 from cxrflow.reports.stanza_models import train_model
@@ -28,14 +28,7 @@ PACKAGE = "mimic"  # name of the published model in its folder
 
 def check_labels(text_path: Path, label_path: Path) -> int:
     """Check that a text and its labels belong together; gives the number of sentences."""
-    for path in (text_path, label_path):
-        if not path.is_file():
-            raise InputError(f"{path}: file not found")
-    try:
-        text = text_path.read_text(encoding="utf-8")
-        labels = label_path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{text_path}: text or labels are not UTF-8 ({error.reason})") from None
+    text, labels = read_text(text_path), read_text(label_path)
     if len(text.rstrip()) != len(labels.rstrip()):
         raise InputError(
             f"{label_path}: {len(labels.rstrip())} labels for {len(text.rstrip())} characters of "
@@ -102,10 +95,8 @@ def train(
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     options = parser(__doc__)
-    options.add_argument(
-        "--text", type=Path, required=True, help="folder of {train,dev}.{txt,toklabels}"
-    )
-    options.add_argument("--output", type=Path, required=True, help="results/stanza/<name>")
+    options.add_path("--text", "folder of {train,dev}.{txt,toklabels}")
+    options.add_path("--output", "results/stanza/<name>")
     args = options.parse_args(argv)
     train(
         args.text,

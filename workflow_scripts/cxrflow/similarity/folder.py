@@ -9,11 +9,10 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
-from safetensors.torch import save_file
 
-from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, write_json
+from cxrflow.files.atomic import read_object
 from cxrflow.settings import explain
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import Similarity
@@ -25,8 +24,6 @@ TABLES = ("words.continues", "words.dropped")  # of the vocabulary, beside the w
 
 def save_similarity(similarity: Similarity, folder: Path) -> None:
     """Write what :func:`load_similarity` reads."""
-    target = folder / FOLDER
-    target.mkdir()
     kind = type(similarity).__module__.rpartition(".")[2]
     words = similarity.words
     config = {
@@ -34,11 +31,10 @@ def save_similarity(similarity: Similarity, folder: Path) -> None:
         "word_layers": None if words is None else words.layers,
         "config": similarity.config.model_dump(mode="json"),
     }
-    weights = {name: value.cpu().contiguous() for name, value in similarity.state_dict().items()}
+    weights = similarity.state_dict()
     if words is not None:
         weights |= dict(zip(TABLES, (words.continues_V, words.dropped_V), strict=True))
-    write_json(target / "config.json", config)
-    save_file(weights, target / "model.safetensors")
+    save_weights(folder / FOLDER, config, weights)
 
 
 def load_similarity(folder: Path) -> Similarity:
@@ -75,7 +71,7 @@ def class_of(kind: str, source: Path) -> type[Similarity]:
     module = f"cxrflow.similarity.{kind}"
     if not kind.isidentifier() or find_spec(module) is None:
         raise InputError(f"{source}: kind is '{kind}', which this package has not")
-    found = getattr(import_module(module), kind.title().replace("_", ""), None)
-    if found is None:
+    similarity = getattr(import_module(module), kind.title().replace("_", ""), None)
+    if similarity is None:
         raise InputError(f"{source}: kind is '{kind}', which is no similarity")
-    return found
+    return similarity

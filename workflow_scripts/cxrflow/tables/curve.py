@@ -9,7 +9,6 @@ beside the picture says what it shows, and why values of ours are missing.
 import io
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
@@ -93,9 +92,7 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = results_parser(__doc__)
     arguments.add_argument("--figure", required=True, help="key under its `figures:`")
-    arguments.add_argument(
-        "--output", type=Path, required=True, help="picture to write, a JSON beside it"
-    )
+    arguments.add_path("--output", "picture to write, a JSON beside it")
     options = arguments.parse_args(argv)
     paper, results = load_paper(options.paper), read_results(options.metrics)
     figure = paper.figures.get(options.figure)

@@ -1,6 +1,5 @@
 """The inputs of the programs of this folder: a paper, metrics.json files, paired tests."""
 
-import argparse
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.papers import Paper
 from cxrflow.papers.table import Result, cells_of
-from cxrflow.programs.program import parser
+from cxrflow.programs.program import Parser, parser
 
 FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
 Number = int | float | None
@@ -106,7 +105,7 @@ def left_out(paper: Paper) -> dict[Result, str]:
     }
 
 
-def results_parser(description: str | None) -> argparse.ArgumentParser:
+def results_parser(description: str | None) -> Parser:
     """The options that the programs share."""
     arguments = parser(description, settings=False)
     arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, fingerprint, read_object
-from cxrflow.text.ragged import Ints, offsets_of, ranges
+from cxrflow.text.report_batch import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
 _STREAM = 0x9ACC  # keeps these draws apart from others with the same seed and epoch

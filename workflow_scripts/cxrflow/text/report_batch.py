@@ -1,10 +1,19 @@
-"""Reports as batches: FINDINGS and IMPRESSION, tokenised once, sentences shuffled (section 2.1).
+"""Texts as batches: sentences of reports shuffled, whole words masked (BioViL section 2.1).
 
-All sentences of a table of pairs are tokenised when the object is made and kept as ragged arrays;
-a batch only gathers. Sentence order is drawn for (seed, epoch, report), so it does not depend on
-the batch a report stands in.
+All sentences of a table of pairs are tokenised when the object is made and kept as ragged arrays; a
+batch only gathers. Sentence order is drawn for (seed, epoch, report), so it does not depend on the
+batch a report stands in.
 
-Shapes: ``N`` reports, ``B`` reports of a batch, ``L`` tokens of its longest.
+Masking is dynamic: "dynamic whole-word masking". *Words* are BERT's: a piece and the ``##`` pieces
+that follow it. *Selection*: every word is chosen independently with probability ``rate``, as
+RoBERTa's and transformers' collators do; the expected share of chosen tokens is then ``rate``, and
+it varies from row to row. All pieces of a chosen word are predicted. *Replacement* is decided for
+each piece, as in BERT's script (whole-word variant included): ``mask_share`` become [MASK],
+``random_share`` an ordinary piece drawn uniformly, the rest stay. Special tokens are neither chosen
+nor drawn. Randomness is a function of (seed, epoch, key of the row, place in the row) only.
+
+Shapes: ``N`` reports, ``B`` rows of a batch, ``L`` places of its longest, ``M`` predicted tokens,
+``V`` pieces.
 """
 
 from collections.abc import Sequence
@@ -16,15 +25,18 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from torch import Tensor
 
-from cxrflow.compute.keyed_random import row_state, uniform
+from cxrflow.compute.keyed_random import BITS, row_state, threshold, uniform
 from cxrflow.errors import InputError
-from cxrflow.text.ragged import Ints, offsets_of, ranges
 from cxrflow.text.sentences import sentences_of
+from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo
 
+Ints = NDArray[np.int64]
 Section = Literal["findings", "impression"]
 SECTIONS: tuple[Section, ...] = ("findings", "impression")
+_SELECT, _REPLACE, _DRAW = 1, 2, 3  # streams of masking
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,7 @@ class ReportTokens:
         epoch: int,
         shuffle: bool = True,
         one_sentence: bool = False,
-    ) -> dict[str, torch.Tensor]:
+    ) -> dict[str, Tensor]:
         """Sequences of ``rows``, padded to the longest.
 
         ``input_ids`` and ``attention_mask`` [B, L] and ``keys`` [B] for masking (another for each
@@ -127,6 +139,90 @@ class ReportTokens:
         return owner, sentences
 
 
+@dataclass(frozen=True)
+class MaskedBatch:
+    """Input of the model and the targets of its predictions."""
+
+    input_ids: Tensor  # [B, L], with the replacements
+    positions: Tensor  # [M] int64, places in input_ids.flatten(), ascending
+    targets: Tensor  # [M] int64, the true ids there
+
+
+class WordMasker:
+    """Masks batches on whatever device they are."""
+
+    def __init__(self, vocabulary: VocabularyInfo, settings: MaskingSettings) -> None:
+        self._chosen_below = threshold(settings.rate)
+        self._mask_id = vocabulary.mask
+        self._mask_below = threshold(settings.mask_share)
+        self._random_below = threshold(settings.mask_share + settings.random_share)
+        continues = torch.from_numpy(vocabulary.continues)
+        self._continues = continues if settings.unit == "word" else torch.zeros_like(continues)
+        self._special = torch.from_numpy(vocabulary.special)
+        self._ordinary = torch.nonzero(~self._special).flatten()
+
+    def __call__(
+        self,
+        input_ids: Tensor,
+        maskable: Tensor,
+        keys: Tensor,
+        seed: int,
+        epoch: int,
+    ) -> MaskedBatch:
+        """Mask ``input_ids`` [B, L] where ``maskable`` [B, L] (bool) allows it.
+
+        ``keys`` [B] int64 name the rows: the same key, seed and epoch give the same mask.
+        """
+        self._to(input_ids.device)
+        candidates = maskable & ~self._special[input_ids]
+        first = self._word_starts(input_ids, candidates)
+        state = row_state(keys, seed, epoch, _SELECT)[:, None]
+        # A word's number is that of the place where it starts, so it is drawn once for all pieces.
+        chosen = candidates & (uniform(state, first) < self._chosen_below)
+        positions = torch.nonzero(chosen.flatten()).flatten()
+        targets = input_ids.flatten()[positions]
+        return MaskedBatch(
+            self._replaced(input_ids, positions, targets, keys, seed, epoch), positions, targets
+        )
+
+    def _to(self, device: torch.device) -> None:
+        if self._special.device != device:
+            self._special = self._special.to(device)
+            self._continues = self._continues.to(device)
+            self._ordinary = self._ordinary.to(device)
+
+    def _word_starts(self, input_ids: Tensor, candidates: Tensor) -> Tensor:
+        """``[B, L]``: the place in the row at which the word of each place starts.
+
+        A ``##`` piece after something that may not be masked (a special token, an excluded place)
+        has lost its beginning and starts a word itself.
+        """
+        follows = self._continues[input_ids] & candidates
+        follows[:, 1:] &= candidates[:, :-1]
+        follows[:, 0] = False
+        places = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
+        return torch.where(follows, 0, places).cummax(dim=1).values
+
+    def _replaced(
+        self,
+        input_ids: Tensor,
+        positions: Tensor,
+        targets: Tensor,
+        keys: Tensor,
+        seed: int,
+        epoch: int,
+    ) -> Tensor:
+        length = input_ids.shape[1]
+        row, place = positions // length, positions % length
+        action = uniform(row_state(keys, seed, epoch, _REPLACE)[row], place)
+        draw = uniform(row_state(keys, seed, epoch, _DRAW)[row], place)
+        # A draw of BITS bits times their number, shifted, is uniform over the ordinary pieces.
+        random_ids = self._ordinary[(draw * len(self._ordinary)) >> BITS]
+        new = torch.where(action < self._random_below, random_ids, targets)
+        new = torch.where(action < self._mask_below, self._mask_id, new)
+        return input_ids.flatten().index_copy(0, positions, new).view_as(input_ids)
+
+
 def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _Ragged:
     """Each distinct sentence goes through the tokenizer once: reports repeat sentences heavily."""
     distinct = list(dict.fromkeys(sentence for report in reports for sentence in report))
@@ -138,3 +234,15 @@ def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _R
     total = int(sizes.sum())
     tokens = np.fromiter((i for sentence in flat for i in sentence), dtype=np.int32, count=total)
     return _Ragged(tokens, offsets_of(sizes), offsets_of(counts), stream)
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
+    """``concatenate([arange(s, s + c) for s, c in zip(starts, counts)])`` without the loop."""
+    ends = np.cumsum(counts)
+    total = ends[-1] if len(ends) else 0
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - ends + counts, counts)
+
+
+def offsets_of(counts: Ints) -> Ints:
+    """Where each list starts, and where the last ends: ``[0, c0, c0 + c1, …]``."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])

@@ -145,29 +145,24 @@ class VocabularyInfo:
         return len(self.pieces)
 
     @cached_property
-    def ids(self) -> dict[str, int]:
-        """Ids of the five special tokens by their text."""
-        return {token: self.pieces.index(token) for token in SPECIAL_TOKENS}
-
-    @property
     def pad(self) -> int:
-        return self.ids["[PAD]"]
+        return self.pieces.index("[PAD]")
 
-    @property
+    @cached_property
     def unknown(self) -> int:
-        return self.ids["[UNK]"]
+        return self.pieces.index("[UNK]")
 
-    @property
+    @cached_property
     def cls_(self) -> int:
-        return self.ids["[CLS]"]
+        return self.pieces.index("[CLS]")
 
-    @property
+    @cached_property
     def sep(self) -> int:
-        return self.ids["[SEP]"]
+        return self.pieces.index("[SEP]")
 
-    @property
+    @cached_property
     def mask(self) -> int:
-        return self.ids["[MASK]"]
+        return self.pieces.index("[MASK]")
 
     @cached_property
     def continues(self) -> NDArray[np.bool_]:
@@ -178,8 +173,7 @@ class VocabularyInfo:
     def special(self) -> NDArray[np.bool_]:
         """``[V]``: never masked and never drawn at random: special tokens and unused ids."""
         unused = np.array([not p or p.startswith("[unused") for p in self.pieces], dtype=bool)
-        unused[list(self.ids.values())] = True
-        unused[self.unknown] = True
+        unused[[self.pieces.index(token) for token in SPECIAL_TOKENS]] = True
         return unused
 
     @cached_property

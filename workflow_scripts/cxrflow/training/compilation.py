@@ -1,7 +1,7 @@
 """Compiled training: the parts of a model that say how, through torch.compile.
 
 A text layer is compiled once for training and once for validation, an image trunk once for each
-number of images in a batch: one in training, up to two in validation (``order.even_batches``).
+number of images in a batch: one in training, up to two in validation (``sampler.even_batches``).
 Dropout draws what it draws uncompiled: a run is the same with and without, up to rounding, and
 started again it repeats itself exactly. Parameters keep their names.
 """

@@ -29,7 +29,6 @@ from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files.atomic import atomic_folder, naming, read_json, write_json
 from cxrflow.files.outputs import require_own_folder
 from cxrflow.training.compilation import compile_modules
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.memory import explained, keep_freed_memory, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.monitor import Monitor
@@ -39,7 +38,7 @@ from cxrflow.training.program import Program
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.speed import flop_counter, speed, speed_in_words
 from cxrflow.training.state import StateFolder, differences, without_operations
-from cxrflow.training.step import Step, StepValues, not_finite
+from cxrflow.training.step import DataClock, Step, StepValues, not_finite
 
 log = logging.getLogger("cxrflow")
 
@@ -70,8 +69,8 @@ class Engine:
         self.precision = choose_precision(settings.precision, self.device)
         self.steps = settings.steps or (settings.epochs or 0) * per_epoch
         epochs = math.ceil(self.steps / per_epoch)
-        every = per_epoch * math.ceil(epochs / settings.validations)
-        self.validate_steps = settings.validate_steps or every
+        interval = per_epoch * math.ceil(epochs / settings.validations)
+        self.validate_steps = settings.validate_steps or interval
         self.train_step = Step(
             program, settings, seed, self.steps, self.device, self.precision, processes
         )
@@ -268,13 +267,12 @@ class Engine:
             return
         with flop_counter(self.settings.compile) as counter:
             yield
-        self.flops = self.processes.total(counter.get_total_flops())
+        (self.flops,) = self.processes.totals(counter.get_total_flops())
 
     def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
         """Counts over all processes; whether one is asked to stop; whether the first would save."""
-        counts = [samples, tokens, int(stop), int(save and self.processes.is_first)]
-        numbers: list[int] = self.processes.sum(torch.tensor(counts)).tolist()
-        return numbers
+        save = save and self.processes.is_first
+        return self.processes.totals(samples, tokens, int(stop), int(save))
 
     def _read(self, all_of_them: bool) -> None:
         """Take in the values of steps; those of a GPU's last step only when they are wanted."""
@@ -318,8 +316,8 @@ class Engine:
             self.monitor.record = self.program.validation_record()
         if better and keep_best and metrics is not None:
             folder.save_best(self.step, self._module_states())
-        every = self.settings.checkpoint_validations
-        if every is not None and self.step % (every * self.validate_steps) == 0:
+        interval = self.settings.checkpoint_validations
+        if interval is not None and self.step % (interval * self.validate_steps) == 0:
             self.processes.first(lambda: self._checkpoint(folder.checkpoint(self.step), values))
         for module in self._modules():
             module.train()

@@ -22,7 +22,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cxrflow.errors import InputError
-from cxrflow.training.order import share
 
 Result = TypeVar("Result")
 
@@ -40,12 +39,15 @@ class Processes:
         return self.rank == 0
 
     def share(self, rows: np.ndarray) -> np.ndarray:
-        """The rows of a batch that this process works on: neighbours, as many as the others +-1."""
+        """The rows of a batch that this process works on: neighbours, as many as the others +-1.
+
+        In the order of ranks the shares are ``rows`` again.
+        """
         if len(rows) < self.world:
             raise InputError(
                 f"a batch of {len(rows)} samples is too small for {self.world} processes"
             )
-        return share(rows, self.rank, self.world)
+        return np.array_split(rows, self.world)[self.rank]
 
     def gather(self, total: int, *parts: Tensor) -> tuple[list[Tensor], slice]:
         """All ``total`` rows of tensors of whose rows every process holds its share.
@@ -55,7 +57,7 @@ class Processes:
         """
         if self.world == 1:
             return list(parts), slice(0, total)
-        sizes = [len(share(np.arange(total), rank, self.world)) for rank in range(self.world)]
+        sizes = [len(share) for share in np.array_split(np.arange(total), self.world)]
         begin = sum(sizes[: self.rank])
         gathered = [_Gather.apply(part, sizes, self.rank) for part in parts]
         return gathered, slice(begin, begin + sizes[self.rank])
@@ -66,9 +68,10 @@ class Processes:
             dist.all_reduce(values)
         return values
 
-    def total(self, count: int) -> int:
-        """The sum of a count over all processes."""
-        return int(self.sum(torch.tensor(count)))
+    def totals(self, *counts: int) -> list[int]:
+        """The sum of each count over all processes."""
+        sums: list[int] = self.sum(torch.tensor(counts)).tolist()
+        return sums
 
     def collect(self, value: Result) -> list[Result]:
         """Gather any object of every process, in the order of ranks."""

@@ -1,15 +1,24 @@
-"""Which samples stand together in a batch: pure functions of seed and epoch, so nothing to save."""
+"""Which samples stand together in a batch: pure functions of seed and epoch, so nothing to save.
+
+Training draws its batches by a sampler; those of validation are always the same.
+"""
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from cxrflow.errors import InputError
-from cxrflow.training.order import epoch_order
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
+
+Batch = TypeVar("Batch")
+
+
+def epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
+    """A permutation of ``range(samples)`` for one epoch, int64 [samples]."""
+    return np.random.default_rng([seed, epoch, samples]).permutation(samples)
 
 
 class Sampler(Protocol):
@@ -49,7 +58,7 @@ class KindsSampler:
     """Batches whose shares are of one kind each, pairs or singles (BioViL-T, appendix E.2).
 
     A sample with a prior image is a pair, one without is a single; ``is_pair`` [samples], bool.
-    Each of the ``shares`` of a batch (``order.share``), what a GPU of the paper works on at a
+    Each of the ``shares`` of a batch (``Processes.share``), what a GPU of the paper works on at a
     time, holds only pairs or only singles. No sample comes twice; as few as possible are left out
     (``left_out``: pairs and singles), others in every epoch; the kinds are in proportion to the
     data, as nearly as whole shares allow. Which shares are pairs is drawn anew for every epoch, so
@@ -82,9 +91,9 @@ class KindsSampler:
         singles = generator.permutation(np.flatnonzero(~self.is_pair))
         holds_pairs = np.zeros((self.batches_per_epoch, self.shares), dtype=bool)
         larger, smaller = holds_pairs[:, : self._extra], holds_pairs[:, self._extra :]
-        for part, number in ((larger, self._larger), (smaller, self._smaller)):
-            part[...] = generator.permutation(np.arange(part.size) < number).reshape(part.shape)
-        sizes = [len(part) for part in np.array_split(np.arange(self.batch_size), self.shares)]
+        for slots, number in ((larger, self._larger), (smaller, self._smaller)):
+            slots[...] = generator.permutation(np.arange(slots.size) < number).reshape(slots.shape)
+        sizes = [len(share) for share in np.array_split(np.arange(self.batch_size), self.shares)]
         pair_slots = np.repeat(holds_pairs, sizes, axis=1)
         rows = np.empty((self.batches_per_epoch, self.batch_size), dtype=np.int64)
         taken = np.count_nonzero(pair_slots)
@@ -144,3 +153,35 @@ SAMPLERS: dict[str, Callable[[SamplerSettings, SampleTable, int, int, int], Samp
     ),
     "of_kinds": _of_kinds,
 }
+
+
+def contrastive_batches(samples: int, batch_size: int) -> list[np.ndarray]:
+    """Whole batches of ``range(samples)``, for validation with a contrastive objective.
+
+    Shuffled, always alike: a split's neighbours are studies of one patient, whose images are no
+    fair negatives of each other, and training's batches are shuffled too. One sample has nothing
+    to be told apart from: its loss would be zero whatever the model.
+    """
+    if samples < 2:
+        raise InputError(
+            f"the validation split has {samples} sample(s); contrastive objectives need at least 2"
+        )
+    size = min(batch_size, samples)
+    order = epoch_order(samples, 0, 0)
+    return [order[begin : begin + size] for begin in range(0, samples - size + 1, size)]
+
+
+def even_batches(samples: int, batch_size: int) -> list[np.ndarray]:
+    """All of ``range(samples)`` in batches whose sizes differ by at most one, for validation.
+
+    For objectives that are means over single samples, in the order of :func:`contrastive_batches`.
+    """
+    number = -(-samples // batch_size)
+    return np.array_split(epoch_order(samples, 0, 0), max(1, number))
+
+
+def drawn_batches(batches: list[Batch], number: int | None) -> list[Batch]:
+    """So many ``batches`` of a validation, the same ones every time and in order; None: all."""
+    if number is None:
+        return batches
+    return [batches[place] for place in sorted(epoch_order(len(batches), 0, 0)[:number])]

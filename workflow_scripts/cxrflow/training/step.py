@@ -1,22 +1,24 @@
-"""One training step: forward, backward, update. Everything else is in the engine around it."""
+"""One training step: forward, backward, update, and the rate of each update.
+
+Everything else is in the engine around it.
+"""
 
 import contextlib
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from cxrflow.files.atomic import fingerprint
 from cxrflow.training import optimiser as optimisers
-from cxrflow.training.data_clock import DataClock
 from cxrflow.training.precision import Precision, autocast
 from cxrflow.training.processes import Processes
 from cxrflow.training.program import Losses, Program
-from cxrflow.training.schedule import learning_rate_factor
-from cxrflow.training.settings import TrainingSettings
+from cxrflow.training.settings import ScheduleSettings, TrainingSettings
 
 
 class Step:
@@ -33,13 +35,14 @@ class Step:
         processes: Processes,
     ) -> None:
         self.program, self.settings, self.seed, self.steps = program, settings, seed, steps
-        self.device, self.precision, self.processes = device, precision, processes
+        self.processes = processes
+        self._mixed_precision = autocast(device, precision)
         rules = program.parameter_rules
         self.optimiser = optimisers.build(settings.optimiser, program.modules, rules)
         self._objective: Any = None
 
     def __call__(
-        self, number: int, clock: DataClock, plateaus: int = 0
+        self, number: int, clock: "DataClock", plateaus: int = 0
     ) -> tuple["StepValues", int, int]:
         """Step ``number`` (from 0): its values, and this process's samples and tokens.
 
@@ -57,7 +60,7 @@ class Step:
         samples = tokens = 0
         for micro_batch in range(settings.accumulate):
             with self._talking(micro_batch == settings.accumulate - 1):
-                with autocast(self.device, self.precision), clock.running():
+                with self._mixed_precision, clock.running():
                     total, losses = self._objective(epoch, index, micro_batch, settings.accumulate)
                 total.backward()
             for name, value in {**losses.terms, "loss": losses.total}.items():
@@ -81,7 +84,8 @@ class Step:
         place = [self.seed, number]
         if self.processes.world > 1:
             place += [self.processes.rank, self.processes.world]
-        torch.manual_seed(int(fingerprint(place), 16) % (1 << 63))
+        digest = sha256(f"[{','.join(map(str, place))}]".encode()).digest()
+        torch.manual_seed(int.from_bytes(digest[:8]) % (1 << 63))
 
     def _set_rates(self, factor: float) -> None:
         for group in self.optimiser.param_groups:
@@ -156,3 +160,96 @@ class StepValues:
 def not_finite(values: Mapping[str, float]) -> str | None:
     """The first name whose value is infinite or not a number."""
     return next((name for name, value in values.items() if not math.isfinite(value)), None)
+
+
+def learning_rate_factor(
+    settings: ScheduleSettings, step: int, steps: int, plateaus: int = 0
+) -> float:
+    """Factor on the base rate for the update numbered ``step`` (from 0) of ``steps`` (BioViL E.1).
+
+    Rises linearly over the warm-up (its first update is already above zero), then, if linear or
+    cosine, falls so that the update after the last would be zero. ``plateaus``: how often
+    validation has found one (training/monitor.py).
+    """
+    warmup = settings.warmup_steps
+    if warmup is None:
+        warmup = round(settings.warmup * steps)
+    if step < warmup:
+        return (step + 1) / warmup
+    progress = (step - warmup) / max(1, steps - warmup)
+    match settings.decay:
+        case "linear":
+            return 1.0 - progress
+        case "cosine":
+            return 0.5 * (1 + math.cos(math.pi * progress))
+        case "plateau":
+            return settings.factor**plateaus
+        case "multistep":
+            passed = sum(step >= round(share * steps) for share in settings.milestones)
+            return settings.factor**passed
+        case "noam":
+            return math.sqrt(max(warmup, 1) / (step + 1))
+        case "constant":
+            return 1.0
+
+
+class DataClock:
+    """Seconds the objective spends on getting batches ready, before and between its modules.
+
+    Counted is the time from the start of an objective, or from the return of a module, until a
+    module is given data: tensors none of which has a gradient, as a batch's pixels or token ids
+    are and what other modules have computed is not. Losses, which come after the modules, are not
+    data. It is the host's time: a GPU that is still busy with the step before waits for less.
+
+    Only the modules themselves and two levels below are watched, which costs microseconds a step.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self.seconds = 0.0
+        modules = list(modules)
+        # A hook would cut a compiled part in pieces.
+        compiled = {
+            id(inner)
+            for module in modules
+            for submodule in module.modules()
+            if submodule._compiled_call_impl is not None
+            for inner in submodule.modules()
+        }
+        self._since: float | None = None  # None outside of an objective
+        self._depth = 0  # modules that are running, one within the other
+        self._hooks = [
+            hook
+            for module in modules
+            for name, submodule in module.named_modules()
+            if name.count(".") <= 1 and id(submodule) not in compiled
+            for hook in (
+                submodule.register_forward_pre_hook(self._enter, with_kwargs=True),
+                submodule.register_forward_hook(self._leave),
+            )
+        ]
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """The time of one objective."""
+        self._since, self._depth = time.perf_counter(), 0
+        try:
+            yield
+        finally:
+            self._since = None
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._since is None:
+            return
+        self._depth += 1
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        if self._depth == 1 and not any(value.requires_grad for value in tensors):
+            self.seconds += time.perf_counter() - self._since
+
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], output: object) -> None:
+        if self._since is not None:
+            self._since, self._depth = time.perf_counter(), self._depth - 1
+
+    def close(self) -> None:
+        """Watch no longer."""
+        for hook in self._hooks:
+            hook.remove()

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.classification.settings import ClassificationSettings
+from cxrflow.benchmarks.classification.settings import ClassificationSettings, LabelSettings
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
@@ -90,9 +90,9 @@ def labelled_images(
     table: pd.DataFrame,
     cohort_classes: Sequence[str],
     features: Features,
-    settings: ClassificationSettings,
+    settings: LabelSettings,
 ) -> LabelledImages:
-    """The images with features and a label, of the ``known`` classes of the cohort.
+    """The images with features and a label, of classes of the cohort.
 
     Raises:
         InputError: a class is not the cohort's, no image is left, none of the classes has both
@@ -102,7 +102,7 @@ def labelled_images(
     uncertain = settings.uncertain if isinstance(settings.uncertain, dict) else {}
     names_by_key = {
         "classes": classes,
-        "class_prompts": settings.class_prompts,
+        "class_prompts": getattr(settings, "class_prompts", {}),
         "uncertain": uncertain,
     }
     for key, names in names_by_key.items():
@@ -141,7 +141,24 @@ def labelled_images(
     return LabelledImages(classes, samples, labels_NC, groups_N, dropped)
 
 
-def _counted(labels: pd.DataFrame, settings: ClassificationSettings) -> Floats:
+def labelled_splits(
+    inputs: Inputs, features: Features, settings: LabelSettings, splits: Sequence[str]
+) -> tuple[list[LabelledImages], list[dict[str, Any]]]:
+    """Return the labelled images of each split, and what was left out.
+
+    The first split is learnt from: every image by itself, of whatever group.
+    """
+
+    def labelled(rows: pd.DataFrame, split: str) -> tuple[LabelledImages, list[dict[str, Any]]]:
+        update = {"sample": "image"} if split == splits[0] else {}
+        of_split = settings.model_copy(update=update)
+        images = labelled_images(rows, inputs.cohort.classes, features, of_split)
+        return images, images.dropped
+
+    return inputs.parts(splits, labelled)
+
+
+def _counted(labels: pd.DataFrame, settings: LabelSettings) -> Floats:
     """Labels [N, C] as the settings count them: 1, 0, NaN."""
     uncertain = settings.uncertain
     counted = {}

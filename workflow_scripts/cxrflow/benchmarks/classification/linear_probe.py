@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -28,7 +27,7 @@ from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     class_embedding,
     class_prompts,
-    labelled_images,
+    labelled_splits,
     score_columns,
 )
 from cxrflow.benchmarks.classification.logistic_regression import (
@@ -38,28 +37,25 @@ from cxrflow.benchmarks.classification.logistic_regression import (
     solve_each,
 )
 from cxrflow.benchmarks.classification.scores import (
-    class_metrics,
-    class_names,
-    class_size,
-    columns_of,
+    percent,
+    score_column,
+    statistic,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.settings import ConvergedSolver, LinearProbeSettings
+from cxrflow.benchmarks.classification.settings import (
+    ConvergedSolver,
+    LinearProbeSettings,
+    ProbeSettings,
+)
 from cxrflow.benchmarks.features import Features, encode, images_to_encode
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.result import CountedStatistic, Predictions
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
-from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.training.precision import choose_device
 
 COLUMNS = (*LABELLED, "split")
 _BATCH = 32  # images encoded at once
-
-
-def percent(fraction: float) -> str:
-    """Return a share of the labels as metric names have it, in per cent: 0.1 is ``10``."""
-    return f"{100 * fraction:g}"
 
 
 def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.int64]:
@@ -79,12 +75,22 @@ def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.i
     return np.sort(np.concatenate(chosen))
 
 
+def start_of(settings: ProbeSettings, prompts: bool) -> str:
+    """Return the start of heads, with ``auto`` resolved; ``prompts``: there can be such a start."""
+    if settings.start == "prompts" and not prompts:
+        raise InputError(
+            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
+            "images with texts by no cosine"
+        )
+    return ("prompts" if prompts else "zeros") if settings.start == "auto" else settings.start
+
+
 def start_weights(
     start: str, shape: tuple[int, int], classes_CP: NDArray[np.float64] | None
 ) -> Tensor:
     """Weights [F, outputs] that a head starts from; ``classes_CP`` has a row an output."""
     if start == "prompts":
-        assert classes_CP is not None  # settled by `settled`
+        assert classes_CP is not None  # settled by :func:`start_of`
         return torch.from_numpy(classes_CP.T.copy()).float()
     return torch.zeros(shape)
 
@@ -99,17 +105,11 @@ def settled(
     The head is a softmax over present and absent of a single class, or over exclusive classes, else
     a sigmoid for each class.
     """
-    features, start = settings.features, settings.start
+    features = settings.features
     head = "softmax" if classes == 1 or settings.exclusive else "sigmoid"
     if features == "auto":
         features = "projected" if has_text else "pooled"
-    if start == "auto":
-        start = "prompts" if is_linear and features == "projected" else "zeros"
-    if start == "prompts" and not is_linear:
-        raise InputError(
-            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
-            "images with texts by no cosine"
-        )
+    start = start_of(settings, is_linear and features == "projected")
     return {"features": features, "start": start, "head": head}
 
 
@@ -177,7 +177,7 @@ def probe_scores(
     runs = [
         ((offsets + share_rows(labels, fraction, seed)).ravel(), start)
         for fraction in settings.fractions
-        for seed in settings.probe_seeds
+        for seed in settings.seeds
     ]
     # The penalty is held against the sum of the images' losses, not of all their versions'.
     weaker = {"inverse_penalty": settings.solver.inverse_penalty / versions}
@@ -189,7 +189,7 @@ def probe_scores(
     logits_KMC = heads.logits(test_MF.to(device)).double()
     softmax = choices["head"] == "softmax"
     scores_KMC = (logits_KMC.softmax(2) if softmax else logits_KMC.sigmoid()).cpu().numpy()
-    seeds = len(settings.probe_seeds)
+    seeds = len(settings.seeds)
     names = [percent(fraction) for fraction in settings.fractions]
     labelled = {name: len(runs[n * seeds][0]) // versions for n, name in enumerate(names)}
     by_share = scores_KMC.reshape(len(names), seeds, len(test_MF), outputs)
@@ -198,44 +198,6 @@ def probe_scores(
         for n, name in enumerate(names)
     }
     return dict(zip(names, by_share, strict=True)), labelled, solved
-
-
-def score_column(share: str, seed: int) -> str:
-    """The column of predictions.parquet that holds a probe's scores (``/<class>`` of several)."""
-    return f"score_{share}_seed{seed}"
-
-
-def metrics_by_share(
-    predictions: pd.DataFrame, settings: LinearProbeSettings
-) -> dict[str, list[Statistic]]:
-    """Return, for each share of the labels in per cent, the metrics of each seed's scores."""
-    names, labels_NC = class_names(predictions), columns_of(predictions, "label")
-    return {
-        share: [
-            class_metrics(labels_NC, columns_of(predictions, column), names, settings)
-            for column in (score_column(share, seed) for seed in settings.probe_seeds)
-        ]
-        for share in map(percent, settings.fractions)
-    }
-
-
-def statistic(predictions: pd.DataFrame, settings: LinearProbeSettings) -> CountedStatistic:
-    """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the seeds."""
-    probes = metrics_by_share(predictions, settings)
-    size = class_size(columns_of(predictions, "label"), class_names(predictions))
-
-    def metrics(counts: Floats) -> dict[str, Floats]:
-        scores = {}
-        for share, of_share in probes.items():
-            by_seed = [of_probe(counts) for of_probe in of_share]
-            for name in by_seed[0]:
-                kind, slash, class_name = name.partition("/")
-                values = np.stack([metrics_of_seed[name] for metrics_of_seed in by_seed])
-                scores[f"{kind}/{share}{slash}{class_name}"] = values.mean(axis=0)
-                scores[f"{kind}_sd/{share}{slash}{class_name}"] = values.std(axis=0, ddof=1)
-        return scores
-
-    return CountedStatistic(metrics, size)
 
 
 def predict(inputs: ModelInputs, settings: LinearProbeSettings) -> Predictions:
@@ -249,16 +211,8 @@ def probed(
 ) -> Predictions:
     """Probe the features of ``inputs`` after learning from ``versions`` of those to train on."""
     features, model = inputs.features, inputs.text_model
-    images_of, dropped = {}, []
-    for split in (settings.train_split, settings.split):
-        # Every image is learnt from by itself, of whatever group.
-        learning = settings.model_copy(update={"sample": "image"})
-        settings_of_part = settings if split == settings.split else learning
-        rows = inputs.rows(split)
-        images = labelled_images(rows, inputs.cohort.classes, features, settings_of_part)
-        images_of[split] = images
-        dropped += [{**drop, "part": split} for drop in images.dropped]
-    train, test = images_of[settings.train_split], images_of[settings.split]
+    splits = (settings.train_split, settings.split)
+    (train, test), dropped = labelled_splits(inputs, features, settings, splits)
     classes = test.classes
     is_linear = model is not None and model.similarity.is_linear
     choices = settled(settings, model is not None, is_linear, len(classes))
@@ -280,14 +234,13 @@ def probed(
     by_probe = {
         score_column(share, seed): test.of_samples(scores_MC[:, absence:])
         for share, scores_SMC in scores.items()
-        for seed, scores_MC in zip(settings.probe_seeds, scores_SMC, strict=True)
+        for seed, scores_MC in zip(settings.seeds, scores_SMC, strict=True)
     }
     predictions = test.samples().assign(**score_columns(by_probe, classes))
     return Predictions(
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pictures": features.pixels,
             "classes": list(classes),
             **test.counts(),

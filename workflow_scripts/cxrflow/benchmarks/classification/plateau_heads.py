@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cxrflow.training.monitor import Monitor
-from cxrflow.training.order import epoch_order
+from cxrflow.training.sampler import epoch_order
 from cxrflow.training.settings import TrainingSettings
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's

@@ -6,29 +6,26 @@ run). A grey image has one channel, so that there is no greatest one to take. Sh
 each class, drawn from the positives of the scored part.
 """
 
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
-from cxrflow.benchmarks.classification.linear_probe import percent
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
-from cxrflow.benchmarks.figures.columns import ModelColumn, given_columns
+from cxrflow.benchmarks.classification.scores import percent
+from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs, ModelResult
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
-from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, read_cohort
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
 from cxrflow.errors import InputError
-from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats
 
+COLUMNS = (*LABELLED, "split")
 PANEL = 168  # pixels of a panel's side
 BRIGHT = 0.995  # quantile of a map that is white
 
@@ -41,16 +38,16 @@ def saliency(image: ImageEncoder, head_F: Tensor, pixels_HW: Tensor) -> Tensor:
     return gradient[0, 0].abs()
 
 
-def head_of(column: ModelColumn, share: str, name: str) -> Tensor:
+def head_of(result: ModelResult, share: str, name: str) -> Tensor:
     """The weights [F] of a class in the first run's head of a share, of a task's ``heads.npy``."""
-    shares = [percent(fraction) for fraction in column.said["protocol"]["fractions"]]
-    classes = column.said["data"]["classes"]
+    shares = [percent(fraction) for fraction in result.record["protocol"]["fractions"]]
+    classes = result.record["data"]["classes"]
     for key, value, names in (("share", share, shares), ("classes", name, classes)):
         if value not in names:
             raise InputError(
-                f"settings: key '{key}' names '{value}'; {column.folder} has {', '.join(names)}"
+                f"settings: key '{key}' names '{value}'; {result.folder} has {', '.join(names)}"
             )
-    heads = np.load(column.folder / "heads.npy", allow_pickle=False)  # [shares, runs, F + 1, C]
+    heads = np.load(result.folder / "heads.npy", allow_pickle=False)  # [shares, runs, F + 1, C]
     return torch.from_numpy(heads[shares.index(share), 0, :-1, classes.index(name)]).float()
 
 
@@ -80,39 +77,32 @@ def shown(values_HW: Floats) -> NDArray[np.uint8]:
     return np.asarray(np.rint(255 * scaled.clip(0, 1)), dtype=np.uint8)
 
 
-def draw(options: Namespace, settings: SaliencyFigureSettings) -> tuple[bytes, dict[str, Any]]:
-    """The picture as PNG, and what is on it."""
-    cohort = read_cohort(options.cohort, "samples.parquet", (*LABELLED, "split"))
-    columns = given_columns(options, settings.columns)
-    stores = [cast(Pixels, PixelStore(options.pixels[column.place])) for column in columns]
-    for column, store in zip(columns, stores, strict=True):
-        geometry = column.said["protocol"]["geometry"]
-        if str(store.geometry) != geometry:
-            raise InputError(f"{column.folder}: scored on {geometry}; --pixels is {store.geometry}")
-    encoders = [
-        load_image_half(options.models[column.place], trunk_alone=True).eval() for column in columns
+def draw(inputs: FigureInputs, settings: SaliencyFigureSettings) -> Drawing:
+    """Draw an image of each class, and each model's map of it."""
+    columns = inputs.columns(settings.columns)
+    results = list(columns.values())
+    stores = [
+        open_pixels(result.options["pixels"], result.record["protocol"]["geometry"])
+        for result in results
     ]
-    labels = [*(column.label for column in columns), "Image"]
-    strips, lines = [], []
+    encoders = [
+        load_image_half(result.options["models"], trunk_alone=True).eval() for result in results
+    ]
+    strips = []
     for name in settings.classes:
-        image_id = image_of(cohort, name, stores, columns[0].said["protocol"], settings.seed)
-        panels: list[Image.Image] = []
-        for column, store, encoder in zip(columns, stores, encoders, strict=True):
-            (stored,) = store.read(store.rows([image_id]))
-            pixels_HW = torch.from_numpy(stored.astype(np.float32) / 255)
-            map_HW = saliency(encoder, head_of(column, settings.share, name), pixels_HW)
-            panels.append(panel(shown(map_HW.double().numpy()), longer=PANEL))
-        (original,) = stores[0].read(stores[0].rows([image_id]))
-        strips.append(Strip(name, [*panels, panel(original, longer=PANEL)], labels))
-        lines.append(name)
+        protocol = results[0].record["protocol"]
+        image_id = image_of(inputs.cohort, name, stores, protocol, settings.seed)
+        pictures = [store.read(store.rows([image_id]))[0] for store in stores]
+        maps = []
+        for result, picture, encoder in zip(results, pictures, encoders, strict=True):
+            pixels_HW = torch.from_numpy(picture.astype(np.float32) / 255)
+            map_HW = saliency(encoder, head_of(result, settings.share, name), pixels_HW)
+            maps.append(shown(map_HW.double().numpy()))
+        panels = [panel(view, longer=PANEL) for view in (*maps, pictures[0])]
+        strips.append(Strip(name, panels, [*columns, "Image"]))
     caption = (
         "Where a class's logit depends on the image: the absolute gradient with respect to the "
         f"pixels, white where it is great, of linear heads that learnt from {settings.share} % of "
         f"the labels. One image a class, drawn from the positives; first seeds, first runs."
     )
-    return draw_sheet(strips, 1), {
-        "data": cohort.data,
-        "shows": ["radiographs"],
-        "caption": caption,
-        "lines": lines,
-    }
+    return Drawing(draw_sheet(strips, 1), caption, settings.classes, ["radiographs"])

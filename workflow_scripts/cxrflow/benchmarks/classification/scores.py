@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.classification.settings import ClassificationSettings
+from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings
+from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
+from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics import multiclass
 from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.metrics.multilabel import by_class, mean_of_classes
@@ -28,7 +30,7 @@ def columns_of(predictions: pd.DataFrame, kind: str) -> Floats:
 
 
 def class_metrics(
-    labels_NC: Floats, scores_NC: Floats, names: Sequence[str], settings: ClassificationSettings
+    labels_NC: Floats, scores_NC: Floats, names: Sequence[str], settings: LabelSettings
 ) -> Statistic:
     """AUROC and the chosen metrics; ``names`` of the classes, none of a single one."""
 
@@ -73,7 +75,7 @@ def _of_answers(
     }
 
 
-def threshold_words(settings: ClassificationSettings) -> str:
+def threshold_words(settings: LabelSettings) -> str:
     """Return the threshold rule in the words of the results' protocol."""
     if settings.exclusive:
         return "none: the class of the greatest score"
@@ -92,3 +94,51 @@ def class_size(labels_NC: Floats, names: Sequence[str]) -> Callable[[str], int]:
         return int(rows.get(kind, np.isfinite(labels)).any(axis=1).sum())
 
     return size
+
+
+# --- several runs of each share of the labels ---------------------------------------------------
+
+
+def percent(fraction: float) -> str:
+    """Return a share of the labels as metric names have it, in per cent: 0.1 is ``10``."""
+    return f"{100 * fraction:g}"
+
+
+def score_column(share: str, seed: int) -> str:
+    """The column of predictions.parquet that holds a run's scores (``/<class>`` of several)."""
+    return f"score_{share}_seed{seed}"
+
+
+def metrics_by_share(
+    predictions: pd.DataFrame, settings: LinearProbeSettings | TransferSettings
+) -> dict[str, list[Statistic]]:
+    """Return, for each share of the labels in per cent, the metrics of each run's scores."""
+    names, labels_NC = class_names(predictions), columns_of(predictions, "label")
+    return {
+        share: [
+            class_metrics(labels_NC, columns_of(predictions, column), names, settings)
+            for column in (score_column(share, seed) for seed in settings.seeds)
+        ]
+        for share in map(percent, settings.fractions)
+    }
+
+
+def statistic(
+    predictions: pd.DataFrame, settings: LinearProbeSettings | TransferSettings
+) -> CountedStatistic:
+    """``<metric>/<per cent>`` and ``<metric>_sd/<per cent>``: mean and spread over the runs."""
+    runs = metrics_by_share(predictions, settings)
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        scores = {}
+        for share, of_share in runs.items():
+            by_run = [run(counts) for run in of_share]
+            for name in by_run[0]:
+                kind, slash, class_name = name.partition("/")
+                values = np.stack([of_run[name] for of_run in by_run])
+                scores[f"{kind}/{share}{slash}{class_name}"] = values.mean(axis=0)
+                scores[f"{kind}_sd/{share}{slash}{class_name}"] = values.std(axis=0, ddof=1)
+        return scores
+
+    size = class_size(columns_of(predictions, "label"), class_names(predictions))
+    return CountedStatistic(metrics, size)

@@ -1,10 +1,17 @@
 """Settings of classification by prompts and by probes, and of segmentation (BioViL 4.4, 4.5)."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from cxrflow.benchmarks.settings import BenchmarkSettings, Section, Seeds, Shares, SizeLimits
+from cxrflow.benchmarks.settings import (
+    BenchmarkSettings,
+    MapSettings,
+    Section,
+    Seeds,
+    Shares,
+    SizeLimits,
+)
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.reports.settings import LabellerSettings as ReportLabels
@@ -210,16 +217,34 @@ class ConvergedSolver(Settings):
     max_iterations: int = Field(default=10_000, ge=1)
 
 
-class LinearProbeSettings(ClassificationSettings):
-    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA). The paper gives no optimiser."""
+class ProbeSettings(PromptSettings):
+    """Linear heads on frozen features, from shares of the training images."""
 
     split: Split = Field(default="test", description="rows that are scored")
     train_split: Split = Field(default="train", description="rows of which the shares are taken")
-    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     probe_seeds: Seeds = Field(
         default=[0, 1, 2, 3, 4],
         description="of a share's rows; values are means over them",
     )
+    start: Literal["auto", "prompts", "zeros"] = Field(
+        default="auto",
+        description="where heads start, and what the penalty draws them to; prompts: the class "
+        "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text half, else "
+        "zeros",
+    )
+    solver: ConvergedSolver = ConvergedSolver()
+
+    @model_validator(mode="after")
+    def _parts_differ(self) -> Self:
+        if self.split == self.train_split:
+            raise ValueError(f"split: '{self.split}' is also the train_split")
+        return self
+
+
+class LinearProbeSettings(ProbeSettings, ClassificationSettings):
+    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA). The paper gives no optimiser."""
+
+    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
     metrics: list[Metric] = Field(
         default=["auroc", "accuracy", "sensitivity", "specificity", "f1"], min_length=1
     )
@@ -227,11 +252,6 @@ class LinearProbeSettings(ClassificationSettings):
         default="auto",
         description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
         "grid; auto: projected where the model has a text half, else pooled",
-    )
-    start: Literal["auto", "prompts", "zeros"] = Field(
-        default="auto",
-        description="where heads start, and what the penalty draws them to; prompts: the class "
-        "embeddings, bias 0 (paper); auto: prompts where the model has a text half, else zeros",
     )
     augmentation: AugmentationSettings | None = Field(
         default=None,
@@ -241,25 +261,25 @@ class LinearProbeSettings(ClassificationSettings):
     draws: int = Field(
         default=8, ge=1, description="augmented versions of each image that a head learns from"
     )
-    solver: ConvergedSolver = ConvergedSolver()
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the runs of a share."""
+        return self.probe_seeds
 
     @model_validator(mode="after")
     def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
         if self.start == "prompts" and self.features == "pooled":
             raise ValueError("start: prompts go with projected features")
-        if self.split == self.train_split:
-            raise ValueError(f"split: '{self.split}' is also the train_split")
         return self
 
 
-class SegmentationSettings(PromptSettings):
+class SegmentationSettings(ProbeSettings, MapSettings):
     """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
 
     Samples are images with boxes. The paper gives no optimiser of its probes.
     """
 
-    split: Split = Field(default="test", description="rows that are scored")
-    train_split: Split = Field(default="train", description="rows of which the shares are taken")
     unit: Literal["image", "box"] = Field(
         default="image",
         description="a sample; image: with the union of its boxes; box: each box by itself, the "
@@ -285,17 +305,6 @@ class SegmentationSettings(PromptSettings):
         "the probes' probabilities as they are. CNR does not depend on it",
     )
     threshold: float = Field(default=0.6, ge=0, lt=1, description="IoU and Dice: above (4.5)")
-    upsample: Literal["nearest", "bilinear"] = Field(
-        default="nearest",
-        description="from the grid to pixels; nearest is counted by cell, bilinear pixel by pixel",
-    )
-    space: Literal["original", "stored"] = Field(
-        default="original", description="pixels scored: the box image's, or the model's input"
-    )
-    outside: Literal["ignore", "missed"] = Field(
-        default="ignore",
-        description="box pixels outside the crop: left out, or not found (IoU and Dice only)",
-    )
     size_limits: SizeLimits = Field(
         default=(0.08, 0.16),
         description="boxes' share of the image from which a sample is medium, and large",
@@ -303,20 +312,3 @@ class SegmentationSettings(PromptSettings):
     fractions: Shares = Field(
         default=[0.05, 1.0], description="shares of the training images (Table 7)"
     )
-    probe_seeds: Seeds = Field(
-        default=[0, 1, 2, 3, 4],
-        description="of a share's images; values are means over them",
-    )
-    start: Literal["auto", "prompts", "zeros"] = Field(
-        default="auto",
-        description="where probes start, and what the penalty draws them to; prompts: the class "
-        "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text half, else "
-        "zeros",
-    )
-    solver: ConvergedSolver = ConvergedSolver()
-
-    @model_validator(mode="after")
-    def _parts_fit(self) -> "SegmentationSettings":
-        if self.split == self.train_split:
-            raise ValueError(f"split: '{self.split}' is also the train_split")
-        return self

@@ -20,24 +20,21 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrflow.benchmarks.classification import linear_probe
 from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
     LabelledImages,
-    labelled_images,
+    labelled_splits,
     score_columns,
 )
-from cxrflow.benchmarks.classification.linear_probe import (
-    percent,
-    score_column,
-    share_rows,
-    targets,
-)
+from cxrflow.benchmarks.classification.linear_probe import share_rows, targets
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
     class_size,
     columns_of,
+    metrics_by_share,
+    percent,
+    score_column,
     threshold_words,
 )
 from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
@@ -45,12 +42,12 @@ from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.result import CountedStatistic, Predictions
+from cxrflow.benchmarks.result import Predictions, patients
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_lines
 from cxrflow.files.drops import Drop
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.crossed import over_trainings_and_samples, resampled
+from cxrflow.metrics.crossed import Resampled, over_trainings_and_samples, resampled
 from cxrflow.metrics.intervals import Estimate, Floats, clusters_of
 
 TRANSFER = (*LABELLED, "image_path", "split")
@@ -87,23 +84,10 @@ def read_splits(inputs: ModelInputs, settings: TransferSettings) -> LabelledSpli
     stored = table[["image_id"]].drop_duplicates()
     stored = stored[pixels.holds(stored["image_id"])]
     features = Features(pd.DataFrame(stored), {}, str(pixels.geometry), pixels.fingerprint)
-    of_images = settings.model_copy(update={"sample": "image"})
-    settings_by_split = {
-        settings.train_split: of_images,  # every image is learnt from, of whatever group
-        settings.validation_split: settings,
-        settings.split: settings,
-    }
-    splits, dropped = [], []
-    for split, of_split in settings_by_split.items():
-        rows = inputs.rows(split)
-        try:
-            images = labelled_images(rows, inputs.cohort.classes, features, of_split.labels)
-        except InputError as error:
-            raise InputError(f"{inputs.source}, split '{split}': {error}") from None
-        splits.append(images)
-        dropped += [{**drop, "part": split} for drop in images.dropped]
-    shares, unmatched = shares_of(splits[0], settings)
-    return LabelledSplits(splits[0], splits[1], splits[2], shares, dropped + unmatched)
+    names = (settings.train_split, settings.validation_split, settings.split)
+    (train, validation, test), dropped = labelled_splits(inputs, features, settings, names)
+    shares, unmatched = shares_of(train, settings)
+    return LabelledSplits(train, validation, test, shares, dropped + unmatched)
 
 
 def shares_of(
@@ -178,7 +162,7 @@ def scored(
 ) -> dict[str, float]:
     """The metrics of images by the scores of a head, ``monitor`` among them."""
     first = np.unique(images.groups_N, return_index=True)[1]
-    with_monitor = settings.labels.model_copy(update={"metrics": [monitor]})
+    with_monitor = settings.model_copy(update={"metrics": [monitor]})
     names = images.classes if len(images.classes) > 1 else ()
     metrics = class_metrics(
         images.labels_NC[first], sample_means(images, scores_NC), names, with_monitor
@@ -198,37 +182,33 @@ def exchanged(predictions: pd.DataFrame, settings: TransferSettings) -> pd.DataF
     return paired.assign(**{name: partner[name].to_numpy() for name in scores})
 
 
-def statistic(predictions: pd.DataFrame, settings: TransferSettings) -> CountedStatistic:
-    """``<metric>/<per cent>``, the mean over the runs, and their spread ``<metric>_sd/<…>``."""
-    return linear_probe.statistic(predictions, settings.labels)
-
-
-def over_runs(predictions: pd.DataFrame, settings: TransferSettings) -> dict[str, Estimate]:
-    """Return the metrics of :func:`statistic` with their intervals over runs and samples.
+def over_runs(
+    predictions: pd.DataFrame, runs: Mapping[str, Sequence[Resampled]], settings: TransferSettings
+) -> dict[str, Estimate]:
+    """Return the metrics of ``scores.statistic`` with their intervals over runs and samples.
 
     And the control: ``other_image/<per cent>`` is the first of the settings' metrics, of scores of
     another patient's image.
     """
     size = class_size(columns_of(predictions, "label"), class_names(predictions))
-    intervals = settings.intervals
-    clusters = clusters_of(predictions["subject_id"], intervals.unit)
+    count = len(np.unique(patients(predictions, settings.intervals.unit)))
     estimates: dict[str, Estimate] = {}
-    for share, of_runs in linear_probe.metrics_by_share(predictions, settings.labels).items():
-        runs = [resampled(run, clusters, intervals.replicates, intervals.seed) for run in of_runs]
-        for name in runs[0].value:
+    for share, of_share in runs.items():
+        for name in of_share[0].value:
             kind, slash, class_name = name.partition("/")
-            values, number = np.array([run.value[name] for run in runs]), size(name)
-            patients = min(len(np.unique(clusters)), number)
-            ends = over_trainings_and_samples(runs, name, patients, intervals.level)
+            values, number = np.array([run.value[name] for run in of_share]), size(name)
+            ends = over_trainings_and_samples(
+                of_share, name, min(count, number), settings.intervals.level
+            )
             mean, spread = float(values.mean()), float(values.std(ddof=1))
             key = f"/{share}{slash}{class_name}"
             estimates[kind + key] = Estimate(mean, ends.low, ends.high, number)
             estimates[f"{kind}_sd{key}"] = Estimate.counted(spread, number)
     control = exchanged(predictions, settings)
     if len(control):
-        once = np.ones((1, len(control)))
-        for share, of_runs in linear_probe.metrics_by_share(control, settings.labels).items():
-            mean = float(np.mean([run(once)[settings.metrics[0]][0] for run in of_runs]))
+        once, wanted = np.ones((1, len(control))), settings.metrics[0]
+        for share, metrics in metrics_by_share(control, settings).items():
+            mean = float(np.mean([of_run(once)[wanted][0] for of_run in metrics]))
             estimates[f"{OTHER}/{share}"] = Estimate.counted(mean, len(control))
     return estimates
 
@@ -255,29 +235,35 @@ def predictions_of(
     partner = exchange(pd.Series(clusters_of(samples["subject_id"])))
     partner_ids = samples["sample_id"].iloc[partner].reset_index(drop=True).where(partner >= 0)
     table = samples.assign(other=partner_ids, **score_columns(by_run, splits.classes))
-    once = np.ones((1, len(table)))
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for share, of_runs in linear_probe.metrics_by_share(table, settings.labels).items():
-        runs[share] = [{"seed": seed} for seed in settings.run_seeds]
-        for run, course in zip(runs[share], courses.get(share, []), strict=False):
-            run |= course
-        for run, metric in zip(runs[share], of_runs, strict=True):
-            values = {name: float(value[0]) for name, value in metric(once).items()}
-            run |= {name: value for name, value in values.items() if np.isfinite(value)}
+    intervals = settings.intervals
+    clusters = patients(table, intervals.unit)
+    runs = {
+        share: [
+            resampled(metrics, clusters, intervals.replicates, intervals.seed)
+            for metrics in of_share
+        ]
+        for share, of_share in metrics_by_share(table, settings).items()
+    }
+    records = {
+        share: [
+            {"seed": seed, **course, **{n: v for n, v in run.value.items() if np.isfinite(v)}}
+            for seed, course, run in zip(settings.run_seeds, courses[share], of_share, strict=True)
+        ]
+        for share, of_share in runs.items()
+    }
     data = {
-        **inputs.cohort.data,
         "pictures": inputs.pixels.fingerprint,
         "classes": list(splits.classes),
         **splits.test.counts(),
         **{f"train_{name}": count for name, count in splits.train.counts().items()},
         **{f"validation_{name}": count for name, count in splits.validation.counts().items()},
         "labelled": {share: len(rows[0]) for share, rows in splits.shares.items()},
-        "runs": runs,
+        "runs": records,
         "dropped": splits.dropped,
     }
     protocol = {
         "geometry": str(inputs.pixels.geometry),
-        "threshold_rule": f"{threshold_words(settings.labels)}, for each run",
+        "threshold_rule": f"{threshold_words(settings)}, for each run",
     }
-    estimates = over_runs(table, settings)
+    estimates = over_runs(table, runs, settings)
     return Predictions(table, None, data, protocol, estimates=estimates, arrays=arrays)

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings, Metric
+from cxrflow.benchmarks.classification.settings import LabelSettings, Metric
 from cxrflow.benchmarks.settings import Seeds, Shares
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.training.settings import TrainingSettings
@@ -47,6 +47,11 @@ class TransferSettings(LabelSettings):
     dropout: float = Field(default=0.2, ge=0, lt=1, description="before the head (Appendix B)")
     metrics: list[Metric] = Field(default=["auroc"], min_length=1)
 
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the runs of a share."""
+        return self.run_seeds
+
     @model_validator(mode="after")
     def _parts_differ(self) -> Self:
         splits = (self.train_split, self.validation_split, self.split)
@@ -56,13 +61,6 @@ class TransferSettings(LabelSettings):
         if strange:
             raise ValueError(f"lists: '{min(strange)}' is none of the fractions, in per cent")
         return self
-
-    @property
-    def labels(self) -> LinearProbeSettings:
-        """The same labels, shares and runs, as linear probes call them."""
-        fields = set(LabelSettings.model_fields) | {"fractions"}
-        values = {name: getattr(self, name) for name in fields}
-        return LinearProbeSettings.model_validate({**values, "probe_seeds": self.run_seeds})
 
 
 class LinearClassificationSettings(TransferSettings):

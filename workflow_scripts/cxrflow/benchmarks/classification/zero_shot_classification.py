@@ -204,7 +204,6 @@ def predictions_of(
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pictures": features.pixels,
             "classes": list(images.classes),
             **images.counts(),

@@ -40,4 +40,4 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
 def predict(inputs: Inputs, settings: RowStatisticsSettings) -> Predictions:
     """Count the labels of the split."""
     rows = inputs.rows(settings.split)
-    return Predictions(rows[list(COLUMNS)], None, inputs.cohort.data, estimates=count(rows))
+    return Predictions(rows[list(COLUMNS)], estimates=count(rows))

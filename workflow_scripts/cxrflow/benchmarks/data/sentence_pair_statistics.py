@@ -32,5 +32,4 @@ def count(rows: pd.DataFrame) -> dict[str, Estimate]:
 def predict(inputs: Inputs, settings: RowStatisticsSettings) -> Predictions:
     """Count the pairs of the split."""
     rows = inputs.rows(settings.split)
-    table = rows[["sample_id", "label"]]
-    return Predictions(table, None, inputs.cohort.data, estimates=count(rows))
+    return Predictions(rows[["sample_id", "label"]], estimates=count(rows))

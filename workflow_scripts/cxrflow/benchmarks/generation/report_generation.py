@@ -116,7 +116,6 @@ def predictions_of(
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pictures": pixels.fingerprint,
             "samples": len(predictions),
             "with_prior_image": int(predictions["with_prior"].sum()),

@@ -4,19 +4,18 @@ An expert marked the paper's. Here the words that TEM counts are marked: in a mo
 word is *agreed* if the reference has it too, else *other*.
 """
 
-from argparse import Namespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.figures.columns import given_columns
+from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.errors import InputError
 from cxrflow.files.parquet import read_table
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger
 
-COLUMNS = ("sample_id", "study_id", "with_prior", "reference", "generated", "rouge_l")
+SCORES = ("sample_id", "study_id", "with_prior", "reference", "generated", "rouge_l")
 
 
 def at_quantiles(scores: pd.Series, count: int) -> list[Any]:
@@ -51,22 +50,22 @@ def _spans(text: str, words: list[tuple[Entity, str]]) -> list[tuple[str, str | 
     return [span for span in (*spans, (text[begin:], None)) if span[0]]
 
 
-def draw(options: Namespace, settings: ReportsFigureSettings) -> tuple[None, dict[str, Any]]:
-    """Return no picture, and the page's table: a row for each study, a column for each model."""
-    columns = given_columns(options, settings.columns)
+def draw(inputs: FigureInputs, settings: ReportsFigureSettings) -> Drawing:
+    """Return no picture, but the page's table: a row for each study, a column for each model."""
     tables = {}
-    for column in columns:
-        path = column.folder / "predictions.parquet"
-        table = read_table(path, COLUMNS)
+    paths = []
+    for label, result in inputs.columns(settings.columns).items():
+        paths.append(path := result.folder / "predictions.parquet")
+        table = read_table(path, SCORES)
         for side in ("reference", "generated"):
             if not table[side].map(lambda text: isinstance(text, str)).all():
                 raise InputError(f"{path}: column '{side}' holds what is no text")
-        tables[column.label] = table.set_index("sample_id")
+        tables[label] = table.set_index("sample_id")
     first, *more = tables.values()
     if any(not first["reference"].equals(table["reference"]) for table in more):
         raise InputError(
-            f"{columns[0].folder / 'predictions.parquet'}: its studies or their reports are not "
-            f"those of {', '.join(str(column.folder) for column in columns[1:])}; expected the same"
+            f"{paths[0]}: its studies or their reports are not those of "
+            f"{', '.join(map(str, paths[1:]))}; expected the same"
         )
     likeness = pd.concat([table["rouge_l"] for table in tables.values()], axis=1).mean(axis=1)
     prior = first["with_prior"]
@@ -84,14 +83,12 @@ def draw(options: Namespace, settings: ReportsFigureSettings) -> tuple[None, dic
         }
         for sample in chosen
     ]
-    return None, {
-        "data": columns[0].said["data"],
-        "shows": ["reports"],
-        "caption": f"Of {int((prior & speaks).sum())} studies with a prior whose report speaks of "
-        f"change, and of {int((~prior).sum())} without a prior: at equal distances in the order of "
-        "ROUGE-L, mean of all columns; first seeds. Marked are words of change. Drafts of research "
-        "models, not for clinical use.",
-        "lines": [],
-        "columns": ["Reference", *tables],
-        "rows": rows,
-    }
+    caption = (
+        f"Of {int((prior & speaks).sum())} studies with a prior whose report speaks of change, and "
+        f"of {int((~prior).sum())} without a prior: at equal distances in the order of ROUGE-L, "
+        "mean of all columns; first seeds. Marked are words of change. Drafts of research models, "
+        "not for clinical use."
+    )
+    return Drawing(
+        None, caption, [], ["reports"], {"columns": ["Reference", *tables], "rows": rows}
+    )

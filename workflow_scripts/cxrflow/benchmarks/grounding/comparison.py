@@ -10,8 +10,7 @@ worst of each finding, or of all phrases. Beside the picture a JSON file says wh
 phrases, which are report text, are on neither unless ``--phrases`` is given.
 """
 
-from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,10 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
-from cxrflow.benchmarks.inputs import Cohort, Pixels, open_pixels, read_cohort
+from cxrflow.benchmarks.inputs import PRIOR, open_pixels
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
@@ -83,12 +83,50 @@ class Grounded:
         how = (self.protocol[name] for name in ("smoothing_sigma", "rescale", "upsample"))
         return stored_map(self.grids_Nhw[row], placement, *how)
 
-    def shown_data(self, phrases: bool) -> dict[str, Any]:
-        """Return the entries of a figure's JSON that say which data it shows."""
-        return {
-            "data": {name: self.data[name] for name in ("name", "synthetic", "fingerprint")},
-            "shows": ["radiographs", "phrases"] if phrases else ["radiographs"],
-        }
+
+class PhraseSheet:
+    """A sheet of phrases, a strip each: the image with its boxes, and maps over it."""
+
+    def __init__(self, inputs: FigureInputs, geometry: str) -> None:
+        self.samples, self.phrases = inputs.cohort.table.set_index("sample_id"), inputs.phrases
+        self.pixels = open_pixels(inputs.results[0].options["pixels"], geometry)
+        self.geometry = Geometry.parse(geometry)
+        self.strips: list[Strip] = []
+        self.lines: list[str] = []
+
+    def require(self, sample_ids: Iterable[str]) -> None:
+        """Raise InputError for a sample of the results that the cohort lacks."""
+        for sample_id in sample_ids:
+            if sample_id not in self.samples.index:
+                raise InputError(f"sample '{sample_id}' of the results is not in the cohort")
+
+    def add(
+        self, sample_id: str, maps: Iterable[tuple[str, Grounded, int]], with_prior: bool = False
+    ) -> None:
+        """Add a strip; ``maps``: label, result and row of each. The prior image stands first."""
+        sample: Any = self.samples.loc[sample_id]
+        placement = self.geometry.place(int(sample["image_height"]), int(sample["image_width"]))
+        image_ids = [sample[PRIOR], sample["image_id"]] if with_prior else [sample["image_id"]]
+        *prior, current = self.pixels.read(self.pixels.rows(image_ids))
+        boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
+        panels = [panel(picture, longer=PANEL) for picture in prior]
+        panels.append(panel(current, boxes=boxes, longer=PANEL))
+        labels = []
+        for label, result, row in maps:
+            panels.append(panel(current, result.map(row, placement), boxes, longer=PANEL))
+            contrast = float(result.scores["signed_cnr"][row])
+            labels.append(f"{label} {contrast:+.2f}" if np.isfinite(contrast) else f"{label} –")
+        category = str(sample["category"])
+        heading = f"{category}: {sample['phrase']}" if self.phrases else category
+        self.strips.append(
+            Strip(heading, panels, [*(["Before", "Now"] if prior else [""]), *labels])
+        )
+        self.lines.append(f"{category}: signed CNR {', '.join(labels)}")
+
+    def drawing(self, per_line: int, caption: str, **more: Any) -> Drawing:
+        """Return the sheet, and what is on it."""
+        shows = ["radiographs", "phrases"] if self.phrases else ["radiographs"]
+        return Drawing(draw_sheet(self.strips, per_line), caption, self.lines, shows, more)
 
 
 def choose_rows(
@@ -121,70 +159,51 @@ def choose_rows(
     return chosen
 
 
-def check_same_samples(results: Sequence[Grounded], pixels: Pixels, store: Path) -> None:
-    """All results are of the same phrases and pictures, in the store's geometry."""
+def check_same_samples(results: Sequence[Grounded]) -> None:
+    """All results are of the same phrases and pictures, in one geometry."""
     first = results[0]
     for result in results:
         for field, ours, theirs in (
             ("data.fingerprint", first.data["fingerprint"], result.data["fingerprint"]),
             ("data.pictures", first.data.get("pictures"), result.data.get("pictures")),
-            ("protocol.geometry", str(pixels.geometry), result.protocol["geometry"]),
+            ("protocol.geometry", first.protocol["geometry"], result.protocol["geometry"]),
             ("sample_id", list(first.scores["sample_id"]), list(result.scores["sample_id"])),
         ):
             if ours != theirs:
                 raise InputError(
-                    f"phrase grounding of {result.model}: {field} is not that of "
-                    f"{store if field == 'protocol.geometry' else first.model}; "
+                    f"phrase grounding of {result.model}: {field} is not that of {first.model}; "
                     "expected results on the same phrases and pictures"
                 )
 
 
-def draw_figure(
-    settings: GroundingFigureSettings,
-    results: Sequence[Grounded],
-    cohort: Cohort,
-    pixels: Pixels,
-    phrases: bool,
-) -> tuple[bytes, dict[str, Any]]:
-    """The picture as PNG, and what is on it."""
+def draw(inputs: FigureInputs, settings: GroundingFigureSettings) -> Drawing:
+    """Draw the chosen phrases, a map of each model over them."""
+    results = [Grounded.read(result.folder) for result in inputs.results]
     by_model = {result.model: result for result in results}
+    if settings.by not in by_model:
+        raise InputError(
+            f"--results: there is none of the model '{settings.by}', which chooses the examples"
+        )
+    check_same_samples(results)
     chooser = by_model[settings.by]
-    columns = [
-        (column.label, by_model[column.model])
-        for column in settings.columns
-        if column.model in by_model
-    ]
+    sheet = PhraseSheet(inputs, chooser.protocol["geometry"])
+    columns = [(c.label, by_model[c.model]) for c in settings.columns if c.model in by_model]
     findings = chooser.protocol["categories"] if settings.each_finding else None
     rows = choose_rows(chooser.scores, settings.rank, settings.count, findings)
     if not rows:
         raise InputError(f"phrase grounding of {settings.by}: no phrase has a signed CNR")
-    samples = cohort.table.set_index("sample_id")
-    geometry = Geometry.parse(str(pixels.geometry))
-    strips, examples = [], []
+    sheet.require(chooser.scores["sample_id"])
+    examples = []
     for row in rows:
         sample_id = chooser.scores["sample_id"][row]
-        if sample_id not in samples.index:
-            raise InputError(f"sample '{sample_id}' of the results is not in the cohort")
-        sample = samples.loc[sample_id]
-        placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
-        picture = pixels.read(pixels.rows([sample["image_id"]]))[0]
-        boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
-        panels, labels = [panel(picture, boxes=boxes, longer=PANEL)], [""]
-        scores: list[dict[str, Any]] = []
-        for label, result in columns:
-            panels.append(panel(picture, result.map(row, placement), boxes, longer=PANEL))
-            values = {
-                name: float(result.scores[name][row]) for name in ("cnr", "signed_cnr", "miou")
-            }
-            finite = {name: value if np.isfinite(value) else None for name, value in values.items()}
-            scores.append({"label": label, **finite})
-            labels.append(f"{label} {values['signed_cnr']:+.2f}")
-        category = str(sample["category"])
-        heading = f"{category}: {sample['phrase']}" if phrases else category
-        strips.append(Strip(heading, panels, labels))
-        example = {"sample_id": sample_id, "category": category, "scores": scores}
-        examples.append(example | {"phrase": str(sample["phrase"])} if phrases else example)
-    per_line = max(1, PANELS // (1 + len(columns)))
+        sheet.add(sample_id, [(label, result, row) for label, result in columns])
+        scores = [
+            {"label": label, **{n: _finite(result.scores[n][row]) for n in SCORES[2:]}}
+            for label, result in columns
+        ]
+        sample = sheet.samples.loc[sample_id]
+        example = {"sample_id": sample_id, "category": str(sample["category"]), "scores": scores}
+        examples.append(example | ({"phrase": str(sample["phrase"])} if inputs.phrases else {}))
     left_out = [
         {"label": column.label, "reason": column.reason or "not trained in this run"}
         for column in settings.columns
@@ -198,35 +217,14 @@ def draw_figure(
     if left_out:
         without = "; ".join(f"{entry['label']} ({entry['reason']})" for entry in left_out)
         caption += f" Without a column: {without}."
-    return draw_sheet(strips, per_line), {
-        **chooser.shown_data(phrases),
-        "caption": caption,
-        "lines": [_line(example) for example in examples],
-        "columns": [
-            {"label": label, "model": result.model, "seed": result.seed}
-            for label, result in columns
-        ],
-        "left_out": left_out,
-        "examples": examples,
-    }
+    return sheet.drawing(
+        max(1, PANELS // (1 + len(columns))),
+        caption,
+        columns=[{"label": label, "model": r.model, "seed": r.seed} for label, r in columns],
+        left_out=left_out,
+        examples=examples,
+    )
 
 
-def _line(example: dict[str, Any]) -> str:
-    """The scores of one example in words; its phrase is on the picture, if anywhere."""
-    scores = [
-        f"{entry['label']} {'–' if (cnr := entry['signed_cnr']) is None else format(cnr, '+.2f')}"
-        for entry in example["scores"]
-    ]
-    return f"{example['category']}: signed CNR {', '.join(scores)}"
-
-
-def draw(options: Namespace, settings: GroundingFigureSettings) -> tuple[bytes, dict[str, Any]]:
-    results = [Grounded.read(folder) for folder in options.results]
-    if settings.by not in [result.model for result in results]:
-        raise InputError(
-            f"--results: there is none of the model '{settings.by}', which chooses the examples"
-        )
-    cohort = read_cohort(options.cohort, "samples.parquet", COLUMNS)
-    pixels = open_pixels(options.pixels[0], results[0].protocol["geometry"])
-    check_same_samples(results, pixels, options.pixels[0])
-    return draw_figure(settings, results, cohort, pixels, options.phrases)
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -26,7 +26,7 @@ from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
 from cxrflow.data.readers.dicom_headers import scan
 from cxrflow.encoders.dilation import refine_grid
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Geometry, Placement

@@ -271,7 +271,6 @@ def predictions_of(
         scores,
         statistic(scores, settings),
         {
-            **inputs.cohort.data,
             "pictures": inputs.pixels.fingerprint,
             "samples": len(scores),
             "dropped": dropped,

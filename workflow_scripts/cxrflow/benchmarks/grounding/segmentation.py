@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
-from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.linear_probe import start_of, start_weights
 from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
+from cxrflow.benchmarks.classification.scores import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
 from cxrflow.benchmarks.grounding.patches import (
@@ -53,18 +54,6 @@ log = logging.getLogger("cxrflow")
 COLUMNS = BOXED
 
 
-def start_of(settings: SegmentationSettings, classes_CP: NDArray[np.float64] | None) -> str:
-    """Return the start, with ``auto`` resolved; InputError for prompts without a joint space."""
-    if settings.start == "auto":
-        return "zeros" if classes_CP is None else "prompts"
-    if settings.start == "prompts" and classes_CP is None:
-        raise InputError(
-            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
-            "images with texts by no cosine"
-        )
-    return settings.start
-
-
 def train_probes(
     encoder: PatchEncoder,
     pixels: Pixels,
@@ -76,10 +65,8 @@ def train_probes(
     features_NPF, length, grid = encoder.cells(pixels, train, settings.encoder_batch_size)
     geometry = Geometry.parse(str(pixels.geometry))
     annotated_NP, used_NP = annotated_cells(train, geometry, grid, settings.space)
-    start_FC = torch.zeros(features_NPF.shape[2], 2)
-    if start_of(settings, classes_CP) == "prompts":
-        assert classes_CP is not None  # settled by `start_of`
-        start_FC = torch.from_numpy(classes_CP.T.copy()).float()
+    start = start_of(settings, classes_CP is not None)
+    start_FC = start_weights(start, (features_NPF.shape[2], 2), classes_CP)
     heads, sizes, solved = {}, {}, {}
     for share, fraction in zip(map(percent, settings.fractions), settings.fractions, strict=True):
         rows_SM = np.stack([share_rows(len(train), fraction, s) for s in settings.probe_seeds])
@@ -147,16 +134,12 @@ class BoxedSplits(NamedTuple):
 
 def read_splits(inputs: Inputs, settings: SegmentationSettings) -> BoxedSplits:
     """Return the images with boxes of the splits to train on and to be scored on."""
-    splits, dropped = [], []
-    image_counts: dict[str, int] = {}
-    for split in (settings.train_split, settings.split):
-        table = inputs.rows(split)
-        boxed, dropped_of_split = images_with_boxes(table, inputs.pixels)
-        splits.append(boxed)
-        dropped += [{**drop, "part": split} for drop in dropped_of_split]
-        image_counts[str(split)] = len(table)
-    train, test = splits
-    return BoxedSplits(train, test, dropped, image_counts)
+    names = (settings.train_split, settings.split)
+    (train, test), dropped = inputs.parts(
+        names, lambda rows, split: images_with_boxes(rows, inputs.pixels)
+    )
+    counts = {str(split): len(inputs.rows(split)) for split in names}
+    return BoxedSplits(train, test, dropped, counts)
 
 
 def predictions_of(
@@ -183,7 +166,6 @@ def predictions_of(
         table,
         statistic(table, settings),
         {
-            **inputs.cohort.data,
             "pictures": inputs.pixels.fingerprint,
             "samples": len(samples),
             "images": len(test),
@@ -223,7 +205,7 @@ def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
     heads, labelled, solved = train_probes(encoder, pixels, splits.train, classes_CP, settings)
     maps = make_maps(encoder, pixels, splits.test, heads, model, settings)
     protocol = {
-        "start": start_of(settings, classes_CP),
+        "start": start_of(settings, classes_CP is not None),
         "features": "projected" if encoder.projects else "trunk",
         "solution": solved,
     }

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.classification.linear_probe import percent
+from cxrflow.benchmarks.classification.scores import percent
 from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window
 from cxrflow.benchmarks.result import CountedStatistic

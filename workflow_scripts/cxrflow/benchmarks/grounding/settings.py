@@ -5,13 +5,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
-from cxrflow.benchmarks.settings import EncodingSettings, SizeLimits
+from cxrflow.benchmarks.settings import EncodingSettings, MapSettings, SizeLimits
 from cxrflow.images.settings import PixelSettings
 from cxrflow.names import Name
 from cxrflow.settings import Settings
 
 
-class PhraseGroundingSettings(EncodingSettings):
+class PhraseGroundingSettings(MapSettings, EncodingSettings):
     """Phrase grounding on MS-CXR (BioViL sections 4.1 and 4.3; split null: all of MS-CXR)."""
 
     categories: list[str] = Field(
@@ -47,16 +47,6 @@ class PhraseGroundingSettings(EncodingSettings):
         default="auto",
         description="minmax: each map to [-1, 1]; auto: for models trained with a local loss, none "
         "for others (Appendix A.3)",
-    )
-    upsample: Literal["nearest", "bilinear"] = Field(
-        default="nearest", description="from the grid to pixels"
-    )
-    space: Literal["original", "stored"] = Field(
-        default="original", description="pixels scored: the box image's, or the model's input"
-    )
-    outside: Literal["ignore", "missed"] = Field(
-        default="ignore",
-        description="box pixels outside the crop: NaN and left out, or not found (IoU only)",
     )
     thresholds: list[float] = Field(
         default=[0.1, 0.2, 0.3, 0.4, 0.5],

@@ -23,8 +23,7 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats, clusters_of, ratio
-from cxrflow.text.masking import MaskedBatch, WordMasker
-from cxrflow.text.report_batch import ReportTokens, Section
+from cxrflow.text.report_batch import MaskedBatch, ReportTokens, Section, WordMasker
 from cxrflow.text.tokenizer import VocabularyInfo
 
 COLUMNS = ("study_id", "subject_id", "split")
@@ -191,7 +190,6 @@ def predictions_of(
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "reports": len(evaluated),
             "sequences": len(predictions),
             "truncated": sum(masked.tokens.truncated[section] for section in settings.sections),

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.mask_prediction import Answer, MaskedReports, predictions_of
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.text.masking import MaskedBatch
+from cxrflow.text.report_batch import MaskedBatch
 from cxrflow.text.report_prompts import report_texts, words_of
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
 

@@ -110,7 +110,6 @@ def predictions_of(
         predictions,
         statistic(predictions, settings),
         {
-            **cohort.data,
             "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
             "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
             "pairs": {name: len(table) for name, table in numbers.items()},

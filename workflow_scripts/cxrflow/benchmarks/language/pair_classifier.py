@@ -2,7 +2,7 @@
 
 A linear layer on the last-layer [CLS] of "[CLS] premise [SEP] hypothesis [SEP]" gives the logits of
 the classes; all of the encoder is trained with it. The encoder works on real tokens alone
-(``encoders.token_blocks``), so batches need not be of similar length to be quick.
+(``encoders.attention``), so batches need not be of similar length to be quick.
 """
 
 import logging
@@ -20,8 +20,8 @@ from cxrflow.errors import InputError
 from cxrflow.text.sentence_pairs import PairBatch, PairTokens
 from cxrflow.training.optimiser import build
 from cxrflow.training.precision import Precision, autocast, choose_precision
-from cxrflow.training.schedule import learning_rate_factor
 from cxrflow.training.settings import OptimiserSettings, ScheduleSettings
+from cxrflow.training.step import learning_rate_factor
 
 log = logging.getLogger("cxrflow")
 

@@ -143,7 +143,6 @@ def classify(
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "pairs": samples["label"].value_counts().sort_index().to_dict(),
             "dropped": dropped,
         },

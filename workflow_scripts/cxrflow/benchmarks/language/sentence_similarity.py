@@ -98,7 +98,7 @@ def compare(
     return Predictions(
         predictions,
         statistic(predictions, settings),
-        {**inputs.cohort.data, "pairs": pairs},
+        {"pairs": pairs},
         {**protocol, "interval_unit": "two sentences, in both directions"},
     )
 

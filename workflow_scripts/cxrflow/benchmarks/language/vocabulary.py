@@ -117,4 +117,4 @@ def predict(inputs: Inputs, settings: VocabularyComparisonSettings) -> Predictio
         },
         "dropped": dropped,
     }
-    return Predictions(counts, None, inputs.cohort.data, protocol, metrics)
+    return Predictions(counts, protocol=protocol, estimates=metrics)

@@ -5,17 +5,13 @@ The per cent beside a model's name is of the features, not of the map, in which 
 little: of a candidate's ten nearest those of its own category, mean over candidates.
 """
 
-from argparse import Namespace
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
 from cxrflow.benchmarks.features import read_features
-from cxrflow.benchmarks.figures.columns import given_columns
-from cxrflow.benchmarks.inputs import read_cohort
+from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
 from cxrflow.benchmarks.result import png_of
 from cxrflow.benchmarks.retrieval.precision import RETRIEVAL, candidates_of
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
@@ -23,6 +19,7 @@ from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import cosines, precision, ranking
 
+COLUMNS = RETRIEVAL
 NEAREST = 10
 
 
@@ -46,16 +43,15 @@ def own_category(features_NF: Floats, categories: NDArray[np.str_], nearest: int
     return float(precision(same_NN, [nearest]).mean())
 
 
-def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, dict[str, Any]]:
-    """The picture as PNG, and what is on it."""
-    cohort = read_cohort(options.cohort, "samples.parquet", RETRIEVAL)
-    columns = given_columns(options, settings.columns)
+def draw(inputs: FigureInputs, settings: EmbeddingFigureSettings) -> Drawing:
+    """Draw the candidates of each model, a colour a category."""
+    columns = inputs.columns(settings.columns)
     canvas = Canvas(figsize=(4.2 * len(columns), 4.4), dpi=100, layout="constrained")
     places = canvas.subplots(1, len(columns), squeeze=False)[0]
     lines = []
-    for axes, column in zip(places, columns, strict=True):
-        features = read_features(options.features[column.place], options.models[column.place])
-        table = candidates_of(cohort.table, features).table
+    for axes, (label, result) in zip(places, columns.items(), strict=True):
+        features = read_features(result.options["features"], result.options["models"])
+        table = candidates_of(inputs.cohort.table, features).table
         absent = sorted(set(settings.categories) - set(table["category"]))
         if absent:
             raise InputError(
@@ -68,11 +64,10 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
         nearest = min(NEAREST, len(table) - 1)
         near = f"{own_category(found_CF, categories, nearest):.0%} of the {nearest} nearest"
         map_C2 = plane(found_CF, settings.perplexity)
-        for category in settings.categories:
-            rows = categories == category
-            axes.scatter(*map_C2[rows].T, s=9, label=category, linewidths=0)
-        axes.set(title=f"{column.label}: {near}", xticks=[], yticks=[])
-        lines.append(f"{column.label}: {near} of {len(table)} candidates have its category")
+        for name in settings.categories:
+            axes.scatter(*map_C2[categories == name].T, s=9, label=name, linewidths=0)
+        axes.set(title=f"{label}: {near}", xticks=[], yticks=[])
+        lines.append(f"{label}: {near} of {len(table)} candidates have its category")
     canvas.legend(
         *places[0].get_legend_handles_labels(),
         loc="outside lower center",
@@ -84,9 +79,4 @@ def draw(options: Namespace, settings: EmbeddingFigureSettings) -> tuple[bytes, 
         "seeds. Per cent: the share of a candidate's nearest neighbours, by the features "
         "themselves, that have its category."
     )
-    return png_of(canvas), {
-        "data": cohort.data,
-        "shows": [],
-        "caption": caption,
-        "lines": lines,
-    }
+    return Drawing(png_of(canvas), caption, lines)

@@ -106,7 +106,6 @@ def predict(
         table,
         statistic(table, settings),
         {
-            **inputs.cohort.data,
             "pictures": inputs.pixels.fingerprint,
             "samples": len(table),
             "dropped": studies.dropped,

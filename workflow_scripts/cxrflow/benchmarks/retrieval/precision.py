@@ -113,7 +113,6 @@ def predictions_of(
         table,
         statistic(table, settings),
         {
-            **inputs.cohort.data,
             "pictures": inputs.features.pixels,
             "queries": len(table),
             "queries_of_patients_among_candidates": int(table["subject_id"].isin(patients).sum()),

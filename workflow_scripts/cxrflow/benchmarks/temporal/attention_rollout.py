@@ -38,7 +38,7 @@ from cxrflow.benchmarks.temporal.rollout_places import (
 )
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import block_attention, rollout
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.multi_image import Trunk
 from cxrflow.errors import InputError
 from cxrflow.files.parquet import read_table
@@ -237,7 +237,6 @@ def predict(inputs: ModelInputs, settings: AttentionRolloutSettings) -> Predicti
         predictions,
         statistic(predictions, settings),
         {
-            **inputs.cohort.data,
             "fingerprint": inputs.cohort.fingerprint(store),
             "samples": len(samples),
             "unscored": unscored(measures),

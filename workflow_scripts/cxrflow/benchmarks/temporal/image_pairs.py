@@ -15,8 +15,7 @@ from torch import Tensor
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.inputs import PRIOR, Pixels, read_frames
 from cxrflow.benchmarks.temporal.settings import PairFeatures
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.errors import InputError
 from cxrflow.images.alignments import RegisteredPriors
 

@@ -289,7 +289,6 @@ def predict(inputs: ModelInputs, settings: PriorInfluenceSettings) -> Prediction
         predictions,
         measured,
         {
-            **inputs.cohort.data,
             "pictures": pixels.fingerprint,
             "studies": len(samples),
             "sentences": len(sentences),

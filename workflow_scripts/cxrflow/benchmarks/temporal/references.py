@@ -40,8 +40,7 @@ from cxrflow.benchmarks.temporal.settings import (
 )
 from cxrflow.benchmarks.temporal.temporal_classification import Heads, classified
 from cxrflow.benchmarks.temporal.temporal_prompting import prompted
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.metrics.intervals import Floats
 
 THUMBNAIL = 8

@@ -82,7 +82,6 @@ def predict(inputs: Inputs, settings: RegistrationErrorSettings) -> Predictions:
         table[list(COLUMNS)].join(rows),
         CountedStatistic(partial(statistics, rows), lambda name: len(rows)),
         {
-            **inputs.cohort.data,
             "fingerprint": fingerprint([inputs.cohort.fingerprint(pixels), record["settings"]]),
             "dropped": dropped,
             "not_registered": registered.count(None),

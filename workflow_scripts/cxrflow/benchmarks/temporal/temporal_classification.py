@@ -97,17 +97,17 @@ def usable(
     inputs: Inputs, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
 ) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
     """Return the pairs of each split whose images are in the store, and the counts of the rest."""
-    samples, dropped = {}, []
-    for split in splits:
-        table = inputs.rows(split)
+
+    def of_split(table: pd.DataFrame, split: str) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
         tests = {
             "finding is not in the settings": ~table["finding"].isin(findings),
             "image is not in the pixel store": ~pixels.holds(table["image_id"]),
             "prior image is not in the pixel store": ~pixels.holds(table[PRIOR]),
         }
-        samples[split], lost = drop_rows(table, tests)
-        dropped += [{**drop, "part": split} for drop in lost]
-    return samples, dropped
+        return drop_rows(table, tests)
+
+    samples, dropped = inputs.parts(splits, of_split)
+    return dict(zip(splits, samples, strict=True)), dropped
 
 
 def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Predictions:
@@ -155,7 +155,6 @@ def classified(
         predictions,
         statistic(predictions, settings),
         {
-            **cohort.data,
             "pictures": pixels.fingerprint,
             "pairs": len(predictions),
             "train_pairs": trained,

@@ -32,7 +32,6 @@ from cxrflow.benchmarks.temporal.temporal_classification import PAIR_COLUMNS, us
 from cxrflow.encoders.next_words import next_words
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.errors import InputError
-from cxrflow.metrics.intervals import Floats
 from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
 from cxrflow.text.tokenizer import VocabularyInfo
 
@@ -124,7 +123,7 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
 def prompted(
     inputs: ModelInputs,
     settings: TemporalPromptingSettings,
-    scorer: Callable[[str, ImagePairs], Floats],
+    scorer: Callable[[str, ImagePairs], NDArray[Any]],
     protocol: Mapping[str, Any],
     prior_reports: Callable[[pd.DataFrame], list[str]] = lambda rows: [""] * len(rows),
 ) -> Predictions:
@@ -153,7 +152,6 @@ def prompted(
         predictions,
         statistic(predictions, settings),
         {
-            **cohort.data,
             "pictures": pixels.fingerprint,
             "pairs": len(predictions),
             "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),

@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Read the options and build the cohort with the module of its kind."""
     arguments = parser(__doc__)
     arguments.add_argument("--layout", required=True, help="layout of the data set")
-    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    arguments.add_path("--root", "folder of the data set")
     arguments.add_argument(
         "--dataset", help="name of the data set in the result (default: the layout)"
     )
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--threads", type=thread_count, default=1, help="processes that read headers"
     )
-    arguments.add_argument("--output", type=Path, required=True, help="cohort folder to write")
+    arguments.add_path("--output", "cohort folder to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CohortSettings)
 

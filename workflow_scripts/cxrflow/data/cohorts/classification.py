@@ -15,9 +15,10 @@ import pandas as pd
 from cxrflow.data.cohorts import filters, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.readers.boxes import box_lists
 from cxrflow.data.readers.common_tables import Tables
-from cxrflow.files.drops import Drop
 
+UNKNOWN_PATIENTS = "patients are not known, so a patient may stand in two splits"
 COLUMNS = (
     *("sample_id", "subject_id", "group_id", "image_id", "image_path", "labels", "subgroup"),
     *("boxes", "image_width", "image_height", "view", "split"),
@@ -38,9 +39,14 @@ def build(
     flow.step("images listed", "images", len(images), tables.dropped.get("images", []))
     # The split is drawn from the list, before files are looked at: a file that is missing here
     # must not move other images between train and test.
-    by_image = settings.split_method == "ordered"
+    # RSNA's published split is of images, of which a patient has several.
+    official = tables.splits
+    if official is not None and "image_id" in official:
+        by_image, official = True, official.rename(columns={"image_id": "subject_id"})
+    else:
+        by_image = settings.split_method == "ordered"
     unit = images["image_id"] if by_image else splits.groups(images)
-    split = splits.assign(unit.drop_duplicates(), tables.splits, {}, settings, tables.source)
+    split = splits.assign(unit.drop_duplicates(), official, {}, settings, tables.source)
     split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
     flow.step("image usable", "images", len(rows), drops)
@@ -49,15 +55,22 @@ def build(
     labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
     rows = rows.assign(sample_id=rows["image_id"], group_id=rows["study_id"], labels=list(labels))
     unknown = pd.Series(np.isnan(labels).all(axis=1), index=rows.index)
-    rows = _without(rows, unknown, "label known", "no label of any class", flow)
-    rows = _without(rows, rows["split"].isna(), "split known", "not in the given split", flow)
-    rows = rows.assign(boxes=rows["image_id"].map(_boxes(tables.boxes)))
+    tests = {"no label of any class": unknown}
+    rows = flow.keep("label known", "images", rows, rows["image_id"], tests)
+    tests = {"not in the given split": rows["split"].isna()}
+    rows = flow.keep("split known", "images", rows, rows["image_id"], tests)
+    rows = rows.assign(boxes=rows["image_id"].map(box_lists(tables.boxes, ["image_id"])))
     rows["boxes"] = [value if isinstance(value, list) else [] for value in rows["boxes"]]
     sizes = ["image_width", "image_height"]
     rows[sizes] = rows[sizes].astype("Int64" if rows[sizes].isna().any(axis=None) else "int64")
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
-    _check_patients(rows, by_image, tables, flow)
+    if by_image:
+        _count_shared_patients(rows, flow, settings.split_method)
+    elif rows["subject_id"].isna().all():
+        flow.notes.append(UNKNOWN_PATIENTS)
+    else:
+        flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     if held_out:
         checked = leakage.held_out_not_trained(rows, held_out, tables.source)
         flow.check("held-out patients not trained on", checked)
@@ -70,37 +83,13 @@ def build(
     )
 
 
-def _without(
-    rows: pd.DataFrame, lost: pd.Series, step: str, reason: str, flow: Flow
-) -> pd.DataFrame:
-    flow.step(step, "images", int((~lost).sum()), [Drop.of(reason, rows.loc[lost, "image_id"])])
-    return rows[~lost]
-
-
-def _boxes(boxes: pd.DataFrame) -> pd.Series:
-    """Return the boxes of each image: lists of x, y, width, height in whole pixels."""
-    pixels = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
-    lists = pd.DataFrame(
-        {"image_id": boxes["image_id"], "box": pd.Series(pixels, index=boxes.index, dtype=object)}
-    )
-    return lists.groupby("image_id", sort=False)["box"].agg(list)
-
-
-def _check_patients(rows: pd.DataFrame, by_image: bool, tables: Tables, flow: Flow) -> None:
-    if by_image:
-        count_shared_patients(rows, flow, "; splits.method patients gives a clean one")
-    elif rows["subject_id"].isna().all():
-        flow.notes.append("patients are not known, so a patient may stand in two splits")
-    else:
-        flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
-
-
-def count_shared_patients(rows: pd.DataFrame, flow: Flow, remedy: str = "") -> None:
+def _count_shared_patients(rows: pd.DataFrame, flow: Flow, method: str) -> None:
     """Record how many test images of a split by image belong to patients outside test too."""
     with_patient = rows.dropna(subset="subject_id")
     if with_patient.empty:
-        flow.notes.append("patients are not known, so a patient may stand in two splits")
+        flow.notes.append(UNKNOWN_PATIENTS)
         return
+    remedy = "; splits.method patients gives a clean one" if method == "ordered" else ""
     trained = set(with_patient.loc[with_patient["split"] != "test", "subject_id"])
     tested = with_patient[with_patient["split"] == "test"]
     shared = int(tested["subject_id"].isin(trained).sum())

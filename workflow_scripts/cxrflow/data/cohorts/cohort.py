@@ -182,10 +182,8 @@ def _progression(
     pictures = reader.read(options.images_root, request)
     held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += [*tables.notes, *notes]
-    sources = progression.ProgressionSources(
-        tables, silver, _curated(pictures, options, flow), held_out
-    )
-    return progression.build(sources, settings, flow, options.threads)
+    pictures = _curated(pictures, options, flow)
+    return progression.build(tables, silver, pictures, held_out, settings, flow, options.threads)
 
 
 def _retrieval(

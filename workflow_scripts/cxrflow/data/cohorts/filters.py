@@ -6,12 +6,10 @@ visit has several. A blank ViewPosition is not frontal: neither paper says, and 
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from cxrflow.data.readers.common_tables import file_failures
 from cxrflow.files.drops import Drop
 
 #: Column of an image list: curation found a better image of the study (BioViL-T section 3.3).
@@ -26,13 +24,6 @@ def usable(images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
         for reason, rows in images[bad].groupby("failure")
     ]
     return images[~bad], drops
-
-
-def present(images: pd.DataFrame, root: Path, threads: int) -> tuple[pd.DataFrame, list[Drop]]:
-    """Keep the images whose file exists, for layouts whose reader did not open them."""
-    failures = file_failures(root, images["image_path"].tolist(), threads)
-    failures.index = images.index
-    return usable(images.assign(failure=failures))
 
 
 def frontal(images: pd.DataFrame, views: Sequence[str] | None) -> tuple[pd.DataFrame, list[Drop]]:

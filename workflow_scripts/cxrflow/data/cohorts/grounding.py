@@ -11,8 +11,8 @@ import pandas as pd
 from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.readers.boxes import impossible
-from cxrflow.data.readers.common_tables import Tables, file_failures
+from cxrflow.data.readers.boxes import box_lists, impossible
+from cxrflow.data.readers.common_tables import Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 
@@ -122,14 +122,7 @@ def _union(boxes: pd.DataFrame) -> pd.DataFrame:
 
     ``boxes`` becomes a list of x, y, width, height in pixels.
     """
-    pixels = boxes[["x", "y", "w", "h"]].round().astype("int64").to_numpy().tolist()
-    samples = (
-        boxes[SAMPLE]
-        .assign(boxes=pd.Series(pixels, index=boxes.index, dtype=object))
-        .groupby(SAMPLE, sort=False)["boxes"]
-        .agg(list)
-        .reset_index()
-    )
+    samples = box_lists(boxes, SAMPLE).reset_index()
     number = samples.groupby("image_id").cumcount().astype("str")
     samples["sample_id"] = samples["image_id"] + "#" + number
     return samples
@@ -137,10 +130,7 @@ def _union(boxes: pd.DataFrame) -> pd.DataFrame:
 
 def _image_files(pictures: Tables, threads: int) -> tuple[pd.DataFrame, pd.Series]:
     """Return the usable images, and the failure of the unusable by image id."""
-    images = pictures.images
-    if not pictures.opened:
-        failure = file_failures(pictures.source, images["image_path"].tolist(), threads)
-        images = images.assign(failure=failure.to_numpy())
+    images = pictures.with_failures(pictures.images, threads)
     bad = images["failure"].notna()
     return images[~bad], images[bad].set_index("image_id")["failure"]
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cxrflow.data.layouts import Layout, layout
@@ -35,20 +35,11 @@ def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[Held
         name, _, kind = head.rpartition(":")
         layout(kind)
         sets.append(HeldOut(name or kind, kind, Path(root)))
-    often = Counter(dataset.name for dataset in sets)
-    unique_sets = [
-        HeldOut(
-            f"{dataset.name} ({dataset.root})",
-            dataset.layout,
-            dataset.root,
-        )
-        if often[dataset.name] > 1
-        else dataset
-        for dataset in sets
-    ]
-    if len({dataset.name for dataset in unique_sets}) < len(unique_sets):
+    often = Counter(each.name for each in sets)
+    sets = [replace(s, name=f"{s.name} ({s.root})") if often[s.name] > 1 else s for s in sets]
+    if len({each.name for each in sets}) < len(sets):
         raise InputError(f"{option} {' '.join(items)}: names a set twice; expected each once")
-    return unique_sets
+    return sets
 
 
 def held_out_patients(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Set
 
 import pandas as pd
 
-from cxrflow.data.readers.common_tables import require_unique
+from cxrflow.data.readers.common_tables import require_none, require_unique
 from cxrflow.errors import InputError
 
 
@@ -32,11 +32,7 @@ def image_in_one_split(rows: pd.DataFrame, source: object) -> str:
 def _in_one_split(rows: pd.DataFrame, column: str, noun: str, source: object) -> str:
     counts = rows.groupby(column)["split"].nunique()
     leaking = counts.index[counts > 1]
-    if len(leaking):
-        raise InputError(
-            f"{source}: {len(leaking)} {noun}(s) stand in two splits "
-            f"({', '.join(map(str, leaking[:5]))}); expected each in one"
-        )
+    require_none(leaking, source, f"{noun}(s) stand in two splits", "expected each in one")
     return f"{len(counts)} {noun}s, each in one split"
 
 
@@ -50,12 +46,8 @@ def held_out_not_trained(
         raise InputError(f"{source}: patients are not known; those of {names} cannot be held out")
     trained_on = set(rows.loc[rows["split"] != "test", "subject_id"].dropna())
     for name, patients in held_out.items():
-        leaking = sorted(trained_on & patients)
-        if leaking:
-            raise InputError(
-                f"{source}: {len(leaking)} patient(s) of {name} are in train or validate "
-                f"({', '.join(leaking[:5])}); expected them in test"
-            )
+        wrong = f"patient(s) of {name} are in train or validate"
+        require_none(sorted(trained_on & patients), source, wrong, "expected them in test")
     sizes = ", ".join(f"{name} ({len(patients)})" for name, patients in held_out.items())
     return f"no patient of {sizes} in train or validate"
 

@@ -135,7 +135,7 @@ def _frontal_images(
     stages.append(Stage("no frontal image", images))
     if not pictures.opened:
         # Only the frontal ones: a stat of every file of a large tree is slow on network disks.
-        images, drops = filters.present(images, pictures.source, threads)
+        images, drops = filters.usable(pictures.with_failures(images, threads))
         flow.step("image file usable", "images", len(images), drops)
         stages.append(Stage("no file of a frontal image can be used", images))
     if settings.acquisitions == "single":

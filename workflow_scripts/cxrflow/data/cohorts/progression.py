@@ -7,14 +7,12 @@ and none that the publisher tells to avoid (ImaGenome's gold data set), is train
 MS-CXR-T's patients are in ImaGenome's own training split.
 """
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from cxrflow.data.cohorts import filters, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.readers.common_tables import DIRECTIONS, Tables, file_failures
+from cxrflow.data.readers.common_tables import DIRECTIONS, Tables
 from cxrflow.errors import InputError
 
 COLUMNS = (
@@ -26,47 +24,42 @@ SILVER = "silver"
 _PAIR = ["study_id", "prior_study_id", "finding"]
 
 
-@dataclass(frozen=True)
-class ProgressionSources:
-    """The inputs of a progression cohort.
+def build(
+    tables: Tables,
+    training: Tables | None,
+    pictures: Tables,
+    held_out: dict[str, frozenset[str]],
+    settings: CohortSettings,
+    flow: Flow,
+    threads: int,
+) -> CohortTables:
+    """Check every label's two images, hold patients out, choose images, split.
 
-    Attributes:
+    Args:
         tables: whose labels are tested on; its silver ones, if any, are trained on.
         training: another data set whose silver labels are trained on; None for none.
         pictures: the data set that holds the images, each looked at.
-        held: patients of further evaluation sets, by name.
+        held_out: patients of further evaluation sets, by name.
     """
-
-    tables: Tables
-    training: Tables | None
-    pictures: Tables
-    held_out: dict[str, frozenset[str]]
-
-
-def build(
-    sources: ProgressionSources, settings: CohortSettings, flow: Flow, threads: int
-) -> CohortTables:
-    """Check every label's two images, hold patients out, choose images, split."""
-    tables = sources.tables
-    silver = tables if sources.training is None else sources.training
+    silver = tables if training is None else training
     tested = tables.progressions[tables.progressions["quality"] != SILVER]
     trained = silver.progressions[silver.progressions["quality"] == SILVER]
     sets = [tables] if silver is tables else [tables, silver]
-    drops = [drop for source in sets for drop in source.dropped.get("progressions", [])]
+    drops = [drop for each in sets for drop in each.dropped.get("progressions", [])]
     flow.step("labels listed", "labels", len(tested) + len(trained), drops)
     held_out = {
         "the labels that are tested on": frozenset(tested["subject_id"]),
         "the patients to avoid": silver.avoid,
-        **sources.held_out,
+        **held_out,
     }
     # Expert labels are only tested on and silver labels only trained on (BioViL-T Appendix F.3).
     rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
     held_out = {name: patients for name, patients in held_out.items() if patients}
     rows = _held_out(rows, held_out, flow)
-    rows = _with_images(rows, sources.pictures, flow, threads)
+    rows = _with_images(rows, pictures, flow, threads)
     rows = _one_direction(rows, flow)
     if settings.unit == "study":
-        rows = _one_image_pair(rows, sources.pictures.images, settings, flow)
+        rows = _one_image_pair(rows, pictures.images, settings, flow)
     if rows.empty:
         raise InputError(f"{tables.source}: no label is left; see the reasons above")
     rows, split = _with_split(rows, settings, flow, tables.source)
@@ -141,14 +134,8 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
         flow.notes.append(
             f"{undated.sum()} labels have an image without a time: taken as the label orders them"
         )
-    failure = images["failure"]
-    if not pictures.opened:
-        label_images = images[
-            images.index.isin(labelled_images(Tables(pictures.source, progressions=pairs)))
-        ]
-        failures = file_failures(pictures.source, label_images["image_path"].tolist(), threads)
-        failure = pd.Series(failures.to_numpy(), index=label_images.index)
-    bad = failure.dropna()
+    labelled = images.index.isin(labelled_images(Tables(pictures.source, progressions=pairs)))
+    bad = pictures.with_failures(images[labelled], threads)["failure"].dropna()
     tests = {
         f"{which}: {reason}": pairs[name].isin(bad.index[bad == reason])
         for name, which in (("image_id", "image"), ("prior_image_id", "prior image"))

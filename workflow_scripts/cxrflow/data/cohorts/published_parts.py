@@ -29,7 +29,6 @@ def build(
     if tables.splits is None:
         raise InputError(f"{tables.source}: splits.method is official, but no split comes with it")
     published = _rename_parts(tables.splits, settings.splits.parts, tables.source)
-    # RSNA's published split is of images, of which a patient has several.
     by_image = "image_id" in published
     unit = tables.images["image_id"] if by_image else groups(tables.images)
     split_by_unit = published.set_index(published.columns[0])["split"]
@@ -38,23 +37,8 @@ def build(
     if held_out:
         images = _not_held(tables, split, held_out, flow)
         tables = replace(tables, dropped={**tables.dropped, "images": []})  # counted by now
-    if by_image:
-        # The common builder splits by patient: here each image is its own.
-        as_images = published.rename(columns={"image_id": "subject_id"})
-        alone = replace(
-            tables, images=images.assign(subject_id=images["image_id"]), splits=as_images
-        )
-        cohort = classification.build(alone, {}, settings, flow)
-        patient = images.set_index("image_id")["subject_id"]
-        rows = cohort.rows.assign(subject_id=cohort.rows["image_id"].map(patient))
-        # What is known of patients stands in place of the check that took images for them.
-        flow.checks[:] = [check for check in flow.checks if check["name"] != "patient in one split"]
-        classification.count_shared_patients(rows, flow)
-        cohort = replace(cohort, rows=rows)
-    else:
-        cohort = classification.build(
-            replace(tables, images=images, splits=published), {}, settings, flow
-        )
+    tables = replace(tables, images=images, splits=published)
+    cohort = classification.build(tables, {}, settings, flow)
     if held_out:
         checked = leakage.held_out_not_trained(cohort.rows, held_out, tables.source)
         flow.check("held-out patients not trained on", checked)

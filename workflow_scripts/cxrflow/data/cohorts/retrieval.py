@@ -54,12 +54,13 @@ def build(tables: RetrievalTables, pictures: Tables, flow: Flow) -> CohortTables
     flow.check("each image once", leakage.unique_rows(rows, "image", tables.source))
     _require_answers(rows, tables)
     patients = pd.Index(rows["subject_id"].unique(), dtype="str")
+    categories = [rows["part"] + "/" + rows["category"], "text/" + tables.texts["category"]]
     return CohortTables(
         rows=rows,
         images=rows[["image_id", "image_path"]],
         split=pd.Series("test", index=patients, dtype="str"),
         unit="samples",
-        extra={"categories": _counts(rows, tables.texts)},
+        extra={"categories": counts(pd.concat(categories))},
         queries=tables.texts,
     )
 
@@ -71,11 +72,6 @@ def _step(name: str, rows: pd.DataFrame, lost: Mapping[str, Sequence[Drop]], flo
         tally = Tally(f"{name}: {plural}", "images", (rows["part"] == role).sum(), lost[role])
         tally.require_few(flow.source, flow.max_failed_share)
     flow.step(name, "images", len(rows), [drop for role in _PARTS for drop in lost[role]])
-
-
-def _counts(rows: pd.DataFrame, texts: pd.DataFrame) -> dict[str, int]:
-    """Count images and texts by ``part/category``."""
-    return counts(pd.concat([rows["part"] + "/" + rows["category"], "text/" + texts["category"]]))
 
 
 def _require_answers(rows: pd.DataFrame, tables: RetrievalTables) -> None:

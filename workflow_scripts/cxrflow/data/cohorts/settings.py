@@ -199,17 +199,16 @@ class CohortSettings(Settings):
             raise ValueError("unit: image needs image in require")
         if self.choose == "preferred" and self.views is None:
             raise ValueError("choose: preferred needs views")
-        if self.priors and self.kind != "grounding":
-            raise ValueError(f"priors of a cohort of kind {self.kind}: expected false")
-        if self.acquisitions != "any" and self.kind != "pairs":
-            raise ValueError(f"acquisitions of a cohort of kind {self.kind}: expected any")
-        if self.share_unit is not None and self.kind not in ("pairs", "classification"):
-            raise ValueError(f"share_unit of a cohort of kind {self.kind}: expected null")
-        if self.labels is not None and self.kind != "pairs":
-            raise ValueError(f"labels of a cohort of kind {self.kind}: expected null")
-        for name in ("validation", "parts"):
-            if getattr(self.splits, name) is not None and self.kind != "classification":
-                raise ValueError(f"splits.{name} of a cohort of kind {self.kind}: expected null")
+        for name, differs, neutral, kinds in (
+            ("priors", self.priors, "false", ("grounding",)),
+            ("acquisitions", self.acquisitions != "any", "any", ("pairs",)),
+            ("share_unit", self.share_unit, "null", ("pairs", "classification")),
+            ("labels", self.labels, "null", ("pairs",)),
+            ("splits.validation", self.splits.validation, "null", ("classification",)),
+            ("splits.parts", self.splits.parts is not None, "null", ("classification",)),
+        ):
+            if differs and self.kind not in kinds:
+                raise ValueError(f"{name} of a cohort of kind {self.kind}: expected {neutral}")
         if self.kind == "nli" and self.split_method != "official":
             raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
         if self.kind == "progression":

@@ -13,6 +13,7 @@ import pandas as pd
 
 from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.settings import SPLITS, CohortSettings, SplitSettings
+from cxrflow.data.readers.common_tables import require_none
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_csv, require_file
 
@@ -81,11 +82,7 @@ def from_table(table: pd.DataFrame, source: object) -> pd.Series:
         )
     rows = pd.DataFrame({"subject_id": table["subject_id"], "split": split}).drop_duplicates()
     twice = rows.loc[rows["subject_id"].duplicated(), "subject_id"].unique()
-    if len(twice):
-        raise InputError(
-            f"{source}: {len(twice)} patient(s) stand in two splits ({', '.join(twice[:5])}); "
-            "expected each patient in one"
-        )
+    require_none(twice, source, "patient(s) stand in two splits", "expected each patient in one")
     return rows.set_index("subject_id")["split"]
 
 

@@ -34,14 +34,15 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
             f"{folder}: the data set's own split has a validation part; expected "
             "splits.validation null"
         )
-    unit = _units(rows, splits.validation)
+    by_image = splits.validation.unit == "images"
+    unit = rows["image_id"] if by_image else groups(rows.rename(columns={"group_id": "study_id"}))
     validating = validation_units(unit[rows["split"] == "train"], splits.validation, splits.seed)
     rows.loc[(rows["split"] == "train") & unit.isin(validating), "split"] = "validate"
     if "train" not in set(rows["split"]):
         raise InputError(f"{folder}: splits.validation leaves no image to train on")
     split = pd.read_csv(folder / "split.csv", dtype="str")
-    by_image = set(split["subject_id"]) & set(rows["image_id"])  # a published split of images
-    if splits.validation.unit == "images" or by_image:
+    # A published split may be one of images.
+    if by_image or set(split["subject_id"]) & set(rows["image_id"]):
         split = rows[["image_id", "split"]].rename(columns={"image_id": "subject_id"})
     else:
         split.loc[split["subject_id"].isin(validating), "split"] = "validate"
@@ -79,12 +80,6 @@ def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) 
     order = sorted(sizes.index, key=lambda name: (unit_hash(seed, name), name))
     before = np.cumsum([0, *sizes[order]])[:-1]
     return [name for name, images in zip(order, before, strict=True) if images < count]
-
-
-def _units(rows: pd.DataFrame, settings: ValidationSettings) -> pd.Series:
-    if settings.unit == "images":
-        return rows["image_id"]
-    return groups(rows.rename(columns={"group_id": "study_id"}))
 
 
 def _note(settings: ValidationSettings, sizes: dict[str, dict[str, int]]) -> str:

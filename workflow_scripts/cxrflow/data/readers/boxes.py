@@ -1,4 +1,4 @@
-"""Boxes that cannot be truth: not finite, without area, or not in their image."""
+"""Boxes as lists, and those that cannot be truth: without area, not finite or in their image."""
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,13 @@ def impossible(boxes: pd.DataFrame, sizes: pd.DataFrame) -> pd.Series:
     ):
         reasons = reasons.mask(mask, reason)
     return reasons
+
+
+def box_lists(boxes: pd.DataFrame, keys: list[str]) -> pd.Series:
+    """Return the boxes by ``keys``: lists of x, y, width, height in whole pixels."""
+    pixels = boxes[[*"xywh"]].round().astype("int64").to_numpy().tolist()
+    rows = boxes[keys].assign(boxes=pd.Series(pixels, index=boxes.index, dtype=object))
+    return rows.groupby(keys, sort=False)["boxes"].agg(list)
 
 
 def _overlap(start: pd.Series, length: pd.Series, side: pd.Series) -> pd.Series:

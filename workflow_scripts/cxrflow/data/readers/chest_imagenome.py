@@ -53,21 +53,17 @@ def read(root: Path, request: Request) -> Tables:
     owner = images.set_index("image_id")
     labels = labels.join(owner, on="image_id")
     labels["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
+    # The patients of the gold data set, which must not be trained on.
+    path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
+    avoided, _ = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
     return Tables(
         source=root,
         studies=shaped("studies", images[["study_id", "subject_id"]].drop_duplicates()),
         progressions=shaped("progressions", labels),
-        avoid=avoided_patients(root),
+        avoid=frozenset(avoided["subject_id"]),
         dropped={"progressions": damage + gold_damage},
         opened=False,
     )
-
-
-def avoided_patients(root: Path) -> frozenset[str]:
-    """Return the patients of the gold data set, which must not be trained on."""
-    path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
-    rows, _ = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
-    return frozenset(rows["subject_id"])
 
 
 def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:

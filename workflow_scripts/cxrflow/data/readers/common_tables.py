@@ -143,6 +143,13 @@ class Tables:
         """The classes of the labels, in the publisher's order."""
         return [str(name) for name in self.labels if name not in ("study_id", "image_id")]
 
+    def with_failures(self, images: pd.DataFrame, threads: int) -> pd.DataFrame:
+        """Return some of the images with the failure of each file; look at it if none has."""
+        if self.opened:
+            return images
+        failures = file_failures(self.source, images["image_path"].tolist(), threads)
+        return images.assign(failure=failures.to_numpy())
+
 
 @dataclass(frozen=True)
 class RetrievalTables(Tables):
@@ -174,14 +181,19 @@ def _failure(path: Path) -> str | None:
         return "file not found"
 
 
+def require_none(
+    ids: Iterable[object], source: object, wrong: str, expected: str = "expected each once"
+) -> None:
+    """Raise InputError that says of ``ids``, if any, what is ``wrong``, and names up to five."""
+    names = [str(name) for name in ids]
+    if names:
+        raise InputError(f"{source}: {len(names)} {wrong} ({', '.join(names[:5])}); {expected}")
+
+
 def require_unique(frame: pd.DataFrame, column: str, source: object) -> None:
     """Raise InputError naming up to five values that occur more than once."""
     repeated = frame.loc[frame[column].duplicated(), column].unique()
-    if len(repeated):
-        raise InputError(
-            f"{source}: {len(repeated)} value(s) of {column} stand in several rows that differ "
-            f"({', '.join(map(str, repeated[:5]))}); expected each once"
-        )
+    require_none(repeated, source, f"value(s) of {column} stand in several rows that differ")
 
 
 def require_labels(frame: pd.DataFrame, classes: Iterable[str], source: object) -> None:

@@ -15,6 +15,7 @@ from cxrflow.data.readers.common_tables import (
     Request,
     RetrievalTables,
     drop_repeats,
+    require_none,
     shaped,
     without,
 )
@@ -45,13 +46,9 @@ def read(root: Path, request: Request) -> RetrievalTables:
     queries, lost = _with_ids(queries, path)
     query_drops += lost
     searched = pd.concat([queries.assign(part="query"), candidates.assign(part="candidate")])
-    several = searched["image_id"].duplicated()
-    if several.any():
-        twice = searched.loc[several, "image_id"].unique()
-        raise InputError(
-            f"{root / IMAGES}: {len(twice)} image(s) are listed twice ({', '.join(twice[:5])}); "
-            "expected each once, as a query or as a candidate"
-        )
+    twice = searched.loc[searched["image_id"].duplicated(), "image_id"].unique()
+    once = "expected each once, as a query or as a candidate"
+    require_none(twice, root / IMAGES, "image(s) are listed twice", once)
     texts, text_drops, notes = _texts(root, categories)
     patients = set(queries["subject_id"]) & set(candidates["subject_id"])
     notes.append(f"{len(patients)} patient(s) have both a query and a candidate image")
@@ -111,10 +108,7 @@ def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop],
         notes = []
     else:
         examples = {name: text for name, text in EXAMPLES.items() if name in categories}
-        rows, drops = (
-            pd.DataFrame({"category": list(examples), "Text": list(examples.values())}),
-            [],
-        )
+        rows, drops = pd.DataFrame(examples.items(), columns=["category", "Text"]), []
         missing = f"{root / TEXTS / 'query.csv'} is not there"
         notes = [f"{missing}: the texts of Table 5, {len(examples)} of them, are searched by"]
     number = rows.groupby("category", sort=False).cumcount() + 1

@@ -21,6 +21,7 @@ LABELS = "stage_2_train_labels.csv"
 SUBGROUPS = "stage_2_detailed_class_info.csv"
 MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
 CLASS = "Pneumonia"  # Target 1: lung opacity suspicious for it
+HEADER = ["view", "image_width", "image_height", "failure"]
 SUBGROUP_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
 
 
@@ -38,28 +39,11 @@ def read(root: Path, request: Request) -> Tables:
     rows, contradictions = _consistent(rows, path)
     labels = rows[["patientId", "Target"]].drop_duplicates()
     info, class_damage = _class_info(root)
-    labels = labels.merge(info, on="patientId", how="left").reset_index(drop=True)
-    if request.images is not None:
-        labels = labels[labels["patientId"].isin(request.images)].reset_index(drop=True)
-    patients = subjects(root)
+    names = {"patientId": "image_id", "class": "subgroup", "Target": CLASS}
+    labels = labels.merge(info, on="patientId", how="left").rename(columns=names)
+    labels, patients = request.select(labels), subjects(root)
     notes = [] if len(patients) else [f"{MAPPING} is not in the root: patients are not known"]
-    subject = labels["patientId"].map(patients)
-    images = shaped(
-        "images",
-        {
-            "image_id": labels["patientId"],
-            "study_id": labels["patientId"],
-            "subject_id": subject,
-            "image_path": "stage_2_train_images/" + labels["patientId"] + ".dcm",
-            "subgroup": labels["class"],
-        },
-    )
-    if request.headers:
-        header = dicom_headers.scan(root, images["image_path"].tolist(), request.threads)
-        # Dates in these headers are all 1901-01-01, so there is no order in time.
-        images = images.assign(
-            **{name: header[name] for name in ("view", "image_width", "image_height", "failure")}
-        )
+    images = images_in(root, "stage_2_train_images", labels, patients, request)
     unclassed = images["failure"].isna() & images["subgroup"].isna()
     images["failure"] = images["failure"].mask(unclassed, "no class, or several, in the list")
     boxes = rows.dropna(subset=["x", "y", "width", "height"]).rename(
@@ -73,7 +57,7 @@ def read(root: Path, request: Request) -> Tables:
     boxes = boxes[~boxes["image_id"].isin(bad.index)]
     return Tables(
         source=root,
-        studies=shaped("studies", {"study_id": labels["patientId"], "subject_id": subject}),
+        studies=shaped("studies", images),
         images=images,
         boxes=shaped(
             "boxes",
@@ -83,11 +67,25 @@ def read(root: Path, request: Request) -> Tables:
                 **{side: boxes[side] for side in "xywh"},
             },
         ),
-        labels=pd.DataFrame({"image_id": labels["patientId"], CLASS: labels["Target"]}),
+        labels=labels[["image_id", CLASS]],
         dropped={"images": damage + repeats + contradictions, "labels": class_damage},
         notes=notes,
         opened=request.headers,
     )
+
+
+def images_in(
+    root: Path, folder: str, rows: pd.DataFrame, patients: dict[str, str], request: Request
+) -> pd.DataFrame:
+    """Return the table of the images in a folder, with their headers if these are requested."""
+    ids = rows["image_id"]
+    rows = rows.assign(study_id=ids, subject_id=ids.map(patients))
+    images = shaped("images", rows.assign(image_path=f"{folder}/" + ids + ".dcm"))
+    if not request.headers:
+        return images
+    header = dicom_headers.scan(root, images["image_path"].tolist(), request.threads)
+    # Dates in these headers are all 1901-01-01, so there is no order in time.
+    return images.assign(**{name: header[name] for name in HEADER})
 
 
 def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop]]:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.data.readers import dicom_headers, rsna
-from cxrflow.data.readers.common_tables import Request, Tables, shaped
+from cxrflow.data.readers import rsna
+from cxrflow.data.readers.common_tables import Request, Tables, require_none, shaped
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import find_file, match_lines
 from cxrflow.files.drops import Drop
 
 LISTS = {"train": "train_list.txt", "validate": "val_list.txt", "test": "test_list.txt"}
-FOLDERS = {"train": "stage_2_train_images", "test": "stage_2_test_images"}
+FOLDER = "stage_2_test_images"
 _LINE = r"^stage_2_(?P<folder>train|test)_images/(?P<image_id>[^/\s]+)\.dcm\s+(?P<label>[01])$"
 
 
@@ -26,10 +26,8 @@ def read(root: Path, request: Request) -> Tables:
     """Read labels and images of train, and of test, whose images have no boxes."""
     tables = rsna.read(root, request)
     entries, damage = _lists(root)
-    test_rows = entries[entries["folder"] == "test"].reset_index(drop=True)
-    if request.images is not None:
-        test_rows = test_rows[test_rows["image_id"].isin(request.images)].reset_index(drop=True)
-    tests, patients = _test_images(root, test_rows["image_id"], request)
+    test_rows = request.select(entries[entries["folder"] == "test"])
+    tests = rsna.images_in(root, FOLDER, test_rows, rsna.subjects(root), request)
     challenge_labels = tables.labels.set_index("image_id")[rsna.CLASS]
     challenge_label = entries["image_id"].map(challenge_labels)
     contradicts = challenge_label.notna() & (challenge_label != entries["label"])
@@ -44,7 +42,7 @@ def read(root: Path, request: Request) -> Tables:
         split = pd.concat([rest[~rest["image_id"].isin(split["image_id"])], split])
     return replace(
         tables,
-        studies=pd.concat([tables.studies, patients], ignore_index=True),
+        studies=pd.concat([tables.studies, shaped("studies", tests)], ignore_index=True),
         images=pd.concat([tables.images, tests], ignore_index=True),
         labels=pd.concat(
             [tables.labels, test_rows[["image_id", "label"]].rename(columns={"label": rsna.CLASS})],
@@ -53,23 +51,6 @@ def read(root: Path, request: Request) -> Tables:
         splits=split.reset_index(drop=True),
         dropped={**tables.dropped, "labels": tables.dropped["labels"] + damage},
     )
-
-
-def _test_images(root: Path, ids: pd.Series, request: Request) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return ``images`` and ``studies`` of the test part."""
-    subject = ids.map(rsna.subjects(root))
-    columns: dict[str, object] = {
-        "image_id": ids,
-        "study_id": ids,
-        "subject_id": subject,
-        "image_path": f"{FOLDERS['test']}/" + ids + ".dcm",
-    }
-    images = shaped("images", columns)
-    if request.headers:
-        header = dicom_headers.scan(root, images["image_path"].tolist(), request.threads)
-        columns_read = ("view", "image_width", "image_height", "failure")
-        images = images.assign(**{name: header[name] for name in columns_read})
-    return images, shaped("studies", {"study_id": ids, "subject_id": subject})
 
 
 def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
@@ -94,9 +75,6 @@ def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
         tables.append(rows.assign(split=split))
     entries = pd.concat(tables, ignore_index=True).drop_duplicates()
     twice = entries.loc[entries["image_id"].duplicated(), "image_id"].unique()
-    if len(twice):
-        raise InputError(
-            f"{root}: {len(twice)} image(s) stand in {', '.join(LISTS.values())} with two labels "
-            f"or in two parts ({', '.join(twice[:5])}); expected each once"
-        )
+    lists = ", ".join(LISTS.values())
+    require_none(twice, root, f"image(s) stand in {lists} with two labels or in two parts")
     return entries.astype({"label": "float64"}), damage

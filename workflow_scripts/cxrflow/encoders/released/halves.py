@@ -12,11 +12,8 @@ from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
-    GEOMETRIES,
-    IMAGE_FILES,
-    PARTS,
+    PUBLISHED,
     TEXT_WEIGHTS,
-    TRUNKS,
     ImportSettings,
     Kind,
 )
@@ -59,7 +56,7 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    halves = PARTS[kind]
+    halves = PUBLISHED[kind].halves
     if image is not None and len(halves) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
     if "text" not in halves:
@@ -77,10 +74,10 @@ def _image_file(kind: Kind, path: Path) -> Path:
         return path
     if not path.is_dir():
         raise InputError(f"{path}: file not found")
-    files = sorted(path.glob(IMAGE_FILES[kind]))
+    files = sorted(path.glob(PUBLISHED[kind].file))
     if len(files) != 1:
         names = ", ".join(file.name for file in files) or "none"
-        raise InputError(f"{path}: expected one file {IMAGE_FILES[kind]}, found {names}")
+        raise InputError(f"{path}: expected one file {PUBLISHED[kind].file}, found {names}")
     return files[0]
 
 
@@ -93,7 +90,7 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     text, image, new = None, None, []
     run: dict[str, Any] = {"kind": kind}
     if files.text is not None:
-        joint = "image" in PARTS[kind]
+        joint = "image" in PUBLISHED[kind].halves
         text, names = read_released_text(
             files.text, joint or kind == "cxr_bert", joint, settings, seed
         )
@@ -101,13 +98,14 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     if files.image is not None:
         imagenet = kind == "imagenet_resnet"
         image, names = read_released_image(files.image, imagenet, settings.projection, seed)
-        if image.settings.kind != TRUNKS[kind]:
+        published = PUBLISHED[kind]
+        if image.settings.kind != published.trunk:
             raise InputError(
                 f"{files.image}: its trunk is of kind {image.settings.kind}; expected "
-                f"{TRUNKS[kind]} in weights of kind {kind}"
+                f"{published.trunk} in weights of kind {kind}"
             )
         new += names
-        geometry = settings.geometry or _exported_geometry(files.image) or GEOMETRIES.get(kind)
+        geometry = settings.geometry or _exported_geometry(files.image) or published.geometry
         if geometry is None:
             raise InputError(
                 f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
@@ -167,7 +165,7 @@ def is_released(path: Path) -> bool:
 def _beside(folder: Path) -> Kind | None:
     """The kind of the two halves of which the image half lies in ``folder``."""
     kinds: tuple[Kind, ...] = ("biovil", "biovil_t")
-    return next((kind for kind in kinds if any(folder.glob(IMAGE_FILES[kind]))), None)
+    return next((kind for kind in kinds if any(folder.glob(PUBLISHED[kind].file))), None)
 
 
 def kind_of(path: Path, image: Path | None) -> Kind:
@@ -175,7 +173,7 @@ def kind_of(path: Path, image: Path | None) -> Kind:
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
     if image is not None and image.is_file():
-        compares = fnmatch(image.name, IMAGE_FILES["biovil_t"])
+        compares = fnmatch(image.name, PUBLISHED["biovil_t"].file)
         return "biovil_t" if compares else "biovil"
     if both_halves := _beside(image or path):
         return both_halves

@@ -1,5 +1,6 @@
 """How published weights become a model folder of ours."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -9,48 +10,33 @@ from cxrflow.settings import Settings
 
 Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet"]
 
-# The program whose models a kind stands for: what such a model can do.
-PROGRAMS: dict[Kind, str] = {
-    "cxr_bert": "text",
-    "bert": "text",
-    "biovil_image": "image",
-    "imagenet_resnet": "image",
-    "biovil": "joint",
-    "biovil_t": "temporal",
-}
-
-# The halves of a model that a kind is.
-PARTS: dict[Kind, tuple[str, ...]] = {
-    "cxr_bert": ("text",),
-    "bert": ("text",),
-    "biovil_image": ("image",),
-    "imagenet_resnet": ("image",),
-    "biovil": ("text", "image"),
-    "biovil_t": ("text", "image"),
-}
-
-# The module of an image half's trunk.
-TRUNKS: dict[Kind, str] = {
-    "biovil_image": "resnet",
-    "imagenet_resnet": "resnet",
-    "biovil": "resnet",
-    "biovil_t": "multi_image",
-}
-
-# Released: shorter side 512, of which inference code takes the central 480, BioViL-T's 448.
-GEOMETRIES: dict[Kind, str] = {
-    "biovil_image": "shorter512crop480",
-    "biovil": "shorter512crop480",
-    "biovil_t": "shorter512crop448",
-}
-
 TEXT_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
-# The image file of a kind, where a folder is named.
-IMAGE_FILES: dict[Kind, str] = {
-    "biovil_image": "biovil_image*.pt",
-    "biovil": "biovil_image*.pt",
-    "biovil_t": "biovil_t_image*.pt",
-    "imagenet_resnet": "resnet*.pth",
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How weights of a kind are published.
+
+    ``halves``: of a model. Of an image half ``trunk`` is the module of its trunk, ``file`` its file
+    where a folder is named, ``geometry`` what released inference code takes: BioViL's shorter side
+    512, of which the central 480, BioViL-T's the central 448.
+    """
+
+    halves: tuple[str, ...]
+    trunk: str | None = None
+    file: str = ""
+    geometry: str | None = None
+
+
+PUBLISHED: dict[Kind, Publication] = {
+    "cxr_bert": Publication(("text",)),
+    "bert": Publication(("text",)),
+    "biovil_image": Publication(("image",), "resnet", "biovil_image*.pt", "shorter512crop480"),
+    "biovil": Publication(("text", "image"), "resnet", "biovil_image*.pt", "shorter512crop480"),
+    "biovil_t": Publication(
+        ("text", "image"), "multi_image", "biovil_t_image*.pt", "shorter512crop448"
+    ),
+    "imagenet_resnet": Publication(("image",), "resnet", "resnet*.pth"),
 }
 
 

@@ -1,11 +1,17 @@
-"""Effects of findings on an image: one function a finding, gathered in :func:`effects`."""
+"""Effects of findings on an image: one function a finding and view, gathered in :func:`effects`."""
 
-from cxrflow.phantom.anatomy import Chest, sides_of
+from cxrflow.phantom.anatomy import Zone, sides_of
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.findings import bones, devices, lateral, opacities, pleura
-from cxrflow.phantom.findings.effect import Effect, Scene, random_shape
+from cxrflow.phantom.findings.effect import (
+    Effect,
+    FrontalScene,
+    LateralScene,
+    Scene,
+    random_shape,
+)
 
-__all__ = ["Effect", "Scene", "effects"]
+__all__ = ["Effect", "FrontalScene", "LateralScene", "Scene", "effects"]
 
 _OPACITIES = {
     "Consolidation": opacities.consolidation,
@@ -13,7 +19,18 @@ _OPACITIES = {
     "Lung Opacity": opacities.lung_opacity,
     "Lung Lesion": opacities.lesion,
 }
-
+_FRONTAL = {
+    "Pleural Effusion": pleura.effusion,
+    "Pneumothorax": pleura.pneumothorax,
+    "Atelectasis": pleura.atelectasis,
+    "Fracture": bones.fracture,
+}
+#: A broken rib does not show from the side.
+_LATERAL = {
+    "Pleural Effusion": lateral.effusion,
+    "Pneumothorax": lateral.pneumothorax,
+    "Atelectasis": lateral.atelectasis,
+}
 #: Where edema is: between which heights of the chest wall its lines end, and how far below the
 #: hilum its haze is, as shares of the lung's height.
 _EDEMA = {"hilum": (0.35, 0.7, 0.0), "upper": (0.15, 0.4, -0.2), "lower": (0.6, 0.92, 0.2)}
@@ -30,54 +47,41 @@ def effects(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
     if finding.name == "Cardiomegaly":
         # The enlargement itself is part of the chest's outlines; here only its box.
         return [Effect(outline=scene.canvas.mask([scene.chest.heart()], 0.004))]
-    if isinstance(scene.chest, Chest):
+    if isinstance(scene, FrontalScene):
         return [_frontal(scene, finding, side, patient_seed) for side in sides_of(finding)]
     return _lateral(scene, finding, patient_seed)
 
 
-def _frontal(scene: Scene, finding: Finding, side: int, patient_seed: int) -> Effect:
+def _frontal(scene: FrontalScene, finding: Finding, side: int, patient_seed: int) -> Effect:
     chest, rng = scene.chest, random_shape(patient_seed, finding, side)
-    assert isinstance(chest, Chest)
-    if finding.name in _OPACITIES:
-        place = chest.place(side, finding.zone).of(finding)
-        effect = _OPACITIES[finding.name](scene, place, finding, rng)
-    elif finding.name == "Edema":
+    if finding.name in _FRONTAL:
+        return _FRONTAL[finding.name](scene, side, finding, rng)
+    if finding.name == "Edema":
         low, high, down = _EDEMA[finding.zone]
         septa = opacities.kerley_lines(side, chest.wall(side, low, high), finding.severity, rng)
         reach = (chest.width * 0.42 * finding.size, chest.height * 0.26 * finding.size)
         x, y = chest.hilum(side)
-        hilum = (x, y + down * chest.height)
-        effect = opacities.edema(scene, hilum, side, reach, septa, finding)
-    elif finding.name == "Pleural Effusion":
-        return pleura.effusion(scene, side, finding)
-    elif finding.name == "Pneumothorax":
-        return pleura.pneumothorax(scene, side, finding)
-    elif finding.name == "Atelectasis":
-        return pleura.atelectasis(scene, side, finding, rng)
+        hilum = Zone(side, (x, y + down * chest.height), reach)
+        effect = opacities.edema(scene, hilum, finding, septa)
     else:
-        return bones.fracture(scene, side, finding, rng)
+        place = chest.place(side, finding.zone).of(finding)
+        effect = _OPACITIES[finding.name](scene, place, finding, rng)
     # An opacity stays inside its own lung, also where its shape reaches over the midline.
     assert effect.fill is not None
     effect.fill = effect.fill * scene.lung(side)
     return effect
 
 
-def _lateral(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
+def _lateral(scene: LateralScene, finding: Finding, patient_seed: int) -> list[Effect]:
     chest, rng = scene.chest, random_shape(patient_seed, finding, 0)
-    assert not isinstance(chest, Chest)
     forward = bool(rng.random() < 0.5)
     if finding.name in _OPACITIES:
         place = chest.place(finding.zone, forward).of(finding)
         return [_OPACITIES[finding.name](scene, place, finding, rng)]
     if finding.name == "Edema":
         reach = (chest.depth * 0.5, chest.height * 0.26)
-        hilum = (chest.hilum()[0] - 0.42 * reach[0], chest.hilum()[1])
+        x, y = chest.hilum()
         septa = opacities.kerley_lines(-1, chest.sternum()[12:], finding.severity, rng)
-        return [opacities.edema(scene, hilum, 1, reach, septa, finding)]
-    if finding.name == "Pleural Effusion":
-        return [lateral.effusion(scene, finding)]
-    if finding.name == "Pneumothorax":
-        return [lateral.pneumothorax(scene, finding)]
-    if finding.name == "Atelectasis":
-        return [lateral.atelectasis(scene, finding, rng)]
-    return []
+        hilum = Zone(1, (x - 0.42 * reach[0], y), reach)
+        return [opacities.edema(scene, hilum, finding, septa)]
+    return [_LATERAL[finding.name](scene, finding, rng)] if finding.name in _LATERAL else []

@@ -2,17 +2,15 @@
 
 import numpy as np
 
-from cxrflow.phantom.anatomy import Chest
 from cxrflow.phantom.course import Finding
-from cxrflow.phantom.findings.effect import Effect, Scene
+from cxrflow.phantom.findings.effect import Effect, FrontalScene, Rng
 
 _RIB_OF_ZONE = {"upper": 0.22, "middle": 0.45, "lower": 0.68}
 
 
-def fracture(scene: Scene, side: int, finding: Finding, rng: np.random.Generator) -> Effect:
+def fracture(scene: FrontalScene, side: int, finding: Finding, rng: Rng) -> Effect:
     """A break in the outer part of one rib of the zone."""
     chest = scene.chest
-    assert isinstance(chest, Chest)
     number = round(_RIB_OF_ZONE[finding.zone] * (chest.anatomy.rib_pairs - 1))
     back, _ = chest.rib(side, number)
     at = int(rng.integers(7, 10))

@@ -7,7 +7,7 @@ import numpy as np
 from cxrflow.phantom.anatomy import SIDES, Chest
 from cxrflow.phantom.canvas import Points, Stroke
 from cxrflow.phantom.course import Finding
-from cxrflow.phantom.findings.effect import Effect, Scene
+from cxrflow.phantom.findings.effect import Effect, FrontalScene, Scene
 from cxrflow.phantom.lateral import LateralChest
 
 #: Strokes, filled plates, density.
@@ -84,7 +84,7 @@ def _lateral_shapes(c: LateralChest, kind: str) -> _Shapes:
 
 def device(scene: Scene, finding: Finding) -> Effect:
     """One device; its side matters for lines, pacemakers and chest tubes only."""
-    if isinstance(scene.chest, Chest):
+    if isinstance(scene, FrontalScene):
         side = SIDES.get(finding.side, 1)
         strokes, plates, density = _frontal_shapes(scene.chest, side, finding.kind)
     else:

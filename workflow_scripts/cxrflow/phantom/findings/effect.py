@@ -1,6 +1,6 @@
 """The effect of a finding on an image, and the scene around it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from cxrflow.phantom.canvas import Array, Box, Canvas, box_of
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.lateral import LateralChest
 
+Rng = np.random.Generator
 #: Density of airless lung over aerated lung, and of aerated lung over free air.
 FILLED, EMPTIED = 0.35, 0.13
 
@@ -26,7 +27,7 @@ class Effect:
     air: Array | None = None
     dense: Array | None = None
     outline: Array | None = None
-    box_share: float = field(default=0.25)
+    box_share: float = 0.25
 
     def box(self, lungs: Array) -> Box | None:
         """The tight box around its visible change; ``lungs`` [H, W] is the mask of air."""
@@ -43,17 +44,33 @@ class Effect:
 
 
 @dataclass
-class Scene:
+class FrontalScene:
     """A chest on a canvas: outlines, pixels, and masks [H, W] of the lungs, right one first."""
 
-    chest: Chest | LateralChest
+    chest: Chest
     canvas: Canvas
-    masks: tuple[Array, ...]
-    lungs: Array
+    masks: tuple[Array, Array]
+
+    @property
+    def lungs(self) -> Array:
+        """The mask of both lungs."""
+        return self.masks[0] + self.masks[1]
 
     def lung(self, side: int) -> Array:
-        """The mask of the lung on ``side``; in a lateral view the two lie over each other."""
-        return self.masks[0] if len(self.masks) == 1 or side < 0 else self.masks[1]
+        """The mask of the lung on ``side``."""
+        return self.masks[int(side > 0)]
+
+
+@dataclass
+class LateralScene:
+    """A chest from the side: the lungs lie over each other in one mask [H, W]."""
+
+    chest: LateralChest
+    canvas: Canvas
+    lungs: Array
+
+
+Scene = FrontalScene | LateralScene
 
 
 def random_shape(patient_seed: int, finding: Finding, side: int) -> np.random.Generator:

@@ -4,18 +4,12 @@ import numpy as np
 
 from cxrflow.phantom.canvas import Array
 from cxrflow.phantom.course import Finding
-from cxrflow.phantom.findings.effect import Effect, Scene
-from cxrflow.phantom.lateral import LateralChest
+from cxrflow.phantom.findings.effect import Effect, LateralScene, Rng
 
 
-def _chest(scene: Scene) -> LateralChest:
-    assert isinstance(scene.chest, LateralChest)
-    return scene.chest
-
-
-def effusion(scene: Scene, finding: Finding) -> Effect:
+def effusion(scene: LateralScene, finding: Finding, rng: Rng) -> Effect:
     """Fluid that blunts the rear costophrenic angle."""
-    chest = _chest(scene)
+    chest = scene.chest
     if finding.zone == "lateral":
         return Effect(fill=_pocket(scene, finding), box_share=0.3)
     depth = 0.10 + 0.42 * finding.severity
@@ -28,17 +22,17 @@ def effusion(scene: Scene, finding: Finding) -> Effect:
     return Effect(fill=fluid, dense=0.08 * fluid, box_share=0.3)
 
 
-def _pocket(scene: Scene, finding: Finding) -> Array:
+def _pocket(scene: LateralScene, finding: Finding) -> Array:
     """Fluid or air at the chest wall, seen face on: a shadow without an edge."""
-    place = _chest(scene).place("lower" if finding.zone == "base" else "middle", True).of(finding)
+    place = scene.chest.place("lower" if finding.zone == "base" else "middle", True).of(finding)
     grown = 0.5 + 0.5 * finding.severity
     reach = np.array([[place.reach[0] * grown, place.reach[1] * grown]])
     return scene.canvas.bumps(np.array([place.centre]), reach, [0.7], 3.0) * scene.lungs
 
 
-def pneumothorax(scene: Scene, finding: Finding) -> Effect:
+def pneumothorax(scene: LateralScene, finding: Finding, rng: Rng) -> Effect:
     """Free air at the apex and behind the sternum, and the pleural line."""
-    chest = _chest(scene)
+    chest = scene.chest
     if finding.zone != "apex":
         return Effect(air=_pocket(scene, finding), box_share=0.35)
     retreat = 0.06 + 0.14 * finding.severity
@@ -52,9 +46,9 @@ def pneumothorax(scene: Scene, finding: Finding) -> Effect:
     return Effect(air=rim, dense=0.15 * edge, box_share=0.35)
 
 
-def atelectasis(scene: Scene, finding: Finding, rng: np.random.Generator) -> Effect:
+def atelectasis(scene: LateralScene, finding: Finding, rng: Rng) -> Effect:
     """Plates of collapse above a raised dome, or in a zone."""
-    chest = _chest(scene)
+    chest = scene.chest
     if finding.zone != "base":
         place = chest.place(finding.zone, bool(rng.random() < 0.5)).of(finding)
         reach = np.array([[place.reach[0], 0.03]] * 2)

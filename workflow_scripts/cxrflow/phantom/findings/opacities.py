@@ -11,14 +11,14 @@ import numpy as np
 from cxrflow.phantom.anatomy import Zone
 from cxrflow.phantom.canvas import Points, Stroke
 from cxrflow.phantom.course import Finding
-from cxrflow.phantom.findings.effect import Effect, Scene
+from cxrflow.phantom.findings.effect import Effect, Rng, Scene
 
 
 def _extent(severity: float) -> float:
     return 0.80 + 0.45 * severity
 
 
-def consolidation(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
+def consolidation(scene: Scene, place: Zone, finding: Finding, rng: Rng) -> Effect:
     """An even block that fills the zone from the chest wall, with air bronchograms."""
     grown = _extent(finding.severity)
     reach = np.array([[place.reach[0] * grown * 1.05, place.reach[1] * grown * 1.05]])
@@ -39,7 +39,7 @@ def consolidation(scene: Scene, place: Zone, finding: Finding, rng: np.random.Ge
     return Effect(fill=density * fill * (1 - 0.7 * bronchi), box_share=0.35)
 
 
-def pneumonia(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
+def pneumonia(scene: Scene, place: Zone, finding: Finding, rng: Rng) -> Effect:
     """Blotches of different size and density, scattered over the zone."""
     spots = 14
     angle = np.arange(spots) * 2.4 + rng.uniform(0, 6.28)
@@ -55,7 +55,7 @@ def pneumonia(scene: Scene, place: Zone, finding: Finding, rng: np.random.Genera
     return Effect(fill=np.float32(0.72 + 0.2 * finding.severity) * fill, box_share=0.3)
 
 
-def lung_opacity(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
+def lung_opacity(scene: Scene, place: Zone, finding: Finding, rng: Rng) -> Effect:
     """One faint haze without an edge."""
     reach = np.array(place.reach) * _extent(finding.severity) * rng.uniform(0.8, 1.0, 2)
     centre = np.array(place.centre) + rng.uniform(-0.12, 0.12, 2) * np.array(place.reach)
@@ -63,7 +63,7 @@ def lung_opacity(scene: Scene, place: Zone, finding: Finding, rng: np.random.Gen
     return Effect(fill=fill, box_share=0.28)
 
 
-def lesion(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
+def lesion(scene: Scene, place: Zone, finding: Finding, rng: Rng) -> Effect:
     """A round shadow with a sharp edge; a nodule when small, a mass when large."""
     radius = 0.060 + 0.10 * finding.severity
     reach = np.maximum(np.array(place.reach) - radius, 0.02)
@@ -75,26 +75,18 @@ def lesion(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator
     return Effect(fill=shadow, dense=0.10 * shadow, box_share=0.4)
 
 
-def edema(
-    scene: Scene,
-    hilum: tuple[float, float],
-    side: int,
-    reach: tuple[float, float],
-    septa: list[Stroke],
-    finding: Finding,
-) -> Effect:
+def edema(scene: Scene, hilum: Zone, finding: Finding, septa: list[Stroke]) -> Effect:
     """Half of the bat's wings: a haze around the hilum, and Kerley lines at the wall."""
     grown = 0.62 + 0.45 * finding.severity
-    centre = np.array([[hilum[0] + side * reach[0] * 0.42, hilum[1] + 0.06]])
+    (x, y), reach = hilum.centre, hilum.reach
+    centre = np.array([[x + hilum.side * reach[0] * 0.42, y + 0.06]])
     wing = np.array([[reach[0] * 0.95 * grown, reach[1] * grown]])
     fill = scene.canvas.bumps(centre, wing, [0.50 + 0.35 * finding.severity], 2.4)
     lines = scene.canvas.strokes(septa, 0.003)
     return Effect(fill=np.maximum(fill, (0.45 + 0.3 * finding.severity) * lines), box_share=0.25)
 
 
-def kerley_lines(
-    side: int, wall: Points, severity: float, rng: np.random.Generator
-) -> list[Stroke]:
+def kerley_lines(side: int, wall: Points, severity: float, rng: Rng) -> list[Stroke]:
     """Short level lines that end at the lower chest wall ``wall`` [N, 2]."""
     count = 4 + round(5 * severity)
     ends = wall[np.linspace(0, len(wall) - 1, count).astype(int)]

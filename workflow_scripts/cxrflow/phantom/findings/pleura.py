@@ -5,25 +5,20 @@ import numpy as np
 from cxrflow.phantom.anatomy import Chest, Zone
 from cxrflow.phantom.canvas import Array, Points
 from cxrflow.phantom.course import Finding
-from cxrflow.phantom.findings.effect import Effect, Scene
+from cxrflow.phantom.findings.effect import Effect, FrontalScene, Rng
 
 
-def effusion_level(chest: Chest, side: int, severity: float, size: float = 1.0) -> Points:
-    """The fluid's upper edge, from the wall inwards: a meniscus that climbs at the wall."""
-    depth = (0.22 + 0.52 * severity) * size
-    u = np.linspace(1.02, 0.10, 24)
-    climb = 0.50 + 0.50 * np.clip((u - 0.10) / 0.9, 0, 1) ** 2.5
-    return chest.bend(np.stack([side * chest.width * u, chest.base + 0.02 - depth * climb], 1))
-
-
-def effusion(scene: Scene, side: int, finding: Finding) -> Effect:
+def effusion(scene: FrontalScene, side: int, finding: Finding, rng: Rng) -> Effect:
     """Fluid that blunts the costophrenic angle and hides the dome, or a pocket at the wall."""
     chest = scene.chest
-    assert isinstance(chest, Chest)
     if finding.zone == "lateral":
         pocket, _ = _pocket(scene, side, finding, _beside(chest, side, finding), 0.10, 0.26)
         return Effect(fill=pocket, dense=0.10 * pocket, box_share=0.3)
-    level = effusion_level(chest, side, finding.severity, finding.size)
+    # The fluid's upper edge, from the wall inwards: a meniscus that climbs at the wall.
+    depth = (0.22 + 0.52 * finding.severity) * finding.size
+    u = np.linspace(1.02, 0.10, 24)
+    climb = 0.50 + 0.50 * np.clip((u - 0.10) / 0.9, 0, 1) ** 2.5
+    level = chest.bend(np.stack([side * chest.width * u, chest.base + 0.02 - depth * climb], 1))
     below = np.array([[level[-1, 0], chest.base + 0.1], [level[0, 0], chest.base + 0.1]])
     fluid = scene.canvas.mask([np.concatenate([level, below])], 0.012) * scene.lung(side)
     return Effect(fill=fluid, dense=0.10 * fluid, box_share=0.3)
@@ -37,14 +32,13 @@ def _beside(chest: Chest, side: int, finding: Finding) -> Points:
 
 
 def _pocket(
-    scene: Scene, side: int, finding: Finding, edge: Points, least: float, more: float
+    scene: FrontalScene, side: int, finding: Finding, edge: Points, least: float, more: float
 ) -> tuple[Array, Points]:
     """A lens between an edge of the lung [N, 2] and the lung; its mask, and the lung's new edge.
 
     Its depth is ``least`` and ``more`` with severity, towards the middle of the lung.
     """
     chest = scene.chest
-    assert isinstance(chest, Chest)
     depth = (least + more * finding.severity) * finding.size
     middle = np.array([side * 0.5 * chest.width, chest.top + 0.5 * chest.height])
     inwards = middle - edge
@@ -55,13 +49,12 @@ def _pocket(
     return lens * scene.lung(side), inner
 
 
-def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
+def pneumothorax(scene: FrontalScene, side: int, finding: Finding, rng: Rng) -> Effect:
     """Air between lung and wall, and the thin line of the retracted pleura.
 
     At the apex it follows the wall downwards; elsewhere it is a pocket at the wall or on the dome.
     """
     chest = scene.chest
-    assert isinstance(chest, Chest)
     if finding.zone != "apex":
         edge = _beside(chest, side, finding)
         if finding.zone == "base":
@@ -85,15 +78,14 @@ def pneumothorax(scene: Scene, side: int, finding: Finding) -> Effect:
     return Effect(air=rim, dense=0.17 * _line(scene, side, line), box_share=0.35)
 
 
-def _line(scene: Scene, side: int, pleura: Points) -> Array:
+def _line(scene: FrontalScene, side: int, pleura: Points) -> Array:
     """The retracted pleura, thin and dense."""
     return scene.canvas.strokes([(pleura, 0.020, 1.0)], 0.003) * scene.lung(side)
 
 
-def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Generator) -> Effect:
+def atelectasis(scene: FrontalScene, side: int, finding: Finding, rng: Rng) -> Effect:
     """Plates of collapsed lung: above a raised dome, or in a zone of the lung."""
     chest = scene.chest
-    assert isinstance(chest, Chest)
     if finding.zone != "base":
         return _plates(scene, chest.place(side, finding.zone).of(finding), finding, rng)
     raised = 0.05 + 0.13 * finding.severity
@@ -115,7 +107,7 @@ def atelectasis(scene: Scene, side: int, finding: Finding, rng: np.random.Genera
     return Effect(fill=fill, dense=0.06 * dome * scene.lung(side), box_share=0.3)
 
 
-def _plates(scene: Scene, place: Zone, finding: Finding, rng: np.random.Generator) -> Effect:
+def _plates(scene: FrontalScene, place: Zone, finding: Finding, rng: Rng) -> Effect:
     """Two to four bands across a zone of the lung."""
     strokes = []
     levels = np.linspace(-0.6, 0.6, 2 + round(2 * finding.severity))

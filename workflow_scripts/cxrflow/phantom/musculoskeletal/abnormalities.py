@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cxrflow.phantom.course import Graded
 from cxrflow.phantom.musculoskeletal.hand import DIGITS, phalanx
 from cxrflow.phantom.musculoskeletal.skeleton import Points, Skeleton, Tube, as_point, oval, tube
 
@@ -27,11 +28,11 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Abnormality:
+class Abnormality(Graded):
     """One abnormality.
 
-    ``kind``: one of :data:`KINDS`; ``at``: share of the bone's length; ``severity`` in (0, 1], mild
-    below 0.4, severe from 0.7; ``turned``: direction of displacement, degrees about the limb.
+    ``kind``: one of :data:`KINDS`; ``at``: share of the bone's length; ``turned``: direction of
+    displacement, degrees about the limb.
     """
 
     kind: str
@@ -45,17 +46,8 @@ class Abnormality:
         """True if pieces move to the positive side; the same on each film."""
         return round(self.severity * 1000) % 2 == 0
 
-    @property
-    def grade(self) -> str:
-        """mild, moderate or severe."""
-        return "mild" if self.severity < 0.4 else "moderate" if self.severity < 0.7 else "severe"
-
 
 _DIGITS = DIGITS[1:]
-
-
-def _long(bone: str, name: str, *places: tuple[str, float, float]) -> tuple[Site, ...]:
-    return tuple(Site(bone, f"{place} {name}".strip(), low, high) for place, low, high in places)
 
 
 def _digit_bones() -> tuple[Site, ...]:
@@ -77,8 +69,10 @@ BONES: Mapping[str, tuple[Site, ...]] = {
         Site(f"{name} phalanx", f"{name} phalanx", 0.35, 0.65) for name in ("proximal", "middle")
     ),
     "forearm": (
-        *_long("radius", "shaft of the radius", ("", 0.4, 0.6), ("proximal", 0.2, 0.3)),
-        *_long("ulna", "shaft of the ulna", ("", 0.4, 0.6), ("distal", 0.7, 0.78)),
+        Site("radius", "shaft of the radius", 0.4, 0.6),
+        Site("radius", "proximal shaft of the radius", 0.2, 0.3),
+        Site("ulna", "shaft of the ulna", 0.4, 0.6),
+        Site("ulna", "distal shaft of the ulna", 0.7, 0.78),
         Site("radius", "distal radius", 0.84, 0.88),
     ),
     "hand": _digit_bones(),

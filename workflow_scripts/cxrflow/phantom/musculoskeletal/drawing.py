@@ -4,7 +4,7 @@ Densities are added up as they are in a chest (:mod:`cxrflow.phantom.drawing`): 
 each other are brighter where they do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +13,22 @@ from PIL import Image
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import Array, Canvas, Stroke
 from cxrflow.phantom.film import expose, grain
+from cxrflow.phantom.musculoskeletal import arm, hand
 from cxrflow.phantom.musculoskeletal.abnormalities import APPLY, Abnormality, Film
-from cxrflow.phantom.musculoskeletal.regions import BUILDERS
-from cxrflow.phantom.musculoskeletal.skeleton import Build, Points, Tube
+from cxrflow.phantom.musculoskeletal.skeleton import Build, Points, Skeleton, Tube
 
+#: MURA's seven regions of the arm: a function of a person's build, and of whether the film is
+#: lateral.
+BUILDERS: Mapping[str, Callable[[Build, bool], Skeleton]] = {
+    "elbow": arm.elbow,
+    "finger": hand.finger,
+    "forearm": arm.forearm,
+    "hand": hand.hand,
+    "humerus": arm.humerus,
+    "shoulder": arm.shoulder,
+    "wrist": hand.wrist,
+}
+REGIONS = tuple(BUILDERS)
 #: Degrees by which the limb is turned about its length, by view.
 VIEWS = {"frontal": 0.0, "oblique": 38.0, "lateral": 84.0}
 #: Regions that are turned less: the chest is in the way.
@@ -84,12 +96,11 @@ def _density(
         return outlines(tubes, 0.0)[0]
 
     def strokes(lines: list[tuple[Points, float]]) -> list[Stroke]:
-        angle = np.deg2rad(turned)
-        flat = [
-            (np.stack([p[:, 0] * np.cos(angle) + p[:, 2] * np.sin(angle), p[:, 1]], 1) * sign, half)
+        cos, sin = np.cos(np.deg2rad(turned)), np.sin(np.deg2rad(turned))
+        return [
+            (np.stack([p[:, 0] * cos + p[:, 2] * sin, p[:, 1]], 1) * sign, 2 * half, 1.0)
             for p, half in lines
         ]
-        return [(points, 2 * half, 1.0) for points, half in flat]
 
     skeleton = film.skeleton
     density = 0.27 * canvas.mask(silhouettes(skeleton.flesh), 0.03)

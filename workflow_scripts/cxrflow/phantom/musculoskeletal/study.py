@@ -14,8 +14,7 @@ import numpy as np
 
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.musculoskeletal.abnormalities import Abnormality, sample_abnormality
-from cxrflow.phantom.musculoskeletal.drawing import BoneView
-from cxrflow.phantom.musculoskeletal.regions import REGIONS
+from cxrflow.phantom.musculoskeletal.drawing import REGIONS, VIEWS, BoneView
 from cxrflow.phantom.musculoskeletal.skeleton import Build, sample_build
 from cxrflow.phantom.settings import HospitalSettings
 
@@ -36,36 +35,25 @@ _THREE_FILMS = 0.5  # else two: 2.5 a study (ConVIRT, section 4.1)
 _STREAMS = {"musculoskeletal": 78, "mura": 79}
 
 
-@dataclass(frozen=True)
-class BoneLook:
-    """Ranges of a hospital's films: tone as of a chest, ``aspect``, and the share with a marker."""
-
-    gamma: tuple[float, float]
-    contrast: tuple[float, float]
-    exposure: tuple[float, float]
-    noise: tuple[float, float]
-    aspect: tuple[float, float]
-    marked: float
-
-
-LOOKS: Mapping[str, BoneLook] = {
-    "musculoskeletal": BoneLook(
-        gamma=(0.75, 1.05),
-        contrast=(0.9, 1.12),
-        exposure=(0.0, 0.06),
-        noise=(0.008, 0.025),
-        aspect=(1.1, 1.4),
-        marked=0.8,
-    ),
-    "mura": BoneLook(
-        gamma=(1.05, 1.6),
-        contrast=(0.8, 1.15),
-        exposure=(0.0, 0.14),
-        noise=(0.012, 0.04),
-        aspect=(0.9, 1.35),
-        marked=0.5,
-    ),
+#: Ranges of a hospital's films: tone as of a chest, and height over width.
+_LOOKS: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "musculoskeletal": {
+        "gamma": (0.75, 1.05),
+        "contrast": (0.9, 1.12),
+        "exposure": (0.0, 0.06),
+        "noise": (0.008, 0.025),
+        "aspect": (1.1, 1.4),
+    },
+    "mura": {
+        "gamma": (1.05, 1.6),
+        "contrast": (0.8, 1.15),
+        "exposure": (0.0, 0.14),
+        "noise": (0.012, 0.04),
+        "aspect": (0.9, 1.35),
+    },
 }
+#: How often a film shows the letter of its side.
+_MARKED = {"musculoskeletal": 0.8, "mura": 0.5}
 
 
 @dataclass(frozen=True)
@@ -138,23 +126,18 @@ def _sample_films(
     rng: np.random.Generator, settings: HospitalSettings, hospital: str
 ) -> Iterator[BoneView]:
     """Two films, or three."""
-    look = LOOKS[hospital]
-    views = ("frontal", "oblique", "lateral")
+    views = tuple(VIEWS)
     for view in views if rng.random() < _THREE_FILMS else views[::2]:
         acquisition = sample_acquisition(rng, settings, "", "PA")
-        tone: dict[str, Any] = {
-            name: round(float(rng.uniform(*getattr(look, name))), 4)
-            for name in ("gamma", "contrast", "exposure", "noise", "aspect")
+        changes: dict[str, Any] = {
+            name: round(float(rng.uniform(*bounds)), 4) for name, bounds in _LOOKS[hospital].items()
         }
         if acquisition.spoilt == "overexposed":
-            tone["contrast"] = round(0.5 * tone["contrast"], 4)
+            changes["contrast"] = round(0.5 * changes["contrast"], 4)
         # A limb is more rotated on the plate than a chest, and better centred.
-        pose: dict[str, Any] = {
-            "rotation": round(3 * acquisition.rotation, 3)
-            if acquisition.spoilt != "rotated"
-            else acquisition.rotation,
-            "shift_x": round(0.7 * acquisition.shift_x, 4),
-            "shift_y": round(0.6 * acquisition.shift_y, 4),
-        }
-        marked = bool(rng.random() < look.marked)
-        yield BoneView(view, marked, replace(acquisition, grid=0.0, **tone, **pose))
+        turned = round(3 * acquisition.rotation, 3)
+        changes["rotation"] = acquisition.rotation if acquisition.spoilt == "rotated" else turned
+        changes["shift_x"] = round(0.7 * acquisition.shift_x, 4)
+        changes["shift_y"] = round(0.6 * acquisition.shift_y, 4)
+        marked = bool(rng.random() < _MARKED[hospital])
+        yield BoneView(view, marked, replace(acquisition, grid=0.0, **changes))

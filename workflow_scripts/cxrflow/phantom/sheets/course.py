@@ -12,11 +12,10 @@ from PIL import Image
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path
-from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import FIRST_FOLLOWED, Patient, Study, make_patient
-from cxrflow.phantom.progression import direction_of, frontals
+from cxrflow.phantom.progression import direction_of, good_frontals
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.programs.program import parser, run
@@ -45,16 +44,12 @@ def picture(patient: Patient, studies: Sequence[Study], size: int, pixels: int) 
     """The first good frontal image of each study in a row."""
     sheet = Image.new("L", (len(studies) * (size + _GAP) - _GAP, size), 255)
     for column, study in enumerate(studies):
-        image = draw(patient, study, _good(study)[0], pixels).image
+        image = draw(patient, study, good_frontals(study)[0], pixels).image
         tile = Image.fromarray((image * 255).astype(np.uint8))
         tile.thumbnail((size, size))
         x = column * (size + _GAP) + (size - tile.width) // 2
         sheet.paste(tile, (x, (size - tile.height) // 2))
     return sheet
-
-
-def _good(study: Study) -> list[Acquisition]:
-    return [image for image in frontals(study) if not image.spoilt]
 
 
 def _words(finding: Finding, change: str) -> str:
@@ -88,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if settings.followed is None:
         settings = settings.model_copy(update={"followed": FollowedSettings()})
     patient = make_patient(settings, FIRST_FOLLOWED + options.patient)
-    studies = [study for study in patient.studies if _good(study)]
+    studies = [study for study in patient.studies if good_frontals(study)]
     if not studies:
         raise InputError(f"--patient {options.patient}: has no good frontal image; try another")
     with atomic_path(options.output) as temporary:

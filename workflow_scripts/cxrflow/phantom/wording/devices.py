@@ -61,7 +61,7 @@ PLURAL = frozenset({"sternal wires"})
 
 STATES = (
     "$device $position.",
-    "$the $device $is $position.",
+    "The $device $is $position.",
     "$device {noted|in place|$is present}.",
     "$adevice $is {seen|noted|present|in place}, $position.",
 )
@@ -72,10 +72,10 @@ CHANGES: Mapping[str, tuple[str, ...]] = {
     ),
     "stable": (
         "{Unchanged|Stable} {position of|} $device.",
-        "$the $device $is {unchanged|stable|in unchanged position}.",
+        "The $device $is {unchanged|stable|in unchanged position}.",
     ),
 }
 RESOLVED = (
-    "{Interval removal of|Status post removal of} $the $device.",
-    "$the $device $has been removed{ in the interval|*2}.",
+    "{Interval removal of|Status post removal of} the $device.",
+    "The $device $has been removed{ in the interval|*2}.",
 )

@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxrflow.phantom import progression
 from cxrflow.phantom.patient import FIRST_FOLLOWED, Patient, make_patient, of_mimic_cxr
-from cxrflow.phantom.progression import (
-    FINDINGS,
-    ImagePair,
-    frontals,
-    good_pairs,
-    study_pairs,
-    true_directions,
-    true_label,
-)
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.scene_graph import ATTRIBUTES, COMPARISONS, regions_of, scene_graph
 from cxrflow.phantom.settings import HospitalSettings
@@ -54,13 +46,13 @@ def _split_and_gold(settings: HospitalSettings, index: int) -> tuple[str, bool]:
     return name, bool(gold < share and index < FIRST_FOLLOWED)
 
 
-def _pairs(patient: Patient) -> dict[str, ImagePair]:
+def _pairs(patient: Patient) -> dict[str, progression.ImagePair]:
     """Each frontal image with the first frontal one of the study before, by image id."""
     return {
-        current.image_id: ImagePair(patient, prior_study, study, frontals(prior_study)[0], current)
-        for prior_study, study in study_pairs(patient)
-        for current in frontals(study)
-        if frontals(prior_study)
+        current.image_id: progression.ImagePair(patient, prior_study, study, prior, current)
+        for prior_study, study in progression.study_pairs(patient)
+        for prior in progression.frontals(prior_study)[:1]
+        for current in progression.frontals(study)
     }
 
 
@@ -74,7 +66,7 @@ def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
     for study in patient.studies:
         report = report_of(settings, patient, study)
         texts = [*report.findings, *report.impression, *report.last_paragraph]
-        for image in frontals(study):
+        for image in progression.frontals(study):
             graph = scene_graph(settings, patient, study, image, pairs.get(image.image_id), texts)
             graphs.append((f"scene_graph/{image.image_id}_SceneGraph.json", json.dumps(graph)))
             path = f"{study_folder(study)}/{image.image_id}.dcm"
@@ -82,14 +74,14 @@ def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
     # Studies as a radiologist sees them: one image each, the first that is not spoilt.
     labelled = [
         (pair, finding, label)
-        for pair in good_pairs(patient)
-        for finding in FINDINGS
-        if (label := true_label(pair.study, finding))
+        for pair in progression.good_pairs(patient)
+        for finding in progression.FINDINGS
+        if (label := progression.true_label(pair.study, finding))
     ]
     truth = [
         (image_id, pair.prior.image_id, finding, "several" if len(ways) > 1 else next(iter(ways)))
         for image_id, pair in pairs.items()
-        for finding, ways in true_directions(pair.study).items()
+        for finding, ways in progression.true_directions(pair.study).items()
     ]
     return {
         "graphs": graphs,
@@ -100,7 +92,7 @@ def _patient(settings: HospitalSettings, index: int) -> dict[str, Any]:
     }
 
 
-def _gold_rows(pair: ImagePair, finding: str, label: str) -> list[Row]:
+def _gold_rows(pair: progression.ImagePair, finding: str, label: str) -> list[Row]:
     """A row a region, as in the published table."""
     states = [f for f in (*pair.study.findings, *pair.study.resolved) if f.name == finding]
     return [

@@ -9,6 +9,7 @@ CheXpert labels are those of the report's section; NegBio's differ in a few unce
 
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,37 +19,19 @@ from pydicom import dcmread
 from cxrflow.errors import InputError
 from cxrflow.phantom.acquisition import Acquisition
 from cxrflow.phantom.canvas import image_shape
-from cxrflow.phantom.grammar import OBSERVATIONS
 from cxrflow.phantom.patient import Study, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import labels_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.examination import procedure
-from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table
-from cxrflow.phantom.writers.mimic_cxr import (
-    VIEW_CODES,
-    posture,
-    study_date,
-    study_folder,
-    study_time,
-    write_image_truth,
-)
+from cxrflow.phantom.writers import mimic_cxr
+from cxrflow.phantom.writers.folder import Counts, dataset_writer, each, write_table
 
-METADATA = (
-    *("dicom_id", "subject_id", "study_id", "PerformedProcedureStepDescription", "ViewPosition"),
-    *("Rows", "Columns", "StudyDate", "StudyTime", "ProcedureCodeSequence_CodeMeaning"),
-    *("ViewCodeSequence_CodeMeaning", "PatientOrientationCodeSequence_CodeMeaning"),
-)
-LABELS = tuple(sorted(OBSERVATIONS.values()))
+TABLES = ("metadata", "split", "chexpert", "negbio")
+_KEY = ("subject_id", "study_id")
 JPEG_QUALITY = 95
 #: Shares of patients in the official split (64,586 / 500 / 293), enlarged for a small hospital.
 _VALIDATE, _TEST = 0.05, 0.05
 _SPLIT_STREAM, _NEGBIO_STREAM = 41, 42
-
-
-def split_of(settings: HospitalSettings, index: int) -> str:
-    """The patient's official split: train, validate or test."""
-    draw_ = np.random.default_rng([settings.seed, index, _SPLIT_STREAM]).random()
-    return "validate" if draw_ < _VALIDATE else "test" if draw_ < _VALIDATE + _TEST else "train"
 
 
 def to_jpg(values: NDArray[np.uint16], inverse: bool) -> NDArray[np.uint8]:
@@ -63,63 +46,59 @@ def to_jpg(values: NDArray[np.uint16], inverse: bool) -> NDArray[np.uint8]:
     return np.clip(spread, 0, 255).astype(np.uint8)[grey]
 
 
-def _metadata(study: Study, image: Acquisition, size: int) -> Row:
+Record = dict[str, Any]
+
+
+def _metadata(study: Study, image: Acquisition, size: int) -> Record:
     rows, columns = image_shape(image.aspect, size)
-    return (
-        image.image_id,
-        study.subject_id,
-        study.study_id,
-        procedure(study),
-        image.view or None,
-        rows,
-        columns,
-        int(study_date(study)),
-        float(study_time(study)),
-        procedure(study),
-        VIEW_CODES.get(image.view),
-        posture(image) or None,
-    )
-
-
-def _negbio(labels: dict[str, int | None], rng: np.random.Generator) -> dict[str, int | None]:
-    """NegBio reads some hedges as certain."""
     return {
-        name: 1 if value == -1 and rng.random() < 0.3 else value for name, value in labels.items()
+        "dicom_id": image.image_id,
+        "subject_id": study.subject_id,
+        "study_id": study.study_id,
+        "PerformedProcedureStepDescription": procedure(study),
+        "ViewPosition": image.view or None,
+        "Rows": rows,
+        "Columns": columns,
+        "StudyDate": int(mimic_cxr.study_date(study)),
+        "StudyTime": float(mimic_cxr.study_time(study)),
+        "ProcedureCodeSequence_CodeMeaning": procedure(study),
+        "ViewCodeSequence_CodeMeaning": mimic_cxr.VIEW_CODES.get(image.view),
+        "PatientOrientationCodeSequence_CodeMeaning": mimic_cxr.posture(image) or None,
     }
 
 
 def _patient_rows(
     output: Path, settings: HospitalSettings, images: bool, index: int
-) -> list[list[Row]]:
+) -> list[list[Record]]:
     """Rows of metadata, split and both tables of labels."""
     patient = make_patient(settings, index)
-    split = split_of(settings, index)
+    draw = np.random.default_rng([settings.seed, index, _SPLIT_STREAM]).random()
+    split = "validate" if draw < _VALIDATE else "test" if draw < _VALIDATE + _TEST else "train"
     rng = np.random.default_rng([settings.seed, index, _NEGBIO_STREAM])
-    tables: list[list[Row]] = [[], [], [], []]
+    tables: list[list[Record]] = [[], [], [], []]
     metadata, splits, chexpert, negbio = tables
     for study in patient.studies:
-        labels = labels_of(settings, patient, study)
-        negbio_labels = _negbio(labels, rng)
-        key = (study.subject_id, study.study_id)
-        chexpert.append((*key, *(_state(labels[name]) for name in LABELS)))
-        negbio.append((*key, *(_state(negbio_labels[name]) for name in LABELS)))
+        labels = labels_of(settings, patient, study).items()
+        states = {name: None if state is None else float(state) for name, state in labels}
+        key = {"subject_id": study.subject_id, "study_id": study.study_id}
+        chexpert.append(key | states)
+        # NegBio reads some hedges as certain.
+        hedged = [name for name, state in labels if state == -1 and rng.random() < 0.3]
+        negbio.append(key | states | dict.fromkeys(hedged, 1.0))
         for image in study.images:
             metadata.append(_metadata(study, image, settings.image_size))
-            splits.append((image.image_id, study.study_id, study.subject_id, split))
+            ids = {"study_id": study.study_id, "subject_id": study.subject_id}
+            splits.append({"dicom_id": image.image_id, **ids, "split": split})
         if images:
             _write_images(output, study)
     return tables
 
 
-def _state(value: int | None) -> float | None:
-    return None if value is None else float(value)
-
-
 def _write_images(output: Path, study: Study) -> None:
-    folder = output / study_folder(study)
-    folder.mkdir(parents=True, exist_ok=True)
+    place = mimic_cxr.study_folder(study)
+    (output / place).mkdir(parents=True, exist_ok=True)
     for image in study.images:
-        source = output.parent / "mimic_cxr" / study_folder(study) / f"{image.image_id}.dcm"
+        source = output.parent / "mimic_cxr" / place / f"{image.image_id}.dcm"
         try:
             values = dcmread(source).pixel_array
         except FileNotFoundError:
@@ -128,18 +107,18 @@ def _write_images(output: Path, study: Study) -> None:
                 f"--dataset mimic_cxr to {output.parent / 'mimic_cxr'} first"
             ) from None
         grey = Image.fromarray(to_jpg(values, image.monochrome1))
-        grey.save(folder / f"{image.image_id}.jpg", "JPEG", quality=JPEG_QUALITY)
+        grey.save(output / place / f"{image.image_id}.jpg", "JPEG", quality=JPEG_QUALITY)
 
 
-def _with_gaps(rows: list[Row]) -> list[Row]:
+def _with_gaps(rows: list[Record]) -> list[Record]:
     """Leave one study out and blank another, as a few are in the published tables."""
     if len(rows) < 10:
         return rows
-    blank = rows[len(rows) // 2]
+    missing, blank = len(rows) // 3, len(rows) // 2
     return [
-        (*row[:2], *(None for _ in LABELS)) if row is blank else row
-        for row in rows
-        if row is not rows[len(rows) // 3]
+        dict.fromkeys(row) | {name: row[name] for name in _KEY} if number == blank else row
+        for number, row in enumerate(rows)
+        if number != missing
     ]
 
 
@@ -150,25 +129,19 @@ def write_mimic_cxr_jpg(
     """Write the tables, and the JPGs if ``images``, of the DICOM files in ``../mimic_cxr``."""
     indices = of_mimic_cxr(settings)
     patients = each(indices, threads, "mimic_cxr_jpg", _patient_rows, folder, settings, images)
-    metadata, splits, chexpert, negbio = (
-        list(chain(*tables)) for tables in zip(*patients, strict=True)
-    )
-    metadata.sort(key=lambda row: (row[1], row[2], row[0]))
-    splits.sort(key=lambda row: (row[2], row[1], row[0]))
-    chexpert.sort()
-    negbio.sort()
-    prefix = "mimic-cxr-2.0.0"
-    write_table(folder / f"{prefix}-metadata.csv.gz", METADATA, metadata)
-    columns: tuple[str, ...] = ("dicom_id", "study_id", "subject_id", "split")
-    write_table(folder / f"{prefix}-split.csv.gz", columns, splits)
-    columns = ("subject_id", "study_id", *LABELS)
-    write_table(folder / f"{prefix}-chexpert.csv.gz", columns, _with_gaps(chexpert))
-    write_table(folder / f"{prefix}-negbio.csv.gz", columns, _with_gaps(negbio))
+    tables = [
+        sorted(chain(*rows), key=lambda row: [row.get(name) for name in (*_KEY, "dicom_id")])
+        for rows in zip(*patients, strict=True)
+    ]
+    for name, rows in zip(TABLES, tables, strict=True):
+        gapped = _with_gaps(rows) if name in ("chexpert", "negbio") else rows
+        path = folder / f"mimic-cxr-2.0.0-{name}.csv.gz"
+        write_table(path, tuple(gapped[0]), [tuple(row.values()) for row in gapped])
     if settings.followed is not None:
-        write_image_truth(folder, settings)
+        mimic_cxr.write_image_truth(folder, settings)
     return {
         "patients": len(indices),
-        "studies": len(chexpert),
-        "images": len(metadata),
-        "image_files": len(metadata) if images else 0,
+        "studies": len(tables[2]),
+        "images": len(tables[0]),
+        "image_files": len(tables[0]) if images else 0,
     }

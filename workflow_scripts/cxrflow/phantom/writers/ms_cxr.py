@@ -5,18 +5,19 @@ every category it has, as in the published one. The choice of patients and the s
 of the findings.
 """
 
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cxrflow.files.atomic import write_json
-from cxrflow.phantom.canvas import image_shape
+from cxrflow.phantom.canvas import Box, image_shape
 from cxrflow.phantom.course import GROUNDED
 from cxrflow.phantom.drawing import finding_boxes
 from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.progression import frontals
+from cxrflow.phantom.progression import good_frontals
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.folder import Counts, dataset_writer, each, write_table
@@ -32,15 +33,14 @@ _CHOICE_STREAM = 51
 _MOST, _ALWAYS_ALLOWED = 1.25, 5
 
 
-@dataclass(frozen=True)
-class Phrase:
+class Phrase(NamedTuple):
     """One phrase on one image, with its boxes (x, y, width, height) in stored pixels."""
 
     dicom_id: str
     category: str
     text: str
     path: str
-    boxes: tuple[tuple[int, int, int, int], ...]
+    boxes: tuple[Box, ...]
     width: int
     height: int
     split: str
@@ -48,14 +48,14 @@ class Phrase:
 
 def chosen_patients(settings: HospitalSettings) -> list[int]:
     """Indices of the patients in MS-CXR, at least one."""
-    draws = [_draws(settings, index)[0] for index in range(settings.patients)]
-    chosen = [i for i, draw in enumerate(draws) if draw < settings.ms_cxr_patient_share]
+    draws = np.array([_draws(settings, index)[0] for index in range(settings.patients)])
+    chosen: list[int] = np.flatnonzero(draws < settings.ms_cxr_patient_share).tolist()
     return chosen or [int(np.argmin(draws))]
 
 
-def _draws(settings: HospitalSettings, index: int) -> tuple[float, float]:
-    first, second = np.random.default_rng([settings.seed, index, _CHOICE_STREAM]).random(2)
-    return float(first), float(second)
+def _draws(settings: HospitalSettings, index: int) -> NDArray[np.float64]:
+    """Two draws in [0, 1] of a patient: one chooses it, one its split."""
+    return np.random.default_rng([settings.seed, index, _CHOICE_STREAM]).random(2)
 
 
 def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
@@ -64,10 +64,8 @@ def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
     draw = _draws(settings, index)[1]
     split = "train" if draw < 0.6 else "val" if draw < 0.75 else "test"
     phrases = []
-    for study in patient.studies:
-        image = next((frontal for frontal in frontals(study) if not frontal.spoilt), None)
-        if image is None:
-            continue
+    illustrated = [(study, good[0]) for study in patient.studies if (good := good_frontals(study))]
+    for study, image in illustrated:
         boxes = finding_boxes(patient, study, image, settings.image_size)
         height, width = image_shape(image.aspect, settings.image_size)
         path = f"{study_folder(study)}/{image.image_id}.jpg"
@@ -75,8 +73,7 @@ def _phrases(settings: HospitalSettings, index: int) -> list[Phrase]:
         for finding in study.findings:
             if finding.key in texts and boxes.get(finding.key):
                 fields = (image.image_id, finding.name, texts[finding.key], path)
-                phrase_boxes = tuple(boxes[finding.key])
-                phrases.append(Phrase(*fields, phrase_boxes, width, height, split))
+                phrases.append(Phrase(*fields, tuple(boxes[finding.key]), width, height, split))
     return phrases
 
 

@@ -6,10 +6,9 @@ with line ends of Windows.
 
 from pathlib import Path
 
-from cxrflow.phantom.chexpert import OBSERVATIONS, labels_of, make_chexpert_patient, records
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording.retrieval import QUERIES
-from cxrflow.phantom.writers.chexpert import COLUMNS, PREFIX, image_path
+from cxrflow.phantom.writers.chexpert import COLUMNS, image_row, make_chexpert_patient, records
 from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, write_table
 
 IMAGES, TEXTS = "image-retrieval", "text-retrieval"
@@ -23,16 +22,10 @@ def write_retrieval_8x200(folder: Path, settings: HospitalSettings, threads: int
         if not record.orders:
             continue
         patient = make_chexpert_patient(settings, record)
-        sex = {"F": "Female", "M": "Male"}[patient.sex]
         for number, order in enumerate(record.orders):
             image = patient.studies[number].images[0]
-            path = PREFIX + image_path(record, image)
-            if order.role == "query":
-                rows["query"].append((order.category, path))
-                continue
-            labels = labels_of(settings, record, patient, number)
-            fields = (path, sex, patient.age, "Frontal", image.projection)
-            rows["candidate"].append((*fields, *(labels[name] for name in OBSERVATIONS)))
+            row = image_row(settings, record, patient, number, image)
+            rows[order.role].append((order.category, row[0]) if order.role == "query" else row)
     texts = [(category, text) for category, queries in QUERIES.items() for text in queries]
     for name in (IMAGES, TEXTS):
         (folder / name).mkdir()

@@ -1,20 +1,38 @@
-"""The RSNA Pneumonia Detection Challenge copy, in Kaggle's stage 2 layout.
+"""The RSNA Pneumonia Detection Challenge copy: another hospital, in Kaggle's stage 2 layout.
 
+Three classes as in ``stage_2_detailed_class_info.csv``. 'Lung Opacity' holds pneumonia (mostly),
+consolidation or lung opacity, whose boxes are the targets; 'No Lung Opacity / Not Normal' holds
+other findings; the look (gamma, noise, sharpness, collimation, 8 bits) is not that of MIMIC-CXR.
 8-bit JPEG baseline DICOMs with little in the header, box rows in pixels of the square image, class
 rows repeated as often as label rows, ids that are UUIDs of images and not of patients. Beside them
 lie the lists of MRM (Zhou et al., 2023), which have the labels of the test images.
 """
 
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
+from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
+from cxrflow.phantom.course import Finding, first_findings, sample_finding
 from cxrflow.phantom.drawing import draw
-from cxrflow.phantom.rsna import OPACITY, RsnaCase, make_rsna_case
+from cxrflow.phantom.patient import Patient, Study, dicom_id, with_body
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers import dicom_file
 from cxrflow.phantom.writers.folder import Counts, Row, dataset_writer, each, write_table
 
+NORMAL, NOT_NORMAL, OPACITY = "Normal", "No Lung Opacity / Not Normal", "Lung Opacity"
+_OPACITIES = {"Pneumonia": 0.7, "Consolidation": 0.15, "Lung Opacity": 0.15}
+_OTHERS = {
+    "Pleural Effusion": 0.22,
+    "Pneumothorax": 0.18,
+    "Cardiomegaly": 0.22,
+    "Atelectasis": 0.16,
+    "Lung Lesion": 0.12,
+    "Fracture": 0.10,
+}
 TRAIN, TEST = "stage_2_train_images", "stage_2_test_images"
 LISTS = {"train": "train_list.txt", "validate": "val_list.txt", "test": "test_list.txt"}
 _SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
@@ -23,6 +41,56 @@ _BLANK = (
     "StudyID",
 )
 _SPACINGS = ("0.143", "0.168", "0.139", "0.171", "0.194311")
+#: A second random world: RSNA patient 0 is not MIMIC-CXR patient 0.
+_STREAM = 77
+
+
+@dataclass(frozen=True)
+class RsnaCase:
+    """One image: its UUID, its class, the state it is drawn from, and which findings are boxed."""
+
+    patient_id: str
+    label: str
+    patient: Patient
+    study: Study
+    acquisition: Acquisition
+    boxed: tuple[int, ...]
+
+
+def make_rsna_case(settings: HospitalSettings, index: int) -> RsnaCase:
+    """Draw image ``index`` (from 0) of the RSNA copy, independent of all others."""
+    body, course, camera = (
+        np.random.default_rng([settings.seed, index, stream, _STREAM]) for stream in range(3)
+    )
+    draw = course.random()
+    findings: list[Finding] = []
+    if draw < settings.rsna_opacity_share:
+        label = OPACITY
+        findings = first_findings(course, 1 + int(course.random() < 0.35), _OPACITIES)
+        findings += first_findings(course, int(course.random() < 0.4), _OTHERS, findings, 3)
+    elif draw < settings.rsna_opacity_share + settings.rsna_not_normal_share:
+        label = NOT_NORMAL
+        findings = first_findings(course, 1 + int(course.random() < 0.25), _OTHERS)
+    else:
+        label = NORMAL
+    if label != NORMAL and course.random() < settings.device_share:
+        findings.append(sample_finding(course, "Support Devices", 9))
+    projection = "AP" if camera.random() < 0.46 else "PA"
+    name = dicom_id(settings.seed, "rsna", index)
+    acquisition = replace(
+        sample_acquisition(camera, settings, name, projection, look="rsna"),
+        view=projection,
+        aspect=1.0,
+        bits=8,
+        monochrome1=False,
+        transfer_syntax="explicit_le",
+    )
+    time = datetime(1901, 1, 1)
+    study = Study(index, index, time, tuple(findings), {}, (), (acquisition,))
+    patient = with_body(body, index, index, [study])
+    patient_id = str(uuid.UUID(bytes=body.bytes(16), version=4))
+    boxed = tuple(f.key for f in findings if f.name in _OPACITIES)
+    return RsnaCase(patient_id, label, patient, study, acquisition, boxed)
 
 
 def _write_image(
@@ -93,12 +161,10 @@ def write_rsna(
             classes.append((patient, label))
     columns: tuple[str, ...] = ("patientId", "x", "y", "width", "height", "Target")
     write_table(folder / "stage_2_train_labels.csv", columns, labels)
-    columns = ("patientId", "class")
-    write_table(folder / "stage_2_detailed_class_info.csv", columns, classes)
-    middle = settings.image_size // 4
-    guess = f"0.5 {middle} {middle} {middle} {middle}"
-    columns = ("patientId", "PredictionString")
+    write_table(folder / "stage_2_detailed_class_info.csv", ("patientId", "class"), classes)
+    guess = " ".join(["0.5", *[str(settings.image_size // 4)] * 4])
     submission = [(patient, guess) for patient, _, _ in tested]
+    columns = ("patientId", "PredictionString")
     write_table(folder / "stage_2_sample_submission.csv", columns, submission)
     validated = max(1, round(validation_share * len(training)))
     splits = {"validate": training[:validated], "train": training[validated:], "test": tested}

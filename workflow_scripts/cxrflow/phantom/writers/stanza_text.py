@@ -52,16 +52,6 @@ def report_paragraphs(settings: HospitalSettings, number: int) -> list[list[str]
     return paragraphs
 
 
-def _write_split(folder: Path, name: str, paragraphs: list[list[str]]) -> int:
-    texts = [" ".join(sentences) for sentences in paragraphs]
-    labels = ["0".join(map(label_sentence, sentences)) for sentences in paragraphs]
-    (folder / f"{name}.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8", newline="\n")
-    (folder / f"{name}.toklabels").write_text(
-        "\n\n".join(labels) + "\n", encoding="utf-8", newline="\n"
-    )
-    return sum(map(len, paragraphs))
-
-
 @dataset_writer()
 def write_stanza_text(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write {train,dev}.{txt,toklabels}; small enough for one process whatever ``threads`` says."""
@@ -69,7 +59,10 @@ def write_stanza_text(folder: Path, settings: HospitalSettings, threads: int) ->
     for number in range(settings.splitter_reports):
         split = "dev" if number % REPORTS_PER_DEV == 1 else "train"
         splits[split] += report_paragraphs(settings, number)
-    return {
-        f"{name}_sentences": _write_split(folder, name, paragraphs)
-        for name, paragraphs in splits.items()
-    }
+    for name, paragraphs in splits.items():
+        texts = [" ".join(sentences) for sentences in paragraphs]
+        labels = ["0".join(map(label_sentence, sentences)) for sentences in paragraphs]
+        for suffix, blocks in (("txt", texts), ("toklabels", labels)):
+            text = "\n\n".join(blocks) + "\n"
+            (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8", newline="\n")
+    return {f"{name}_sentences": sum(map(len, texts)) for name, texts in splits.items()}

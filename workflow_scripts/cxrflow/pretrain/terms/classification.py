@@ -7,10 +7,9 @@ Shapes: N images of a batch, F features of the trunk, C classes.
 
 from torch import Tensor, nn
 
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import ImageClassSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Classification(Term):

@@ -3,9 +3,8 @@
 from torch import Tensor
 
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Term, Views
 from cxrflow.pretrain.terms.settings import DoublyStochasticSettings
-from cxrflow.pretrain.views import Views
 
 
 class DoublyStochastic(Term):

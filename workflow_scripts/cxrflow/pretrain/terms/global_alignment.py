@@ -3,11 +3,10 @@
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.objectives.global_alignment import global_alignment
-from cxrflow.pretrain.objective import Term
+from cxrflow.objectives.biovil import global_alignment
+from cxrflow.pretrain.objective import Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
-from cxrflow.pretrain.views import Needs, Views
 
 
 class GlobalAlignment(Term):

@@ -15,12 +15,11 @@ from torch.nn.functional import normalize
 
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
-from cxrflow.objectives.contrastive import symmetric_cross_entropy
+from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
-from cxrflow.pretrain.views import Encoders, Needs, TextOutput, Views
 from cxrflow.similarity.local import Local, LocalConfig
 from cxrflow.similarity.words import WordReader
 

@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrflow.objectives.masked_language_modelling import masked_language_modelling
-from cxrflow.pretrain.objective import Term
+from cxrflow.objectives.biovil import masked_language_modelling
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons, Group
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 class Mlm(Term):

@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from cxrflow.compute.keyed_random import row_state
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.momentum_contrast import momentum_contrast
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 SHUFFLING = 32  # stream of the keyed draws
 

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.objectives.pair_matching import pair_matching
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 from cxrflow.similarity.perceptron import Perceptron, PerceptronConfig
 
 

@@ -5,11 +5,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cxrflow.objectives.report_likelihood import report_likelihood
-from cxrflow.pretrain.objective import Term
+from cxrflow.objectives.biovil import report_likelihood
+from cxrflow.pretrain.objective import Term, Views, WrittenText
 from cxrflow.pretrain.permutation import Comparisons, Group
 from cxrflow.pretrain.terms.settings import ReportLikelihoodSettings
-from cxrflow.pretrain.views import Views, WrittenText
 
 
 class ReportLikelihood(Term):

@@ -38,9 +38,7 @@ class MaskedLanguageSettings(TermSettings):
 
     title = "Masked language modelling"
 
-    reduction: Literal["token", "sequence"] = Field(
-        "token", description="see objectives/masked_language_modelling.py"
-    )
+    reduction: Literal["token", "sequence"] = Field("token", description="see objectives/biovil.py")
     masking: MaskingSettings = MaskingSettings()
     forward: Literal["separate", "shared"] = Field(
         "separate",

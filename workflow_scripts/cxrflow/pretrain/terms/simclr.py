@@ -5,10 +5,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import SimclrSettings
-from cxrflow.pretrain.views import Encoders, Needs, Views
 
 
 def projection(features: int, hidden: int, output: int) -> nn.Module:

@@ -4,23 +4,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.captioning import Captioner, patches_of, save_captioner
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.frames import Frames
-from cxrflow.errors import InputError
-from cxrflow.files.drops import Drop
-from cxrflow.images.store import PixelStore
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
-from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.pretrain.writing.program import WritingProgram
-from cxrflow.text.report_prompts import ReportBatch, report_texts, words_of
+from cxrflow.text.report_prompts import ReportBatch, words_of
 
 
 class CaptionProgram(WritingProgram):
@@ -65,18 +58,3 @@ class CaptionProgram(WritingProgram):
         """Captioner, trunk and tokenizer."""
         save_captioner(self.decoder, folder)
         super().export(folder)
-
-
-def rows_with_text(
-    pairs: Pairs, split: str, store: PixelStore, settings: CaptionTrainingSettings
-) -> pd.DataFrame:
-    """The rows of a split with a stored image, and text in at least one of the sections."""
-    rows = pairs.split(split, (), store, settings.max_dropped_share)
-    sections = settings.decoder.sections
-    has_report = np.array([bool(words_of(text)) for text in report_texts(rows, sections)])
-    reason = f"no text in {' or '.join(sections)}"
-    if not has_report.any():
-        raise InputError(f"{pairs.path}: split '{split}': {reason} of any row")
-    drop = Drop.of(reason, rows["study_id"][~has_report], part=split)
-    pairs.dropped += [drop] if drop.count else []
-    return rows[has_report].reset_index(drop=True)

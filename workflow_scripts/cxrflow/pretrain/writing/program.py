@@ -13,19 +13,17 @@ import numpy as np
 from torch import Tensor, nn
 
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.frames import Frames
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.images.augment import Augmentation
-from cxrflow.pretrain.inputs import copy_tokenizer
-from cxrflow.pretrain.objective import Run, TermsProgram
+from cxrflow.pretrain.inputs import Run, copy_tokenizer
+from cxrflow.pretrain.objective import Batch, TermsProgram, Views, WrittenText
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSettings
-from cxrflow.pretrain.views import Batch, Views, WrittenText
 from cxrflow.text.report_prompts import ReportBatch, ReportPrompts, words_of
 from cxrflow.text.tokenizer import read_tokenizer
-from cxrflow.training.order import epoch_order
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
+from cxrflow.training.sampler import epoch_order
 from cxrflow.training.samples import SampleTable
 
 
@@ -45,7 +43,7 @@ class WrittenViews(Views):
         self._program, self._split = program, split
         self._prompts = program.texts.prompts[split].batch(batch.own)
         self._targets = self._prompts.targets.to(program.run.device)
-        self._predicted = batch.processes.total(len(self._targets))
+        (self._predicted,) = batch.processes.totals(len(self._targets))
         self.tokens = int(self._prompts.mask.sum())
 
     @cached_property

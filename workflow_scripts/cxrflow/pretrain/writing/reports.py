@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search, decode
-from cxrflow.encoders.frames import Frames
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.report_decoder import ReportDecoder, save_decoder
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.pretrain.writing.program import WritingProgram

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_text
 from cxrflow.reports.entities.taggers import TYPES
 
 TEXT = "# text = "
@@ -39,12 +40,7 @@ class TaggedSentence:
 def read_tagged(path: str | Path) -> list[TaggedSentence]:
     """Read a file's sentences; raise :class:`InputError` with the line that is malformed."""
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: file not found")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
+    lines = read_text(path).splitlines()
     sentences = [_sentence(path, *block) for block in _blocks(lines)]
     if not sentences:
         raise InputError(f"{path}: no sentence in it")

@@ -1,19 +1,17 @@
 """The words of change that TEM counts: BioViL-T's list (appendix D.2), kept in temporal.yaml."""
 
 import functools
-from pathlib import Path
 
-import yaml
+from cxrflow.reports.rules import read_rules
 
 #: Entity types that TEM and NEM count (appendices D.1 and F.1); a model must know them.
 COUNTED = ("OBSERVATION", "OBSERVATION_MODIFIER")
-WORDS_FILE = Path(__file__).parents[1] / "rules" / "temporal.yaml"
 
 
 @functools.cache
 def temporal_words() -> tuple[str, ...]:
     """The 44 words in the paper's order, lower case."""
-    return tuple(yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))["words"])
+    return tuple(read_rules("temporal")["words"])
 
 
 def is_temporal_entity(type: str, text: str) -> bool:

@@ -7,7 +7,6 @@ labels and no reasons. BioViL-T (Table 1) measures generated reports with it.
 """
 
 import pickle
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,8 @@ from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
+from cxrflow.files.archives import DAMAGE
 from cxrflow.reports.labels.observations import (
     BLANK,
     NEGATIVE,
@@ -164,17 +164,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         )
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        OSError,
-        EOFError,
-        RuntimeError,
-        ValueError,
-        KeyError,
-        pickle.UnpicklingError,
-        zipfile.BadZipFile,
-    ) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: cannot be read as weights ({reason})") from None
+    except (*DAMAGE, pickle.UnpicklingError) as error:
+        raise InputError(f"{path}: cannot be read as weights ({one_line(error)})") from None
     state: Any = content.get("model_state_dict") if isinstance(content, Mapping) else None
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise InputError(f"{path}: field 'model_state_dict' is missing or holds no tensors")

@@ -7,12 +7,10 @@ languages ("pneumothorax", "normal") count for neither. ``rules/english.yaml`` l
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from importlib import resources
-
-import yaml
 
 from cxrflow.reports.labels.scope.cue_words import knows
 from cxrflow.reports.labels.scope.mentions import mention_tree, speller
+from cxrflow.reports.rules import read_rules
 from cxrflow.reports.spelling import Speller
 
 UNKNOWN_LANGUAGE = "too few words known"
@@ -22,8 +20,7 @@ ENDINGS = ("ing", "ed", "ly", "ness")
 
 @cache
 def _lists() -> tuple[frozenset[str], frozenset[str], Speller]:
-    file = resources.files("cxrflow.reports.rules") / "english.yaml"
-    data = yaml.safe_load(file.read_text("utf-8"))
+    data = read_rules("english")
     shared, words = frozenset(data["shared"].split()), frozenset(data["words"].split())
     return shared, words - shared, Speller(words | shared)
 

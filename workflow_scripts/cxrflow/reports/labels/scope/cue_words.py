@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from functools import cache
 
-from cxrflow.reports.labels.scope.mentions import load_rules, mention_tree
+from cxrflow.reports.labels.scope.mentions import mention_tree
 from cxrflow.reports.labels.scope.phrases import JOINING, PhraseTree
+from cxrflow.reports.rules import read_rules
 
 # Words that name nothing, although phrases of findings hold them.
 LINKING = frozenset(("a", "an", "at", "clear", "for", "in", "of", "on", "the", "to", "within"))
@@ -38,7 +39,7 @@ class CueRules:
 
 @cache
 def cue_rules() -> CueRules:
-    rules = load_rules("cues")
+    rules = read_rules("scope/cues")
     phrases: list[tuple[str, CueKind]] = []
     for cue in rules["cues"]:
         kind = CueKind(cue["rule"], cue["effect"], cue.get("reach", ""), cue.get("words", FAR))

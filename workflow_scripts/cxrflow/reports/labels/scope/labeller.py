@@ -28,7 +28,7 @@ from cxrflow.reports.labels.observations import (
 from cxrflow.reports.labels.scope.assertions import assess
 from cxrflow.reports.labels.scope.cue_words import knows
 from cxrflow.reports.labels.scope.mentions import find_mentions, mention_tree, speller
-from cxrflow.reports.labels.scope.phrases import Token, tokenize
+from cxrflow.reports.labels.scope.phrases import tokenize
 
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
@@ -78,13 +78,9 @@ def aggregate(values: Iterable[tuple[str, int, bool]]) -> Labels:
     return tuple(float(best[o]) if o in best else BLANK for o in OBSERVATIONS)
 
 
-def corrected_words(tokens: Sequence[Token]) -> list[str]:
-    """The tokens' words; misspelt ones are corrected where no rule knows them as they are."""
-    return [_corrected(token.word) for token in tokens]
-
-
 @lru_cache(maxsize=100_000)
 def _corrected(word: str) -> str:
+    """Correct a misspelt word that no rule knows as it is."""
     in_rules = mention_tree().atoms(word) or knows(word)
     return word if in_rules else speller().correct(word)
 
@@ -92,7 +88,7 @@ def _corrected(word: str) -> str:
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
     """All assertions of one sentence; ``number`` is its place in the report."""
     tokens = tokenize(sentence)
-    words = corrected_words(tokens)
+    words = [_corrected(token.word) for token in tokens]
     mentions = find_mentions(words)
     if not mentions:
         return []

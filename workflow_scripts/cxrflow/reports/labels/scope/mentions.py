@@ -7,12 +7,10 @@ phrase of its observation does not count (the published labeller calls these unm
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any, Literal
-
-import yaml
+from typing import Literal
 
 from cxrflow.reports.labels.scope.phrases import PhraseTree
+from cxrflow.reports.rules import read_rules
 from cxrflow.reports.spelling import Speller
 
 Kind = Literal["finding", "hint", "organ", "unless"]
@@ -28,18 +26,12 @@ class Mention:
     end: int
 
 
-def load_rules(name: str) -> Any:
-    """A rule file of the package (``rules/scope/<name>.yaml``)."""
-    text = (resources.files("cxrflow.reports.rules") / "scope" / f"{name}.yaml").read_text("utf-8")
-    return yaml.safe_load(text)
-
-
 @cache
 def mention_tree() -> PhraseTree[tuple[str, Kind]]:
     """The tree of all mention phrases; payload (observation, finding|hint|organ|unless)."""
     return PhraseTree(
         (phrase, (observation, kind))
-        for observation, kinds in load_rules("mentions").items()
+        for observation, kinds in read_rules("scope/mentions").items()
         for kind, phrases in kinds.items()
         for phrase in phrases
     )
@@ -48,7 +40,7 @@ def mention_tree() -> PhraseTree[tuple[str, Kind]]:
 @cache
 def speller() -> Speller:
     """Corrects words one slip away from a word of the phrases."""
-    words = load_rules("spelling")
+    words = read_rules("scope/spelling")
     return Speller(words["known"], words["protected"])
 
 

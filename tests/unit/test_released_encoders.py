@@ -1,0 +1,399 @@
+"""Published encoders of text and images: every name has its place, and nothing is guessed."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig as PlainConfig
+from transformers import BertForMaskedLM
+
+from cxrflow.encoders.bert import BertConfig
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
+from cxrflow.encoders.released.image import (
+    read_released_image,
+    released_image,
+    released_image_name,
+)
+from cxrflow.encoders.released.settings import ImportSettings
+from cxrflow.encoders.released.text import (
+    read_released_text,
+)
+from cxrflow.encoders.settings import MultiImageSettings, ResNetSettings
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import write_json
+from released_files import (
+    BASE,
+    TINY,
+    bert_shapes,
+    biovil_image_shapes,
+    biovil_t_image_shapes,
+    cxr_bert_config,
+    cxr_bert_shapes,
+    drawn,
+    linear,
+    projection_shapes,
+    resnet_shapes,
+    token_head_shapes,
+    write_cxr_bert,
+    write_text_folder,
+)
+
+DEFAULT = ImportSettings(projection=6)
+PLAIN = {**TINY, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+NEXT_SENTENCE = linear("bert.pooler.dense", 16, 16) | linear("cls.seq_relationship", 2, 16)
+
+
+def read(folder: Path, cxr_bert: bool = True, complete: bool = False, seed: int = 0, **settings):
+    chosen = DEFAULT.model_copy(update=settings)
+    return read_released_text(folder, cxr_bert, complete, chosen, seed)
+
+
+def refusal(folder: Path) -> str:
+    """Why a folder of CXR-BERT is not read, in a line."""
+    with pytest.raises(InputError) as raised:
+        read(folder)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def write_bert(folder: Path, weights: dict[str, torch.Tensor], **config) -> Path:
+    return write_text_folder(folder, weights, PLAIN | config)
+
+
+def plain_bert() -> dict[str, torch.Tensor]:
+    return drawn({**bert_shapes(TINY), **token_head_shapes(TINY)})
+
+
+def with_ties(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return weights | {
+        "cls.predictions.decoder.weight": weights["bert.embeddings.word_embeddings.weight"],
+        "cls.predictions.decoder.bias": weights["cls.predictions.bias"],
+    }
+
+
+def test_the_published_names_and_shapes_are_ours() -> None:
+    """CXR-BERT at its real size: 12 layers, 768 wide, 30,522 pieces, projection 128."""
+    with torch.device("meta"):
+        ours = CXRBert(BertConfig(**BASE, projection_size=128))
+    published = cxr_bert_shapes(BASE, 128) | {
+        "cls.predictions.decoder.weight": (30522, 768),
+        "cls.predictions.decoder.bias": (30522,),
+    }
+    assert {name: tuple(value.shape) for name, value in ours.state_dict().items()} == published
+    projection = 768 * 128 + 128 + 2 * 128 + 128 * 128 + 128
+    bert_base = 109_514_298  # with its head for masked tokens, as everybody counts it
+    assert sum(parameter.numel() for parameter in ours.parameters()) == bert_base + projection
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_cxr_bert_is_taken_whole(tmp_path: Path, file: str, tied: bool) -> None:
+    weights = drawn(cxr_bert_shapes(TINY, 6))
+    extra = {"bert.embeddings.position_ids": torch.arange(12)[None]}
+    written = {name: value.clone() for name, value in with_ties(weights).items()}
+    tensors = (written if tied else weights) | extra
+    write_text_folder(tmp_path, tensors, cxr_bert_config(TINY, 6), file=file)
+    text, new = read(tmp_path, complete=True)
+    assert new == []
+    own = text.state_dict()
+    for name, value in with_ties(weights).items():
+        assert torch.equal(own[name], value), name
+    assert own.keys() == with_ties(weights).keys()
+    assert text.config.hidden_dropout_prob == text.config.attention_probs_dropout_prob == 0.25
+    assert text.config.projection_size == 6
+
+
+def test_published_bert_computes_what_transformers_does(tmp_path: Path) -> None:
+    reference = BertForMaskedLM(PlainConfig(**TINY)).eval()
+    weights = plain_bert()
+    reference.load_state_dict(with_ties(weights))
+    write_bert(tmp_path, weights)
+    text, _ = read(tmp_path, cxr_bert=False)
+    ids = torch.tensor([[2, 5, 6, 4, 3]])
+    with torch.no_grad():
+        hidden = text.eval().hidden_states(ids, torch.ones_like(ids))
+        ours = text.predict_tokens(hidden, torch.arange(5))
+        torch.testing.assert_close(ours, reference(ids).logits[0], rtol=1e-5, atol=1e-5)
+
+
+def test_clinical_bert_in_the_names_of_tensorflow(tmp_path: Path) -> None:
+    """gamma and beta, the pooler and the next-sentence head beside it, no model_type."""
+    weights = plain_bert()
+    old = {
+        re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", re.sub(r"LayerNorm\.bias$",
+        "LayerNorm.beta", name)): value
+        for name, value in weights.items()
+    }  # fmt: skip
+    assert sum(name.endswith("gamma") for name in old) == 1 + 2 * 2 + 1
+    write_bert(tmp_path, old | drawn(NEXT_SENTENCE))
+    text, new = read(tmp_path, cxr_bert=False)
+    assert new == sorted(projection_shapes(TINY, 6))
+    own = text.state_dict()
+    assert all(torch.equal(own[name], value) for name, value in with_ties(weights).items())
+
+
+def test_a_bert_without_heads_needs_the_word_for_a_new_one(tmp_path: Path) -> None:
+    drawn_once = drawn(bert_shapes(TINY))
+    weights = {name.removeprefix("bert."): value for name, value in drawn_once.items()}
+    weights |= {"pooler.dense.weight": torch.zeros(16, 16), "pooler.dense.bias": torch.zeros(16)}
+    write_bert(tmp_path, weights, model_type="bert")
+    with pytest.raises(InputError, match=r"pytorch_model.bin: .*cls\.predictions\.bias is missing"):
+        read(tmp_path, cxr_bert=False)
+    text, new = read(tmp_path, cxr_bert=False, new_token_head=True)
+    heads = {**token_head_shapes(TINY), **projection_shapes(TINY, 6)}
+    assert new == sorted({*heads, "cls.predictions.decoder.bias"})
+    embeddings = text.state_dict()["bert.embeddings.word_embeddings.weight"]
+    assert torch.equal(embeddings, weights["embeddings.word_embeddings.weight"])
+    assert text.cls.predictions.decoder.weight is text.bert.embeddings.word_embeddings.weight
+
+
+def test_what_is_new_comes_from_the_seed_alone(tmp_path: Path) -> None:
+    write_bert(tmp_path, plain_bert())
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    heads = [
+        read(tmp_path, cxr_bert=False, seed=seed)[0].cls_projection_head.dense_to_hidden.weight
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[0], heads[2])
+    assert torch.equal(torch.get_rng_state(), before)  # nobody else's draws are moved
+
+
+def test_a_cxr_bert_without_projection_gets_one_unless_it_must_be_there(tmp_path: Path) -> None:
+    weights = drawn(cxr_bert_shapes(TINY, 6))
+    kept = {name: value for name, value in weights.items() if "projection_head" not in name}
+    write_text_folder(tmp_path, kept, cxr_bert_config(TINY, 6))
+    assert read(tmp_path)[1] == sorted(projection_shapes(TINY, 6))
+    with pytest.raises(InputError, match="cls_projection_head.dense_to_hidden.weight is missing"):
+        read(tmp_path, complete=True)
+
+
+DENSE = "bert.encoder.layer.1.output.dense.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (DENSE, None, f"{DENSE} is missing"),
+        (DENSE.replace("1", "2"), torch.zeros(16, 24), "2.output.dense.weight belongs to no param"),
+        (DENSE, torch.zeros(16, 25), "dense.weight has shape [16, 25], expected [16, 24]"),
+        ("cls_projection_head.dense_to_output.bias", None, "dense_to_output.bias is missing"),
+        ("cls.predictions.decoder.weight", torch.zeros(15, 16), "differs from bert.embeddings.w"),
+        ("bert.embeddings.LayerNorm.gamma", torch.zeros(16), "is there under two names"),
+        ("bert.pooler.dense.weight", torch.zeros(3, 3), "has shape [3, 3], expected [16, 16]"),
+    ],
+)
+def test_other_weights_are_refused_by_name(tmp_path: Path, name: str, value, said: str) -> None:
+    weights = drawn(cxr_bert_shapes(TINY, 6)) | {name: value}
+    weights = {name: value for name, value in weights.items() if value is not None}
+    write_text_folder(tmp_path, weights, cxr_bert_config(TINY, 6))
+    line = refusal(tmp_path)
+    assert line.startswith(f"{tmp_path / 'pytorch_model.bin'}: ") and said in line
+
+
+def test_errors_name_three_tensors_and_count_the_rest(tmp_path: Path) -> None:
+    write_text_folder(tmp_path, {"nothing": torch.zeros(1)}, cxr_bert_config(TINY, 6))
+    line = refusal(tmp_path)
+    assert line.count(" is missing") == 3 and " more" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hidden_size": "wide"}, "key 'hidden_size' is 'wide'"),
+        ({"hidden_size": 15}, "multiple of num_attention_heads"),
+        ({"hidden_act": "relu"}, "key 'hidden_act' is 'relu'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"model_type": "roberta"}, "key 'model_type' is 'roberta'"),
+        ({"model_type": "bert", "projection_size": None}, "the other kind is 'bert'"),
+    ],
+)
+def test_a_config_of_something_else_is_refused(tmp_path: Path, change: dict, said: str) -> None:
+    write_cxr_bert(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    line = refusal(tmp_path)
+    assert str(path) in line and said in line
+
+
+def test_a_cxr_bert_is_not_taken_for_a_bert(tmp_path: Path) -> None:
+    write_cxr_bert(tmp_path)
+    with pytest.raises(InputError, match="the other kind is 'cxr_bert'"):
+        read(tmp_path, cxr_bert=False)
+
+
+class _Runs:
+    def __reduce__(self):
+        return (print, ("a pickle ran code",))
+
+
+@pytest.mark.parametrize("content", ["code", "list", "number", "cut", "nothing", "text"])
+def test_files_that_are_no_state_dict(tmp_path: Path, content: str, capsys) -> None:
+    write_cxr_bert(tmp_path)
+    path = tmp_path / "pytorch_model.bin"
+    if content == "cut":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif content == "text":
+        path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    else:
+        values = {"code": {"x": _Runs()}, "list": [1], "number": {"x": 1}, "nothing": {}}
+        torch.save(values[content], path)
+    assert refusal(tmp_path).startswith(f"{path}: ")
+    assert "a pickle ran code" not in capsys.readouterr().out
+
+
+def test_safetensors_come_before_a_pickle_and_one_must_be_there(tmp_path: Path) -> None:
+    write_cxr_bert(tmp_path)
+    (tmp_path / "pytorch_model.bin").rename(tmp_path / "elsewhere.bin")
+    with pytest.raises(InputError, match=r"model.safetensors or pytorch_model.bin"):
+        read(tmp_path)
+    weights = drawn(cxr_bert_shapes(TINY, 6), seed=1)
+    write_text_folder(tmp_path, weights, cxr_bert_config(TINY, 6), file="model.safetensors")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"never read")
+    text, _ = read(tmp_path)
+    assert torch.equal(text.state_dict()["cls.predictions.bias"], weights["cls.predictions.bias"])
+
+
+FC = {"encoder.encoder.fc.weight", "encoder.encoder.fc.bias"}
+
+
+def biovil(path: Path, **changes) -> dict[str, torch.Tensor]:
+    """Write a small BioViL image file, some tensors changed, those that are None left out."""
+    weights = drawn(biovil_image_shapes()) | changes
+    weights = {name: value for name, value in weights.items() if value is not None}
+    torch.save(weights, path)
+    return weights
+
+
+def read_image(path: Path, imagenet: bool = False, projection: int = 6, seed: int = 0):
+    return read_released_image(path, imagenet, projection, seed)
+
+
+@pytest.mark.parametrize(
+    ("file", "shapes", "kind"),
+    [
+        ("biovil_image_resnet50", biovil_image_shapes(64, (3, 4, 6, 3), 128), ResNetSettings),
+        (
+            "biovil_t_image_model",
+            biovil_t_image_shapes(64, (3, 4, 6, 3), 128, 256),
+            MultiImageSettings,
+        ),
+    ],
+)
+def test_the_published_files_have_these_names_and_shapes(tmp_path, file, shapes, kind):
+    """At their real sizes: ResNet-50 with fc, 128 in the joint space; BioViL-T: three blocks."""
+    path = tmp_path / f"{file}_proj_size_128.pt"
+    torch.save({name: torch.zeros(shape) for name, shape in shapes.items()}, path)
+    image, new = read_image(path)
+    assert new == [] and image.settings == kind()
+    known = {name: shape for name, shape in shapes.items() if name not in FC}
+    assert {name: tuple(v.shape) for name, v in image.state_dict().items()} == known
+    assert released_image_name(image.settings) == path.name
+    exported = {name: tuple(value.shape) for name, value in released_image(image).items()}
+    assert exported == shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("encoder.encoder.fc.weight", None, "encoder.encoder.fc.weight is missing"),
+        ("encoder.encoder.fc.bias", torch.zeros(14), "fc.bias has shape [14], expected [1000]"),
+        ("encoder.encoder.conv1.weight", None, "encoder.encoder.conv1.weight is missing"),
+        ("encoder.encoder.conv1.weight", torch.zeros(3), "conv1.weight has shape [3]"),
+        ("encoder.encoder.layer2.1.bn3.running_var", None, "bn3.running_var is missing"),
+        ("encoder.encoder.bn1.num_batches_tracked", None, "num_batches_tracked is missing"),
+        ("encoder.encoder.bn1.weight", torch.zeros(9), "bn1.weight has shape [9], expected [8]"),
+        ("projector.model.1.bias", None, "projector.model.1.bias is missing"),
+        ("projector.model.3.weight", None, "projector.model.3.weight is missing"),
+        ("encoder.missing_previous_emb", torch.zeros(2), "previous_emb belongs to no parameter"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, name, value, said) -> None:
+    path = tmp_path / "image.pt"
+    biovil(path, **{name: value})
+    with pytest.raises(InputError) as raised:
+        read_image(path)
+    assert str(raised.value).startswith(f"{path}: ") and said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_stage_that_is_gone_is_missing_by_name(tmp_path: Path) -> None:
+    gone = {n: None for n in biovil_image_shapes() if n.startswith("encoder.encoder.layer3.")}
+    biovil(tmp_path / "image.pt", **gone)
+    with pytest.raises(InputError, match=r"encoder\.encoder\.layer3\.0\.conv1\.weight is missing"):
+        read_image(tmp_path / "image.pt")
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_imagenet_gives_the_trunk_and_the_seed_the_projection(tmp_path, counted, suffix) -> None:
+    from safetensors.torch import save_file
+
+    weights = drawn(resnet_shapes(8, (1, 1, 2, 1)))
+    if not counted:  # torchvision's first files are older than the counters
+        weights = {n: v for n, v in weights.items() if not n.endswith("num_batches_tracked")}
+    path = tmp_path / f"resnet50{suffix}"
+    torch.save(weights, path) if suffix == ".pth" else save_file(weights, path)
+    image, new = read_image(path, imagenet=True)
+    own = image.state_dict()
+    counters = {n for n in own if n.startswith("encoder.") and n.endswith("batches_tracked")}
+    expected = {n for n in own if n.startswith("projector.")} | (set() if counted else counters)
+    assert set(new) == expected and image.settings.projection == 6
+    for name, value in weights.items():
+        if not name.startswith("fc."):
+            assert torch.equal(own[f"encoder.encoder.{name}"], value)
+    if not counted:
+        assert all(own[name] == 0 for name in counters)
+    again, other = (read_image(path, imagenet=True, seed=seed)[0].state_dict() for seed in (0, 1))
+    assert torch.equal(again["projector.model.0.weight"], own["projector.model.0.weight"])
+    assert not torch.equal(other["projector.model.0.weight"], own["projector.model.0.weight"])
+
+
+def test_one_counter_is_not_missing_by_age(tmp_path: Path) -> None:
+    weights = drawn(resnet_shapes(8, (1, 1, 1, 1)))
+    del weights["layer1.0.bn1.num_batches_tracked"]
+    torch.save(weights, tmp_path / "resnet.pth")
+    with pytest.raises(InputError, match="layer1.0.bn1.num_batches_tracked is missing"):
+        read_image(tmp_path / "resnet.pth", imagenet=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=(False, False, True)),
+        ResNetSettings(
+            block="basic", layers=(1, 2, 1, 1), width=4, channels=1, stem_pool=False, projection=5
+        ),
+    ],
+)
+def test_sizes_that_weights_do_not_tell_stand_beside_them(tmp_path: Path, settings) -> None:
+    torch.manual_seed(0)
+    image = ImageEncoder(settings).eval()
+    path = tmp_path / released_image_name(settings)
+    torch.save(released_image(image), path)
+    plain, _ = read_image(path)
+    hidden = {"dilate": (False, False, False), "stem_pool": True}
+    assert plain.settings == settings.model_copy(update=hidden)
+    write_json(path.with_suffix(".json"), settings.model_dump(mode="json"))
+    back, new = read_image(path)
+    assert new == [] and back.settings == settings
+    frames = Frames(torch.rand(2, 1, 64, 64))
+    with torch.no_grad():
+        ours, theirs = image(frames), back.eval()(frames)
+    assert torch.equal(ours.projected_global, theirs.projected_global)
+    assert torch.equal(ours.projected_patches, theirs.projected_patches)
+    other = settings.model_copy(update={"width": 16})
+    write_json(path.with_suffix(".json"), other.model_dump(mode="json"))
+    with pytest.raises(InputError, match="sizes of other weights"):
+        read_image(path)
+
+
+def test_names_tell_sizes_apart() -> None:
+    small = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=16, projection=64)
+    name = "biovil_image_basic1-1-1-1_width16_channels3_proj_size_64.pt"
+    assert released_image_name(small) == name
+    wider = ResNetSettings(projection=256)
+    assert released_image_name(wider) == "biovil_image_resnet50_proj_size_256.pt"
