@@ -273,7 +273,7 @@ def compared_table():
     )
 
 
-def tests_of(folder, **values):
+def paired_tests(folder, **values):
     """Paired tests of the rows of `compared_table`: CNR tested, the rate not."""
     named = {"task": "grounding", "model": "n", "reference_model": "m"}
     cnr = {"metric": "cnr", "reference_metric": "cnr", "reason": None, "seeds": 3}
@@ -288,7 +288,7 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
     rate = {"rate": estimate(0.1)}
     files = [result(tmp_path, 0, 1.0, **rate), result(tmp_path, 0, 1.3, model="n", **rate)]
     ends = {"difference": 0.3, "difference_low": -0.1, "difference_high": 0.5}
-    tests = read_tests([tests_of(tmp_path, p=p, p_holm=p_holm, **ends)])
+    tests = read_tests([paired_tests(tmp_path, p=p, p_holm=p_holm, **ends)])
     table, results = compared_table(), read_results(files)
     cells = make_cells(table, results, tests)
     rows = list(csv.DictReader(table_csv(cells).splitlines()))
@@ -309,7 +309,7 @@ def test_a_difference_to_the_reference_row_is_marked(tmp_path, p, p_holm, mark):
 def test_one_seed_has_a_difference_and_no_mark(tmp_path):
     files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 1.3, model="n")]
     ends = {"difference": 0.3, "difference_low": 0.1, "difference_high": 0.5, "seeds": 1}
-    tests = read_tests([tests_of(tmp_path, p=None, p_holm=None, **ends)])
+    tests = read_tests([paired_tests(tmp_path, p=None, p_holm=None, **ends)])
     table, results = compared_table(), read_results(files)
     cells = make_cells(table, results, tests)
     text = table_markdown(table, cells, results, tests)
@@ -328,7 +328,7 @@ def test_without_tests_nothing_is_said_of_them(tmp_path):
 
 
 def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
-    path = tests_of(tmp_path)
+    path = paired_tests(tmp_path)
     path.write_text(path.read_text().replace('"reason"', '"why"'))
     with pytest.raises(InputError, match=r"comparisons\[0\]: field 'reason' is missing"):
         read_tests([path])
