@@ -109,9 +109,8 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
             return [""] * len(rows)
         return [text or "" for text in prior_texts(rows, reports, model.decoder.settings.sections)]
 
-    def scorer(finding: str, pairs: ImagePairs) -> Floats:
-        scores_NC = posterior(model, begins[finding], words, pairs, inputs.pixels, settings)
-        return scores_NC.astype(np.float64)
+    def scorer(finding: str, pairs: ImagePairs) -> NDArray[np.float32]:
+        return posterior(model, begins[finding], words, pairs, inputs.pixels, settings)
 
     protocol = {
         "prior_image": _sees_prior(model),
