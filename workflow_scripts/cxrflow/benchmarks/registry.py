@@ -148,7 +148,8 @@ class Benchmark:
 
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
-TRANSFER = ("nothing", *PLAIN, *(f"{name}_optimum" for name in PLAIN))
+PAIRS = ("current", "thumbnail", "intensity")  # of two images, or of the current one alone
+TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN))
 
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
@@ -276,10 +277,7 @@ BENCHMARKS = {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        references=(
-            *("nothing", "random", "shuffled", "current", "thumbnail", "intensity"),
-            *("current_optimum", "thumbnail_optimum", "intensity_optimum"),
-        ),
+        references=("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS)),
         reference_program="temporal.references",
     ),
     "registration_error": Benchmark(
