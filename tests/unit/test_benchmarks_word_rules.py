@@ -71,16 +71,16 @@ def areas(pairs: Iterable[tuple[str, str, bool]]) -> dict[str, float]:
     return {name: max(area, 1 - area) for name, area in found.items()}
 
 
-@pytest.mark.parametrize("file", [0, 1])
-def test_no_rule_of_words_tells_entailments_from_contradictions(file: int) -> None:
+def test_no_rule_of_words_tells_entailments_from_contradictions() -> None:
+    """In either file."""
     previous: set[frozenset[str]] = set()
-    rows = [list(radiology_pairs(HOSPITAL, HOSPITAL.radnli_pairs, n, previous)) for n in (0, 1)]
-    found = areas(
-        (row.premise, row.hypothesis, row.label == "entailment")
-        for row in rows[file]
-        if row.label != "neutral"
-    )
-    assert max(found.values()) < LARGEST, found
+    for file in (0, 1):
+        found = areas(
+            (row.premise, row.hypothesis, row.label == "entailment")
+            for row in radiology_pairs(HOSPITAL, HOSPITAL.radnli_pairs, file, previous)
+            if row.label != "neutral"
+        )
+        assert max(found.values()) < LARGEST, (file, found)
 
 
 def test_no_rule_of_words_tells_paraphrases_from_contradictions() -> None:
