@@ -101,6 +101,7 @@ class Model:
         self.given: list[str | None] = []
         self.device = torch.device("cpu")
         self.similarity = Cosine()
+        self.run: dict[str, Any] = {}
 
     def generate_report(self, frames, prior_reports, beams, length_penalty) -> list[str]:
         self.given += prior_reports
