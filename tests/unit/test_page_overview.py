@@ -20,6 +20,7 @@ from cxrflow.page.overview import _card, _verdict, differing, starts
 from cxrflow.papers import load_paper
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.results import read_results
+from cxrflow.tables.tests import Tested as Difference
 from cxrflow.tables.tests import Tests as Inference
 
 
@@ -125,6 +126,13 @@ def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
 def test_what_is_said_of_a_value_beside_one_of_no_learning(value, low, learnt, word):
     cell = Cell("r", "c", value, low=low, seeds=1, unlearnt=0 if learnt else 1)
     assert _verdict(cell, 0.5) == word
+
+
+@pytest.mark.parametrize(("low", "word"), [(0.1, "Above"), (-0.1, "Not clearly above")])
+def test_a_tested_difference_decides(low, word):
+    tested = Difference("other", 0.3, low, 0.5, None, None, "", 3, None)
+    for own_low in (0.1, 0.6):
+        assert _verdict(Cell("r", "c", 0.8, low=own_low, seeds=3), 0.5, tested) == word
 
 
 def test_why_values_differ_is_said_where_the_numbers_stand(html, synthetic):

@@ -12,7 +12,7 @@ from cxrflow.page.training import unlearnt
 from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.results import Results
-from cxrflow.tables.tests import Tests
+from cxrflow.tables.tests import Tested, Tests
 from cxrflow.tables.text import number, ours_text, published_text, unlearnt_text
 
 # Fewer training pairs than this show that the path works, not how well the method does: published
@@ -85,7 +85,8 @@ def _card(
     starts: Collection[str] = (),
 ) -> dict[str, Any] | None:
     column, row = table.column(lead.column), table.row(lead.row)
-    cell = make_cell(TableCell(table, row, column), results, tests)
+    spot = TableCell(table, row, column)
+    cell = make_cell(spot, results, tests)
     if not isinstance(cell.ours, float):
         return None
     metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
@@ -103,16 +104,14 @@ def _card(
     ]
     cells_beside = [make_cell(TableCell(table, neighbour, column), results) for neighbour in rows]
     numeric = [
-        (neighbour, beside_cell.ours)
+        (neighbour, beside_cell.ours, tests.between(spot, spot._replace(row=neighbour)))
         for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
         if isinstance(beside_cell.ours, float)
     ]
-    nothing = {neighbour.label: value for neighbour, value in numeric if neighbour.is_reference}
-    of_starts = {
-        neighbour.label: value
-        for neighbour, value in numeric
-        if neighbour.models.get(column.key, neighbour.model) in starts
-    }
+    nothing = [entry for entry in numeric if entry[0].is_reference]
+    of_starts = [
+        entry for entry in numeric if entry[0].models.get(column.key, entry[0].model) in starts
+    ]
     return {
         "label": lead.label,
         "meaning": lead.meaning,
@@ -137,20 +136,25 @@ def _card(
     }
 
 
-def _beside_best(cell: Cell, values: Mapping[str, float], column: Column) -> dict[str, str] | None:
-    """Compare a value with the best of others, which are given by their label."""
-    if not values:
+def _beside_best(
+    cell: Cell, rows: Sequence[tuple[Row, float, Tested | None]], column: Column
+) -> dict[str, str] | None:
+    """Compare a value with the best of other rows: their value and, if tested, the difference."""
+    if not rows:
         return None
-    label, value = max(values.items(), key=lambda entry: entry[1])
-    return {"label": label, "value": number(value, column), "verdict": _verdict(cell, value)}
+    row, value, tested = max(rows, key=lambda entry: entry[1])
+    verdict = _verdict(cell, value, tested)
+    return {"label": row.label, "value": number(value, column), "verdict": verdict}
 
 
-def _verdict(cell: Cell, best: float) -> str:
+def _verdict(cell: Cell, best: float, tested: Tested | None = None) -> str:
     """Compare a value with the best of others; of one that did not learn nothing is claimed."""
     if cell.unlearnt or not isinstance(cell.ours, float):
         return "Beside"
     if cell.ours <= best:
         return "Not above"
+    if tested is not None and tested.low is not None:
+        return "Above" if tested.low > 0 else "Not clearly above"
     return "Above" if cell.low is None or cell.low > best else "Not clearly above"
 
 
