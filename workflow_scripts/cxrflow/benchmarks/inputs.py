@@ -179,10 +179,9 @@ def read_frames(
         block = torch.from_numpy(np.ascontiguousarray(pixels.read(rows)))
         if seen is None:
             return block[:, None].float() / 255
-        # A registered prior lies anywhere in its square.
-        inside = pixels.inside(rows) if hasattr(pixels, "inside") else None
-        boxes = None if inside is None else torch.from_numpy(inside)
-        return seen(StoredPixels(block, torch.from_numpy(keys), boxes))
+        boxes = getattr(pixels, "boxes", None)
+        inside = None if boxes is None else torch.from_numpy(boxes[rows])
+        return seen(StoredPixels(block, torch.from_numpy(keys), inside))
 
     frames = Frames(read(current, current))
     with_prior = np.flatnonzero(prior >= 0)

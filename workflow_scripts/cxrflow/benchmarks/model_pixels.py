@@ -15,6 +15,7 @@ class ModelPixels(PixelStore):
     """A pixel store in the geometry of a model's training.
 
     ``view``: how :func:`~cxrflow.benchmarks.inputs.read_frames` shows its images; None: as stored.
+    ``boxes``: left, top, width, height [N, 4] of the images in their squares; None: all of these.
     """
 
     def __init__(self, folder: Path, geometry: str, run: Mapping[str, Any]) -> None:
@@ -28,7 +29,7 @@ class ModelPixels(PixelStore):
             raise InputError(
                 f"{folder}: geometry is {self.geometry}, but the model was trained on {geometry}"
             )
-        self.view = inference_view(run, self.geometry)
+        self.view, self.boxes = inference_view(run, self.geometry), self.inside()
 
 
 def model_pixels(folder: Path, model: Path) -> Pixels:
