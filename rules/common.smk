@@ -62,6 +62,11 @@ onstart:
     exposed = None if run.data.drawn(*DATASETS) else open_to_others(Path(run.results))
     if exposed is not None:
         print(exposed, file=sys.stderr)
+    for name in run.data.absent:
+        root = run.datasets[name].root
+        print(
+            f"{name}: no folder {root}; what needs it is left out of this run", file=sys.stderr
+        )
 
 
 GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_comparisons()}

@@ -9,6 +9,7 @@ FRAMES = {**IMAGE, "comparison": {"width": 16, "heads": 2, "feed_forward": 16}}
 SIZES: dict[str, dict[str, Any]] = {
     "text": {"encoder": TEXT, "length": 64, "training": TRAINING},
     "image": {"encoder": IMAGE, "training": TRAINING},
+    "supervised": {"encoder": IMAGE, "training": TRAINING},
     "joint": {"encoder": IMAGE, "length": 64, "training": TRAINING},
     "temporal": {"encoder": FRAMES, "length": 64, "training": TRAINING},
     "report": {"decoder": {"length": 64, "report_length": 32}, "training": TRAINING},

@@ -11,8 +11,7 @@ import pytest
 from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request
-from cxrflow.data.readers.open_i import read_reports
-from cxrflow.data.readers.open_i_terms import read_term_labels
+from cxrflow.data.readers.open_i import read_reports, read_term_labels
 from cxrflow.files.source_code import ROOT
 from cxrflow.reports.corpus import build_corpus
 from cxrflow.reports.labels.observations import OBSERVATIONS

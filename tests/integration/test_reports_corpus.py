@@ -280,11 +280,10 @@ def test_covid_notes_are_the_impression(tmp_path: Path) -> None:
         '2,0,X-ray,a.jpg,"Infiltrate in the left lung. No effusion."\n'
         "2,3,X-ray,b.jpg,\n2,5,CT,c.jpg,Slices\n2,0,X-ray,a.jpg,again\n"
     )
-    folder = run(root, "covid_chestxray", max_failed_share=0.5)
+    folder = run(root, "covid_chestxray")
     sections = table(folder, "sections")
-    assert list(sections["study_id"]) == ["a.jpg", "b.jpg"]
+    assert list(sections["study_id"]) == ["a.jpg"]
     assert sections.loc[0, "impression"] == "Infiltrate in the left lung. No effusion."
-    assert sections.loc[1, "outcome"] == "no clinical notes"
     assert drops(record(folder)) == {
         "modality CT": (1, ["c.jpg"]),
         "filename repeated": (1, ["a.jpg"]),
@@ -400,5 +399,6 @@ def test_real_open_i_in_other_forms_has_the_same_sections(form: str) -> None:
 def test_real_covid_notes(tmp_path: Path) -> None:
     root = str(real("covid_chestxray"))
     corpus = build_corpus("covid_chestxray", root, tmp_path / "covid", ReportSettings())
-    assert corpus["outcomes"] == {"impression only": 133, "no clinical notes": 2}
+    assert corpus["outcomes"] == {"impression only": 133}
+    assert drops(corpus)["no clinical notes"][0] == 2
     assert drops(corpus)["modality CT"][0] == 23

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from page_score_fixtures import (
     write_agreement,
     write_counts,
@@ -28,9 +27,21 @@ from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.settings import overlay
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "real.yaml").read_text(encoding="utf-8").replace("${CXR_REAL_DATA}", "/data/public")
-REAL: dict[str, Any] = yaml.safe_load(TEXT)
-del REAL["pathvars"]
+# Real, public data in the place of MIMIC-CXR: reports of one set, radiographs of another.
+REAL: dict[str, Any] = {
+    "synthetic_hospital": None,
+    "papers": ["biovil"],
+    "datasets": {
+        "open_i": {"root": "/data/public/open_i", "in_place_of": "mimic_cxr"},
+        "covid_chestxray": {"root": "/data/public/covid_chestxray"},
+    },
+    "cohorts": {
+        "biovil/mimic_cxr_reports": {"require": ["findings", "impression"]},
+        "biovil/mimic_cxr": {"dataset": "covid_chestxray"},
+        **{f"biovil/mimic_cxr_{name}": None for name in ("labelled", "more", "raw")},
+    },
+    "reports": {"splitter": "rules"},
+}
 CONTROL = "biovil/biovil_shuffled_pairs"
 MLM = {
     "loss": 1.3,
@@ -240,6 +251,7 @@ def _training(
         if recipe.start
         else {"mlm": (7.6, 1.1)},
         "image": {},
+        "supervised": {"findings": (0.4, 0.3)},
         "joint": {"global_alignment": (4.1, 2.0), "mlm": (2.4, 1.3)},
     }[recipe.program]
     generator = np.random.default_rng([seed, number])

@@ -14,11 +14,18 @@ from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
+from cxrflow.errors import InputError
+from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import weighted_median
 from cxrflow.metrics.retrieval import ranks
 
 NUMBER, CUTOFFS = 30, [1, 5, 10]
 RNG = np.random.default_rng(4)
+
+
+def text_of(rows: pd.DataFrame) -> pd.Series:
+    """The text of each study, which no other has."""
+    return rows["impression"]
 
 
 def own_rank(scores: list[float], own: int) -> float:
@@ -68,7 +75,7 @@ def studies(count: int = NUMBER) -> pd.DataFrame:
 
 def test_recall_and_median_rank_of_both_directions() -> None:
     """Against a loop over queries; a control with another patient's counterpart is at chance."""
-    table = studies().assign(sample_id=lambda rows: rows["image_id"])
+    table = studies().assign(sample_id=lambda rows: rows["image_id"], text=text_of)
     scores_NN = RNG.normal(size=(NUMBER, NUMBER)) + 2 * np.eye(NUMBER)
     predictions = score_studies(table, scores_NN, CUTOFFS)
     for direction, scores in (("image_to_text", scores_NN), ("text_to_image", scores_NN.T)):
@@ -89,7 +96,7 @@ def test_recall_and_median_rank_of_both_directions() -> None:
 
 def test_a_model_that_tells_nothing_apart_is_at_chance() -> None:
     """Equal scores give what a random order gets in the mean, not the first place."""
-    table = studies().assign(sample_id=lambda rows: rows["image_id"])
+    table = studies().assign(sample_id=lambda rows: rows["image_id"], text=text_of)
     same, any_order = (
         score_studies(table, scores, CUTOFFS) for scores in (np.ones((NUMBER, NUMBER)), None)
     )
@@ -97,6 +104,41 @@ def test_a_model_that_tells_nothing_apart_is_at_chance() -> None:
     assert same["median_rank/image_to_text"].equals(any_order["median_rank/image_to_text"])
     assert any_order["recall/5/text_to_image"].tolist() == [5 / NUMBER] * NUMBER
     assert set(same["recall/10/image_to_text"]) == {0}
+
+
+def rank_among_others(scores: list[float], texts: list[str], own: int) -> float:
+    """Place of a candidate among those of other texts, from its definition."""
+    others = [n for n, text in enumerate(texts) if text != texts[own]]
+    before = sum(scores[n] > scores[own] for n in others)
+    return 1 + before + sum(scores[n] == scores[own] for n in others) / 2
+
+
+def test_equal_reports_do_not_count_against_one_another() -> None:
+    """Against loops; 7 texts, of which an image searches each once."""
+    table = studies().assign(sample_id=lambda rows: rows["image_id"])
+    texts = [f"Text {n % 7}" for n in range(NUMBER)]
+    table["text"] = [text.upper() if n % 2 else f" {text}" for n, text in enumerate(texts)]
+    scores_NN = RNG.integers(0, 9, (NUMBER, NUMBER)).astype(np.float64)
+    scores_NN = scores_NN[:, [texts.index(text) for text in texts]]  # equal texts score alike
+    predictions = score_studies(table, scores_NN, CUTOFFS)
+    firsts = [texts.index(text) for text in dict.fromkeys(texts)]
+    of_images = [
+        rank_among_others(
+            [scores_NN[n, c] for c in firsts], [texts[c] for c in firsts], firsts.index(n % 7)
+        )
+        for n in range(NUMBER)
+    ]
+    of_texts = [rank_among_others(list(scores_NN[:, n]), texts, n) for n in range(NUMBER)]
+    assert predictions["median_rank/image_to_text"].tolist() == of_images
+    assert predictions["median_rank/text_to_image"].tolist() == of_texts
+    assert predictions["recall/5/text_to_image"].tolist() == [rank <= 5 for rank in of_texts]
+    any_order = score_studies(table, None, CUTOFFS)
+    assert any_order["recall/5/image_to_text"].tolist() == [5 / 7] * NUMBER
+    copies = np.array([texts.count(text) for text in texts])
+    expected = 5 / (NUMBER - copies + 1)
+    np.testing.assert_allclose(any_order["recall/5/text_to_image"], expected)
+    flat = score_studies(table, np.zeros_like(scores_NN), CUTOFFS)
+    np.testing.assert_allclose(flat["median_rank/text_to_image"], 1 + (NUMBER - copies) / 2)
 
 
 @pytest.fixture
@@ -133,6 +175,29 @@ def test_pair_retrieval_of_a_cohort(given: list[str], tmp_path: Path) -> None:
     chance = said(given)["metrics"]
     assert chance["recall/10/image_to_text"]["value"] == pytest.approx(10 / count)
     assert chance["median_rank/text_to_image"]["value"] == (count + 1) / 2
+
+
+@pytest.mark.parametrize("name", ["thumbnail", "length"])
+def test_reference_rows_learn_from_the_training_pairs(
+    given: list[str], tmp_path: Path, name: str
+) -> None:
+    """A linear map of thumbnails finds reports whose words, or length, the image lets expect."""
+    pixels = PixelStore(Path(given[3]))
+    brightness = pixels.read(pixels.rows([f"image{n}" for n in range(NUMBER)])).mean(axis=(1, 2))
+    rows = studies()
+    bright = brightness > np.median(brightness)
+    word = np.where(bright, "Bright and with many other words in it, one after another", "Dark")
+    rows["impression"] = [f"{w} {n}" for n, w in enumerate(word)]
+    rows["split"] = ["train", "test"] * (NUMBER // 2)
+    rows.to_parquet(tmp_path / "cohort/pairs.parquet")
+    evaluate(["pair_retrieval", "--reference", name, *given])
+    result = said(given)["metrics"]
+    chance = (NUMBER / 2 + 1) / 2
+    assert result["median_rank/image_to_text"]["value"] < chance
+    rows["split"] = ["train"] + ["test"] * (NUMBER - 1)
+    rows.to_parquet(tmp_path / "cohort/pairs.parquet")
+    with pytest.raises(InputError, match="1 training studies; the reference row"):
+        evaluate(["pair_retrieval", "--reference", name, *given])
 
 
 def test_findings_are_those_of_the_report(given: list[str], tmp_path: Path) -> None:

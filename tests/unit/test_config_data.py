@@ -37,7 +37,7 @@ def models(config):
             {*GROUNDED, "ms_cxr_statistics"},
             {"biovil_more", "biovil_raw", "biovil_l", "baseline_pubmed_bert"},
         ),
-        ("rsna", ZERO_SHOT | PROBES, set()),
+        ("rsna", ZERO_SHOT | PROBES, {"report_labels"}),
         ("radnli", {"natural_language_inference", "sentence_similarity"}, set()),
         ("mednli", {"natural_language_inference"}, set()),
         ("pubmed", set(), {"pubmed_bert", "baseline_pubmed_bert"}),
@@ -134,18 +134,32 @@ def test_ones_own_images_may_lie_apart(overlay):
     assert config.known_cohorts["biovil/mimic_cxr_raw"].holder == "mine"
 
 
-def test_open_i_stands_for_mimic_and_nothing_is_synthetic(tmp_path, monkeypatch):
-    for name in ("open_i", "covid_chestxray"):
+@pytest.mark.parametrize("with_boxes", [True, False])
+def test_open_i_stands_for_mimic_and_nothing_is_synthetic(tmp_path, monkeypatch, with_boxes):
+    """Without the folder of an optional data set the run goes without what needs it."""
+    for name in ("open_i_pairs", "rsna") if with_boxes else ("open_i_pairs",):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("CXR_REAL_DATA", str(tmp_path))
     config = load_config([DEMO, ROOT / "real.yaml"])
-    assert sorted(config.datasets_in_use()) == ["covid_chestxray", "open_i"]
+    assert sorted(config.datasets_in_use()) == (["open_i", "rsna"] if with_boxes else ["open_i"])
+    assert config.data.absent == ([] if with_boxes else ["rsna"])
+    assert ("segmentation" in tasks(config)) == with_boxes and "retrieval" in tasks(config)
     assert config.trainable("biovil/biovil") and config.results == "results/real"
-    pairs = config.known_cohorts
-    assert pairs["biovil/mimic_cxr_reports"].dataset == "open_i"
-    # A cohort that an overlay makes from another data set has that one's images.
-    assert pairs["biovil/mimic_cxr"].dataset == "covid_chestxray"
-    assert config.stores == [("biovil/mimic_cxr", "shorter128")]
+    assert config.known_cohorts["biovil/mimic_cxr"].dataset == "open_i"
+
+
+def test_only_a_folder_can_be_optional(overlay):
+    drawn = {"rsna": {"synthetic": True, "optional": True}}
+    with pytest.raises(InputError, match=r"datasets\.rsna.*optional is of a 'root'"):
+        overlay({"datasets": drawn})
+
+
+def test_another_data_set_brings_its_images(overlay):
+    """A cohort that an overlay makes from another data set has that one's images."""
+    notes = {"covid_chestxray": {"root": "/data/covid"}}
+    cohorts = {"biovil/mimic_cxr": {"dataset": "covid_chestxray"}}
+    config = overlay({"datasets": notes, "cohorts": cohorts}, check_roots=False)
+    assert config.known_cohorts["biovil/mimic_cxr"].holder == "covid_chestxray"
 
 
 def test_images_of_a_cohort_may_be_put_elsewhere(overlay):
@@ -222,7 +236,8 @@ def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
 
 
 def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
-    pictured = ("mimic_cxr", "mimic_cxr_more", "mimic_cxr_raw", "ms_cxr", "ms_cxr_raw", "rsna")
+    pairs = ("mimic_cxr", "mimic_cxr_labelled", "mimic_cxr_more", "mimic_cxr_raw")
+    pictured = (*pairs, "ms_cxr", "ms_cxr_raw", "rsna")
     demo = [(f"biovil/{name}", "shorter128") for name in pictured]
     assert overlay(BIOVIL).stores == demo
     # Imported weights see their own pixels, under the one spelling that names a folder.

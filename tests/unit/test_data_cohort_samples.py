@@ -11,10 +11,12 @@ from data_fixtures import (
     mimic_cxr,
     ms_cxr,
     nih_mapping,
+    open_i_report,
     rsna,
 )
 
-from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.cohorts.settings import CohortSettings, SplitSettings
+from cxrflow.data.cohorts.splits import patient_shares
 from cxrflow.errors import InputError
 
 
@@ -163,3 +165,40 @@ def test_classification_reports_the_published_leak_and_can_avoid_it(tmp_path: Pa
     clean = make(tmp_path / "b", *options, kind="classification", splits=splits)
     assert [check["passed"] for check in clean["checks"]] == [True, True]
     assert clean["splits"]["test"]["patients"] == 3
+
+
+def test_open_i_is_labelled_by_its_index_terms(tmp_path: Path) -> None:
+    """One frontal image of each report with terms, in the part that its pair is in."""
+    root = tmp_path / "open_i"
+    (root / "ecgen-radiology").mkdir(parents=True)
+    (root / "images").mkdir()
+    lines = ["uid,filename,projection"]
+    for number in range(1, 31):
+        names = [f"CXR{number}_IM-0001-{kind}001" for kind in (1, 2, 3)]
+        terms = "<major>Cardiomegaly/mild</major>" if number % 3 else "<major>normal</major>"
+        report = open_i_report(number, "Clear.", "Normal.", names)
+        if number % 5:
+            report = report.replace("</MedlineCitation>", f"</MedlineCitation>{terms}")
+        (root / f"ecgen-radiology/{number}.xml").write_text(report)
+        for name, view in zip(names, ("Frontal", "Frontal", "Lateral"), strict=True):
+            file = f"{name.removeprefix('CXR')}.dcm.png"
+            (root / "images" / file).write_bytes(b"a picture")
+            lines.append(f"{number},{file},{view}")
+    (root / "indiana_projections.csv").write_text("\n".join(lines) + "\n")
+    shares = {"train": 0.6, "validate": 0.1, "test": 0.3}
+    flow = make(
+        *(tmp_path / "out", "--layout", "open_i", "--root", root),
+        kind="classification",
+        frontal=True,
+        splits={"method": "patients", "shares": shares},
+    )
+    samples = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("group_id")
+    assert len(samples) == 24 and samples["view"].eq("FRONTAL").all()
+    assert step(flow, "frontal view", "images") == (60, {"view LATERAL": 30})
+    assert step(flow, "one image a study", "images")[0] == 30
+    place = flow["classes"].index("Cardiomegaly")
+    for study, row in samples.iterrows():
+        assert row["labels"][place] == (int(study.removeprefix("CXR")) % 3 > 0)
+    listed = pd.Series([f"CXR{number}" for number in range(1, 31)])
+    split = patient_shares(listed, SplitSettings(shares=shares))
+    assert samples["split"].equals(split.reindex(samples.index).rename("split"))

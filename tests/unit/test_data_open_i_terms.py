@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cxrflow.data.readers.open_i_terms import IndexTerm, observations_of, read_term_labels
+from cxrflow.data.readers.open_i import read_term_labels
+from cxrflow.data.readers.open_i_terms import IndexTerm, observations_of
 from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, ROOT
 from cxrflow.reports.labels.observations import OBSERVATIONS

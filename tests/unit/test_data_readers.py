@@ -28,6 +28,7 @@ from cxrflow.data.layouts import holders
 from cxrflow.data.readers import mimic_cxr_jpg as jpg_reader
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import is_synthetic
+from cxrflow.reports.texts import read_texts
 
 
 @pytest.mark.parametrize("name", holders("tables"))
@@ -324,6 +325,19 @@ def test_open_i_counts_a_broken_report_and_refuses_a_broken_archive(tmp_path: Pa
         read("open_i", tmp_path / "b")
 
 
+def test_images_behind_links_are_found_and_circles_end(tmp_path: Path) -> None:
+    root, disk = tmp_path / "open_i", tmp_path / "disk"
+    root.mkdir()
+    disk.mkdir()
+    (disk / "12_IM-0002-1001.png").write_bytes(b"a picture")
+    (root / "images").symlink_to(disk)
+    (disk / "again").symlink_to(root)
+    images = read("open_i", open_i(root, archive=True)).images.set_index("image_id")
+    assert images["image_path"].dropna().to_dict() == {
+        "CXR12_IM-0002-1001": "images/12_IM-0002-1001.png"
+    }
+
+
 def test_covid_chestxray_leaves_out_ct_and_counts_missing_files(tmp_path: Path) -> None:
     tables = read("covid_chestxray", covid_chestxray(tmp_path))
     assert dropped(tables, "images") == {"modality CT": 1}
@@ -334,6 +348,18 @@ def test_covid_chestxray_leaves_out_ct_and_counts_missing_files(tmp_path: Path) 
     }
     assert images["failure"].dropna().to_dict() == {"gone.jpg": "file not found"}
     assert images["order"]["b.jpg"] == 3 and pd.isna(images["order"]["e.jpg"])
+
+
+def test_covid_chestxray_has_two_spellings(tmp_path: Path) -> None:
+    """The list has written ``patientid`` and ``clinical_notes`` since July 2020."""
+    older = read("covid_chestxray", covid_chestxray(tmp_path))
+    notes = [text.sections for text in read_texts("covid_chestxray", tmp_path)]
+    path = tmp_path / "metadata.csv"
+    text = path.read_text().replace("Patientid", "patientid")
+    path.write_text(text.replace("clinical notes", "clinical_notes"))
+    newer = read("covid_chestxray", tmp_path)
+    pd.testing.assert_frame_equal(newer.images, older.images)
+    assert [text.sections for text in read_texts("covid_chestxray", tmp_path)] == notes
 
 
 def test_study_listed_in_metadata_under_two_patients_is_refused(tmp_path: Path) -> None:

@@ -41,6 +41,18 @@ def test_byte_order_mark_and_crlf_are_no_part_of_the_values(tmp_path: Path) -> N
     assert frame.iloc[0].tolist() == ["a", 3.0, "x"]
 
 
+def test_editions_that_spell_a_column_otherwise_are_read(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", ("NAME", "Size ", "no-te"), [("a", 3, "x")])
+    frame, _ = read(path)
+    assert frame.iloc[0].to_dict() == {"name": "a", "size": 3.0, "note": "x"}
+    # What stands there as it is spelt is itself; of two others neither can be chosen.
+    exact = write_csv(tmp_path / "e.csv", ("name", "Name", "size", "note"), [("a", "b", 3, "x")])
+    assert read(exact)[0]["name"].tolist() == ["a"]
+    twice = write_csv(tmp_path / "d.csv", ("NAME", "Name", "size", "note"), [("a", "b", 3, "x")])
+    with pytest.raises(InputError, match=r"d\.csv: columns \['NAME', 'Name'\] could all be 'name'"):
+        read(twice)
+
+
 def test_missing_column_names_file_column_and_expectation(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", ("name", "note"), [("a", "b")])
     with pytest.raises(InputError, match=r"t\.csv: column 'size' is missing; expected name, size"):

@@ -53,6 +53,15 @@ def samples(folder):
     return LabelledSamples(folder / "samples.parquet")
 
 
+def test_pairs_with_labels_are_read_alike(tmp_path):
+    """Of a cohort of pairs a study is the sample."""
+    of_samples = samples(tmp_path)
+    frame = of_samples.frame.rename(columns={"sample_id": "study_id"})
+    frame.to_parquet(tmp_path / "pairs.parquet")
+    of_pairs = LabelledSamples(tmp_path / "pairs.parquet")
+    pd.testing.assert_frame_equal(of_pairs.frame, of_samples.frame[of_pairs.frame.columns])
+
+
 def test_labels_count_as_the_settings_say(tmp_path):
     found = samples(tmp_path)
     settings = FindingsSettings(

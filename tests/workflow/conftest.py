@@ -17,7 +17,7 @@ from cxrflow.config.cost import JOB
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "rules", "envs", "slurm", "workflow_scripts")
-CONFIGS = ("config.yaml", "study.yaml", "paper.yaml", "real.yaml", "hospital.yaml")
+CONFIGS = tuple(path.name for path in ROOT.glob("*.yaml"))
 
 
 @dataclass(frozen=True)

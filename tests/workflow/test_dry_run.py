@@ -217,15 +217,19 @@ def test_the_papers_own_settings_on_slurm(fresh: Checkout, tmp_path: Path) -> No
     assert not {"draw_phantom", "train_sentence_splitter", "train_entity_tagger"} & {*planned}
 
 
-def test_real_data(fresh: Checkout, tmp_path: Path) -> None:
-    for name in ("open_i", "covid_chestxray"):
-        (tmp_path / name).mkdir()
-    jobs = fresh.with_overlay("real.yaml").plan(CXR_REAL_DATA=str(tmp_path))
+@pytest.mark.parametrize("overlay", ["real.yaml", "real_text.yaml"])
+def test_real_data(fresh: Checkout, tmp_path: Path, overlay: str) -> None:
+    """With images and without: never an empty page."""
+    images = overlay == "real.yaml"
+    (tmp_path / ("open_i_pairs" if images else "open_i")).mkdir()
+    jobs = fresh.with_overlay(overlay).plan(CXR_REAL_DATA=str(tmp_path))
     made = {path for job in jobs for path in job.output}
     assert "results/real/report/index.html" in made
     assert "results/real/benchmarks/label_agreement/open_i/terms/metrics.json" in made
     assert "draw_phantom" not in {job.rule for job in jobs}
-    assert {j.wildcards["task"] for j in jobs if j.rule == "evaluate"} == {"biovil/mask_prediction"}
+    tasks = {job.wildcards["task"] for job in jobs if job.rule == "evaluate"}
+    names = ("retrieval", "zero_shot_findings", "linear_findings") if images else ()
+    assert tasks == {"biovil/mask_prediction", *(f"public_data/{name}" for name in names)}
 
 
 def test_an_error_of_the_configuration_is_one_line(fresh: Checkout) -> None:

@@ -264,8 +264,8 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        references=("nothing",),
-        reference_program="retrieval.references",
+        references=("nothing", "length", "thumbnail"),
+        reference_program="retrieval.pair_references",
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",

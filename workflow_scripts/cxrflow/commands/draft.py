@@ -7,6 +7,7 @@ This is research: any word of the draft may be wrong. In Python,
 ``cxrflow.load(folder).generate_report`` gives the text itself.
 """
 
+import logging
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from cxrflow.settings import read_settings
 
 MODEL = Path("results/models/biovil_t/report_biovil_t/seed0")
 MARK = "DRAFT BY A MACHINE, FOR RESEARCH ONLY. NOT FOR CLINICAL USE."
+
+log = logging.getLogger("cxrflow")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -55,6 +58,8 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
     from cxrflow.training.precision import choose_device
 
     model = cxrflow.load(options.model, choose_device(settings.device))
+    if model.limits:
+        log.warning(model.limits)
     reads = None if model.decoder is None else model.decoder.settings
     image, report = (getattr(reads, name, False) for name in ("prior_image", "prior_report"))
     for name, uses in (("prior", image and model.takes_prior), ("prior_report", report)):

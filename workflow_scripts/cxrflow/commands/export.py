@@ -90,6 +90,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
         data = record.get("data") or {}
         account = {
             "geometry": data.get("geometry"),
+            "data": {key: data.get(key) for key in ("name", "synthetic", "train_samples")},
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
             "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
         }

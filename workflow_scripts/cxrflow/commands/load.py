@@ -60,6 +60,8 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
     if data.get("train_samples"):
         origin = " (synthetic)" if data.get("synthetic") else ""
         yield "trained on", f"{data.get('name')}{origin}, {data['train_samples']} samples"
+    if model.limits:
+        yield "warning", model.limits
     if model.run.get("permuted_pairs", {}).get("differs") is False:
         yield "warning", "its validation loss does not differ from that of permuted pairs"
 

@@ -56,6 +56,8 @@ class Datasets:
     Synthetic sets need a hospital that draws them. Where real data stand in for a data set there
     are none: what is learnt from patients is not tested on invented ones. A hospital that follows
     no patients draws no data sets about follow-up.
+
+    ``absent``: those that a run goes without because their folder is not there.
     """
 
     def __init__(
@@ -65,10 +67,11 @@ class Datasets:
         draws = hospital is not None and not replaced
         undrawn = OF_FOLLOWED if hospital is not None and hospital.followed is None else ()
         self.present: dict[str, Dataset] = {}
+        self.absent = [name for name, entry in datasets.items() if entry and entry.is_absent]
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}
         for name, dataset in datasets.items():
-            if dataset is None:
+            if dataset is None or name in self.absent:
                 continue
             if not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
                 self.present[name] = dataset

@@ -1,5 +1,6 @@
 """The values under the top-level keys of a configuration, a class each."""
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -24,6 +25,11 @@ class Dataset(Settings):
     synthetic: bool = Field(
         False, description="drawn by the synthetic hospital, where no root is given"
     )
+    optional: bool = Field(
+        False,
+        description="where its root is not there, the run goes without it and says so; otherwise "
+        "that is an error",
+    )
     in_place_of: str | None = Field(
         None,
         description="name of the data set that it replaces wherever a paper names that one: your "
@@ -42,12 +48,19 @@ class Dataset(Settings):
     def _one_origin(self) -> Self:
         if not self.synthetic and self.root is None:
             raise ValueError("set either 'root' (real files) or 'synthetic: true'")
+        if self.optional and self.root is None:
+            raise ValueError("optional is of a 'root'; a drawn data set is always there")
         return self
 
     @property
     def is_drawn(self) -> bool:
         """True if the synthetic hospital draws it."""
         return self.root is None
+
+    @property
+    def is_absent(self) -> bool:
+        """True if the run goes without it, since its folder is not there."""
+        return self.optional and self.root is not None and not Path(self.root).is_dir()
 
 
 class Entities(Settings):

@@ -6,6 +6,7 @@ Damaged rows are counted and left out.
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -75,7 +76,7 @@ def read_csv(
 
     kinds = {**columns, **(optional or {})}
     frame, damaged = read_text(path, separator)
-    frame.columns = [str(name).strip() for name in frame.columns]
+    frame.columns = _spelled([str(name).strip() for name in frame.columns], list(kinds), path)
     for name in columns:
         if name not in frame:
             raise InputError(
@@ -112,6 +113,28 @@ def read_csv(
             damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[bad]), failed=True))
             good &= ~bad
     return pd.DataFrame(values)[good].reset_index(drop=True), damaged
+
+
+def _spelled(header: list[str], columns: Sequence[str], path: Path) -> list[str]:
+    """The header with each of the ``columns`` in its own spelling.
+
+    Editions of one data set write ``Patientid`` and ``patientid``, ``clinical notes`` and
+    ``clinical_notes``. A column that stands there as it is spelt is itself.
+
+    Raises:
+        InputError: two columns are spelt almost like one that is read.
+    """
+    by_letters = {_letters(name): name for name in columns if name not in header}
+    spelled = [by_letters.get(_letters(name), name) for name in header]
+    for name in by_letters.values():
+        alike = [header[n] for n, column in enumerate(spelled) if column == name]
+        if len(alike) > 1:
+            raise InputError(f"{path}: columns {alike} could all be '{name}'; expected one of them")
+    return spelled
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
 
 
 def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Drop]]":

@@ -4,11 +4,11 @@ The numbers are those of BioViL Table E.1; where the table can be read in two wa
 docs/pixels.md.
 """
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Seed, Settings
+from cxrflow.settings import Before, Seed, Settings
 
 
 class PixelSettings(Settings):
@@ -33,6 +33,13 @@ class PixelSettings(Settings):
     )
     max_failed_share: float = Field(
         default=0.01, ge=0, le=1, description="The build stops when more than this share failed."
+    )
+    max_shared_share: Annotated[float, Before(0.05)] = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="The build stops when more than this share of the images have an equal one of "
+        "another patient in another part of the split; fewer are counted.",
     )
 
 

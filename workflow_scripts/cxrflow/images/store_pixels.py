@@ -29,9 +29,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
 
+    from cxrflow.files.atomic import write_json
     from cxrflow.images.build import build_store
+    from cxrflow.images.equal_pictures import equal_pictures, patients_of
     from cxrflow.images.geometry import Geometry
-    from cxrflow.images.store import read_sources
+    from cxrflow.images.store import PixelStore, read_sources
 
     geometry = Geometry.parse(options.geometry)
     if not options.root.is_dir():
@@ -40,6 +42,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     content = build_store(
         options.root, sources, geometry, settings, options.output, options.threads
     )
+    rows = patients_of(path.parent for path in options.images)
+    if len(rows):
+        store = PixelStore(options.output)
+        shared = equal_pictures(store, rows, settings.max_shared_share, options.output)
+        write_json(options.output / "store.json", {**content, "shared_pictures": shared})
     reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
     log.info("%s: %d images stored; failed: %s", options.output, content["images"], reasons or 0)
 

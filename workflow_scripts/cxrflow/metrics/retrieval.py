@@ -39,11 +39,19 @@ def precision(relevant_QC: NDArray[np.bool_], cutoffs: Sequence[int]) -> Floats:
     return hits_QC[:, np.asarray(cutoffs) - 1] / np.asarray(cutoffs, dtype=np.float64)
 
 
-def ranks(scores_QC: Floats, target_Q: NDArray[np.int64]) -> Floats:
+def ranks(
+    scores_QC: Floats, target_Q: NDArray[np.int64], rivals_QC: NDArray[np.bool_] | None = None
+) -> Floats:
     """Rank [Q], from 1 on, of the target candidate of each query; ties get their mean rank.
 
     The mean favours nobody: where all scores are equal every rank is (C + 1) / 2.
+
+    Args:
+        rivals_QC: candidates that may stand before the target; None: all but the target itself.
     """
     target_Q1 = np.take_along_axis(scores_QC, target_Q[:, None], axis=1)
-    before, equal = (scores_QC > target_Q1).sum(axis=1), (scores_QC == target_Q1).sum(axis=1)
-    return np.asarray(before + (equal + 1) / 2, dtype=np.float64)
+    before_QC, equal_QC = scores_QC > target_Q1, scores_QC == target_Q1
+    if rivals_QC is None:
+        return np.asarray(before_QC.sum(axis=1) + (equal_QC.sum(axis=1) + 1) / 2)
+    before_Q, equal_Q = ((rivals_QC & kind).sum(axis=1) for kind in (before_QC, equal_QC))
+    return np.asarray(1 + before_Q + equal_Q / 2, dtype=np.float64)

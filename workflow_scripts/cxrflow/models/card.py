@@ -53,6 +53,8 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
     permuted_pairs = record.get("permuted_pairs") or {}
     if permuted_pairs.get("differs") is False:
         limits.insert(0, "Its validation loss does not differ from that of permuted pairs.")
+    if data.get("notice"):
+        limits.insert(0, f"{data['notice']}.")
     rows = list(score_lines(results_of(model), str(name), seed))
     scores = [
         "Value, 95 % interval over the samples, samples; of the task's own protocol.",

@@ -144,6 +144,14 @@ class Model:
             ) from None
 
     @property
+    def limits(self) -> str | None:
+        """What must be said of any answer of the model; None if nothing is known against it."""
+        data = self.run.get("data") or {}
+        if data.get("synthetic"):
+            return f"{self.folder} was trained on drawn radiographs: it knows nothing of patients"
+        return None
+
+    @property
     def takes_prior(self) -> bool:
         """True if the image half compares an image with an earlier one."""
         return self.image_encoder is not None and self.image_encoder.takes_prior

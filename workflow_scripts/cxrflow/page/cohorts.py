@@ -109,10 +109,24 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
         "prior_share": priors.get("found", 0) / studies if studies else 0.0,
         "categories": flow.get("categories") or flow.get("labels") or {},
         # Notes may name ids in brackets; real ones are not for every reader of the page.
-        "notes": [note if ids else EXAMPLES.sub("", note) for note in flow.get("notes", [])],
+        "notes": [
+            *(note if ids else EXAMPLES.sub("", note) for note in flow.get("notes", [])),
+            *shared_picture_notes(run.shared_pictures(name)),
+        ],
         "examples": _examples(flow) if ids else [],
         "hidden_ids": not ids,
     }
+
+
+def shared_picture_notes(counts: Mapping[str, Any] | None) -> list[str]:
+    """Return a sentence for equal and for nearly equal pictures of several patients."""
+    words = {"equal": "equal to", "nearly_equal": "nearly equal to"}
+    return [
+        f"{found['of_several_patients']} images are {said} one of another patient, "
+        f"{found['in_two_parts']} of them to one in another part of the split"
+        for kind, said in words.items()
+        if counts and (found := counts[kind])["of_several_patients"]
+    ]
 
 
 def _examples(flow: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -134,6 +134,16 @@ class RunFolder:
                 _need(path, check, f"checks[{number}]", ("name", "passed", "detail"))
         return flow
 
+    def shared_pictures(self, cohort: str) -> dict[str, Any] | None:
+        """Counts of pictures that several patients of a cohort have; None where none is stored."""
+        for name, geometry in self.config.stores:
+            if name == cohort:
+                store = read_if_there(self.root / "pixels" / name / geometry / "store.json", ())
+                if store and "shared_pictures" in store:
+                    counts: dict[str, Any] = store["shared_pictures"]
+                    return counts
+        return None
+
     def corpus(self, dataset: str) -> dict[str, Any] | None:
         """``corpus.json`` of a data set."""
         path = self.root / "corpus" / dataset / "corpus.json"

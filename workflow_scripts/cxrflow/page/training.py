@@ -133,6 +133,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "assessed": all(map(learning, trainings.values())),
         "unlearnt_parents": [one for one in parents if unlearnt(made.get(one, {}))],
         "imported": run.config.imported(name),
+        "notice": next((found.run["data"].get("notice") for found in trainings.values()), None),
         "curves": [one for one in curves if one is not None],
         "trained": bool(trainings),
         "seconds": sum(found.run["seconds"] for found in trainings.values()),

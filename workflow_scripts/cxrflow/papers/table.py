@@ -48,7 +48,9 @@ class Row(Settings):
     task: Name | None = Field(None, description="where it is not the table's")
     vocabulary: str | None = Field(None, description="our vocabulary of this row")
     data: bool = Field(False, description="measured on the data themselves, without a model")
-    share: str | None = Field(None, description="labels of a probe, in per cent: <metric>/10")
+    share: str | None = Field(
+        None, description="labels of a probe, in per cent: <metric>/10, <metric>/10/<class>"
+    )
     variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
     reference: str | None = Field(None, description="row to compare with, if not the table's")
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
@@ -83,8 +85,8 @@ class Row(Settings):
 
     def metric_of(self, column: Column) -> str:
         """The name in metrics.json that a cell of this row reads."""
-        metric = column.metric.format(vocabulary=self.vocabulary or "")
-        return "/".join(filter(None, (metric, self.share, self.variant)))
+        metric, *rest = column.metric.format(vocabulary=self.vocabulary or "").split("/")
+        return "/".join(filter(None, (metric, self.share, *rest, self.variant)))
 
 
 class Table(Settings):

@@ -20,13 +20,14 @@ from cxrflow.training.samples import SampleTable
 
 
 class LabelledSamples(Pairs):
-    """``samples.parquet`` of a classification cohort."""
+    """``samples.parquet`` of a classification cohort, or ``pairs.parquet`` with labels."""
 
     def __init__(self, path: str | Path, training_share: float = 1.0) -> None:
         self.path, self.training_share = Path(path), training_share
-        columns = ("subject_id", "sample_id", "image_id", "labels", "split")
+        sample = "study_id" if self.path.name == "pairs.parquet" else "sample_id"
+        columns = ("subject_id", sample, "image_id", "labels", "split")
         # What is left out is named as in a table of pairs.
-        self.frame = read_table(self.path, columns).rename(columns={"sample_id": "study_id"})
+        self.frame = read_table(self.path, columns).rename(columns={sample: "study_id"})
         flow = self.path.with_name("flow.json")
         self.flow = read_object(flow, ("dataset", "cohort", "synthetic", "classes"))
         self.classes = list(self.flow["classes"])

@@ -5,6 +5,7 @@ FINDINGS-IMPRESSION pairs of the cohort and starts from phase II (``--start``), 
 matching and MLM or, for the ablation of Table 4, with MLM alone.
 """
 
+import logging
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from cxrflow.programs.program import run
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run
     from cxrflow.pretrain.objective import TermsProgram
+
+log = logging.getLogger("cxrflow")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,9 +47,14 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, require_same_vocabulary
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
     from cxrflow.pretrain.report_text import start_text
-    from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
+    from cxrflow.pretrain.section_pairs import (
+        SectionPairsProgram,
+        matched_reports,
+        single_section,
+        words_alone,
+    )
     from cxrflow.text.packing import PackedCorpus
-    from cxrflow.text.report_batch import ReportTokens
+    from cxrflow.text.report_batch import SECTIONS, ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
     vocabulary: Path = options.vocabulary
@@ -69,13 +77,26 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
         program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)
         remedies.insert(0, "a larger training.accumulate")
     else:
-        splits = {name: matched_reports(pairs, name, settings) for name in ("train", "validate")}
+        sections = SECTIONS
+        section = single_section(pairs)
+        if section is not None and settings.terms.section_matching:
+            settings, sections = words_alone(settings, section), (section,)
+            data["notice"] = (
+                f"No training report has FINDINGS and IMPRESSION, only {section.upper()}: trained "
+                "on its masked words alone, without section matching"
+            )
+            log.warning("%s: %s", pairs.path, data["notice"])
+        splits = {
+            name: matched_reports(pairs, name, settings, sections) for name in ("train", "validate")
+        }
         reports, validation = (
             ReportTokens(split, tokenizer, settings.length) for split in splits.values()
         )
         data |= {"train_samples": len(reports)}
         samples = {name: pairs.samples(split) for name, split in splits.items()}
-        program = SectionPairsProgram(settings, run, samples, reports, validation, text, vocabulary)
+        program = SectionPairsProgram(
+            settings, run, samples, reports, validation, text, vocabulary, sections
+        )
     data |= {
         **pairs.describe(),
         "vocabulary": pieces.fingerprint,

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import logging
-import os
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import pandas as pd
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_text
 from cxrflow.files.drops import printable
+from cxrflow.files.folders import walk_files
 from cxrflow.files.parquet import read_table
 from cxrflow.reports.texts import RawReport, read_text_file
 
@@ -79,9 +79,9 @@ def _text_files(root: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: folder cannot be read ({error.strerror})")
 
-    for folder, _, names in os.walk(root, onerror=refuse):
-        texts = (Path(folder, name) for name in names if name.lower().endswith(".txt"))
-        yield from (path.relative_to(root) for path in texts)
+    for file in walk_files(root, onerror=refuse):
+        if file.name.lower().endswith(".txt"):
+            yield file.relative_to(root)
 
 
 def _read_file(root: Path, file: Path) -> RawReport:

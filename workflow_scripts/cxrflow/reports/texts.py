@@ -236,11 +236,11 @@ class CovidReports:
 
     @staticmethod
     def listing(root: Path) -> Listing:
-        """A radiograph's row is a study named by its file; CT slices and repeats are left out."""
+        """A radiograph with notes is a study named by its file; the other rows are counted."""
         references: dict[str, Reference] = {}
         rows, damage = _covid_rows(root)
         tally = Tally("reports listed", "reports", 0, damage)
-        for number, (patient, name, modality, _) in enumerate(rows.itertuples(index=False)):
+        for number, (patient, name, modality, notes) in enumerate(rows.itertuples(index=False)):
             name, modality = name.strip(), modality.strip()
             if modality.casefold() != "x-ray":
                 tally.drop(f"modality {modality or 'not given'}", [name])
@@ -248,6 +248,8 @@ class CovidReports:
                 tally.drop("no filename", [f"row {number + 2}"])
             elif name in references:
                 tally.drop("filename repeated", [name])
+            elif not notes.strip():
+                tally.drop("no clinical notes", [name])
             else:
                 references[name] = Reference(name, patient.strip(), str(number))
         return Listing(list(references.values()), tuple(tally.drops))
@@ -257,10 +259,7 @@ class CovidReports:
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
-        notes = self._notes[int(place)].strip()
-        if not notes:
-            return RawReport(study, subject, failure="no clinical notes")
-        return RawReport(study, subject, sections={"notes": notes})
+        return RawReport(study, subject, sections={"notes": self._notes[int(place)].strip()})
 
 
 def _reader(layout: str, root: str | Path) -> tuple[type[ReportReader], Path]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.data.readers.open_i_terms import read_term_labels
+from cxrflow.data.readers.open_i import read_term_labels
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import Kind, bare_ids, find_file, read_csv
 from cxrflow.files.parquet import read_table

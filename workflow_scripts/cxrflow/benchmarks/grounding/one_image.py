@@ -38,6 +38,7 @@ from cxrflow.training.precision import Precision, autocast, choose_device, choos
 log = logging.getLogger("cxrflow")
 
 VIEWS = ("AP", "PA")
+DRAWN = "Model of drawn radiographs: it knows nothing of patients"
 SHOWN = 448  # pixels of the longer side of a drawn radiograph
 
 
@@ -60,6 +61,7 @@ class Grounding:
     pixels_SS: NDArray[np.uint8]  # that square
     shown: NDArray[np.uint8]  # the whole radiograph, its longer side SHOWN pixels
     settings: OneImageSettings
+    limits: str | None = None  # what the picture says of the model
 
     def map(self, number: int) -> NDArray[np.float64]:
         """Cosines of phrase ``number`` on the file's pixels [H, W]; NaN outside the crop."""
@@ -86,7 +88,9 @@ class Grounding:
         for number, phrase in enumerate(self.phrases):
             grid_hw = self.grids_Nhw[number]
             view = panel(self.shown, self._on_pixels(number, placement), crop=crop)
-            strips.append(Strip(phrase, [view], [f"{grid_hw.min():.2f} to {grid_hw.max():.2f}"]))
+            scale = f"{grid_hw.min():.2f} to {grid_hw.max():.2f}"
+            caption = f"{phrase}\n{DRAWN}" if self.limits else phrase
+            strips.append(Strip(caption, [view], [scale]))
         return draw_sheet(strips, per_line=min(3, len(strips)))
 
     def _on_pixels(self, number: int, placement: Placement) -> NDArray[np.float64]:
@@ -153,6 +157,7 @@ def ground(
         pixels_SS,
         shown_SS[y : y + h, x : x + w],
         settings,
+        model.limits,
     )
 
 
@@ -168,6 +173,8 @@ def draw(
     for radiograph in filter(None, (image, prior)):
         warn_of_view(radiograph)
     model = cxrflow.load(folder, choose_device(settings.device))
+    if model.limits:
+        log.warning(model.limits)
     maps = ground(model, image, phrases, settings, prior)
     with atomic_path(output) as temporary:
         temporary.write_bytes(maps.draw())

@@ -2,15 +2,20 @@
 
 For data without boxes and labels; not of the papers, but the protocol that is common: recall at k,
 the share of queries whose own counterpart is among the first k by the model's similarity, and the
-median rank of the counterpart, in both directions. Reports often agree word for word ("No acute
-cardiopulmonary process."), so each text stands once, with the first study that has it; the others
-are counted as left out. Intervals are over queries, those of one patient drawn together, with the
-candidates as they are.
+median rank of the counterpart, in both directions. Intervals are over queries, those of one patient
+drawn together, with the candidates as they are.
+
+Reports often agree word for word ("No acute cardiopulmonary process."). By ``equal_texts: once``
+each text stands once, with the first study that has it. By ``tied`` every study asks: an image for
+its text among the different texts, a text for its image among the images of other texts.
 
 ``other_study/recall/<k>``: the share that has another patient's counterpart among the first k;
 what stands above it is owed to the pair.
+
+Shapes: N studies, C candidates.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,45 +35,52 @@ from cxrflow.similarity.similarity import EncodedImages
 COLUMNS = STUDY
 
 DIRECTIONS = ("image_to_text", "text_to_image")
-RECALL, RANK, OTHER = "recall", "median_rank", "other_study/recall"
+RECALL, RANK = "recall", "median_rank"
+
+
+def plain(texts: pd.Series) -> pd.Series:
+    """Return the texts without what makes no other text: case and blanks."""
+    return texts.str.lower().str.split().str.join(" ")
 
 
 def distinct(studies: Studies) -> Studies:
-    """Return the first study of each text; blanks and case make no other text."""
-    text = studies.table["text"].str.lower().str.split().str.join(" ")
-    table, dropped = drop_rows(
-        studies.table, {"another study has the same text": text.duplicated()}
-    )
+    """Return the first study of each text."""
+    repeated = plain(studies.table["text"]).duplicated()
+    table, dropped = drop_rows(studies.table, {"another study has the same text": repeated})
     return Studies(table, [*studies.dropped, *dropped])
-
-
-def reached(ranks_Q: Floats, cutoff: int) -> Floats:
-    """1 for each query whose rank is at most k, else 0; NaN where there is no rank."""
-    return np.where(np.isnan(ranks_Q), np.nan, ranks_Q <= cutoff)
 
 
 def score_studies(
     table: pd.DataFrame, scores_NN: Floats | None, cutoffs: list[int]
 ) -> pd.DataFrame:
     """Return each study's ranks and what they reach, by scores [image, text]; None: any order."""
-    count = len(table)
     partner_N = exchange(table["subject_id"].fillna(table["study_id"]))
     has_partner = partner_N >= 0
+    text_N, texts = pd.factorize(plain(table["text"]))
+    first_C = np.unique(text_N, return_index=True)[1]  # the study of each different text
     columns: dict[str, Any] = {}
     for direction in DIRECTIONS:
-        if scores_NN is None:  # the mean over all orders
-            by_chance = {k: np.full(count, min(1.0, k / count)) for k in cutoffs}
-            columns[f"{RANK}/{direction}"] = np.full(count, (count + 1) / 2)
-            columns |= {f"{RECALL}/{k}/{direction}": share for k, share in by_chance.items()}
-            of_partner = {k: np.where(has_partner, share, np.nan) for k, share in by_chance.items()}
-        else:
-            scores_QC = scores_NN if direction == DIRECTIONS[0] else scores_NN.T
-            own_Q = ranks(scores_QC, np.arange(count))
-            other_Q = np.where(has_partner, ranks(scores_QC, np.maximum(partner_N, 0)), np.nan)
-            columns[f"{RANK}/{direction}"] = own_Q
-            columns |= {f"{RECALL}/{k}/{direction}": reached(own_Q, k) for k in cutoffs}
-            of_partner = {k: reached(other_Q, k) for k in cutoffs}
-        columns |= {f"{OTHER}/{k}/{direction}": share for k, share in of_partner.items()}
+        to_text = direction == DIRECTIONS[0]
+        of_candidate_C = np.arange(len(texts)) if to_text else text_N
+        place_N = text_N if to_text else np.arange(len(table))  # of a study among the candidates
+        scores_NC = None
+        if scores_NN is not None:
+            scores_NC = scores_NN[:, first_C] if to_text else scores_NN.T
+        for prefix, target_N in (("", np.arange(len(table))), ("other_study/", partner_N)):
+            rivals_NC = of_candidate_C != text_N[target_N, None]
+            rivals_N = rivals_NC.sum(axis=1)
+            if scores_NC is None:  # the mean over all orders
+                rank_N = 1 + rivals_N / 2
+            else:
+                rank_N = ranks(scores_NC, place_N[target_N], rivals_NC)
+            if not prefix:
+                columns[f"{RANK}/{direction}"] = rank_N
+            for k in cutoffs:
+                reached_N = rank_N <= k if scores_NC is not None else k / (1 + rivals_N)
+                values_N = np.minimum(1.0, reached_N)
+                if prefix:
+                    values_N = np.where(has_partner, values_N, np.nan)
+                columns[f"{prefix}{RECALL}/{k}/{direction}"] = values_N
     return table[["sample_id", "subject_id", "study_id"]].reset_index(drop=True).assign(**columns)
 
 
@@ -89,18 +101,33 @@ def statistic(predictions: pd.DataFrame, settings: PairRetrievalSettings) -> Cou
     return CountedStatistic(metrics, lambda name: int(np.isfinite(columns[name]).sum()))
 
 
-def predict(
-    inputs: ModelInputs, settings: PairRetrievalSettings, any_order: bool = False
-) -> Predictions:
-    """Rank all texts for each image and all images for each text."""
-    rows, model = inputs.rows(settings.split), None if any_order else inputs.model
-    studies = distinct(usable_studies(rows, inputs.pixels, settings.sections))
-    scores_NN = None
-    if model is not None:
+def predict(inputs: ModelInputs, settings: PairRetrievalSettings) -> Predictions:
+    """Rank all texts for each image and all images for each text by the model's similarity."""
+
+    model = inputs.model
+
+    def scores(studies: Studies) -> Floats:
         by_kind = encode_studies(model, inputs.pixels, studies.table, settings.batch_size)
         images = EncodedImages(by_kind["projected"], by_kind.get("patches"))
         texts = encode_texts(model, studies.table["text"].tolist(), settings.batch_size)
-        scores_NN = without_rounding(model.similarity.scores(images, texts).double().cpu().numpy())
+        return np.asarray(model.similarity.scores(images, texts).double().cpu().numpy())
+
+    return ranked(inputs, settings, scores)
+
+
+def ranked(
+    inputs: ModelInputs,
+    settings: PairRetrievalSettings,
+    scores: Callable[[Studies], Floats | None],
+) -> Predictions:
+    """Rank by the scores [image, text] that ``scores`` gives the studies; None: any order."""
+    studies = usable_studies(inputs.rows(settings.split), inputs.pixels, settings.sections)
+    once = settings.equal_texts == "once"
+    if once:
+        studies = distinct(studies)
+    scores_NN = scores(studies)
+    if scores_NN is not None:
+        scores_NN = without_rounding(scores_NN)
     table = score_studies(studies.table, scores_NN, settings.cutoffs)
     return Predictions(
         table,
@@ -108,11 +135,14 @@ def predict(
         {
             "pictures": inputs.pixels.fingerprint,
             "samples": len(table),
+            "texts": int(plain(studies.table["text"]).nunique()),
             "dropped": studies.dropped,
         },
         {
             "geometry": str(inputs.pixels.geometry),
-            "candidates": "each text once, with the first study that has it",
+            "candidates": "each text once, with the first study that has it"
+            if once
+            else "the different texts; images of other texts",
             "ties": "mean rank of equal scores",
         },
     )

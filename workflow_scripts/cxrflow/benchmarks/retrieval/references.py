@@ -1,4 +1,4 @@
-"""Reference rows of retrieval: a random order, and plain features of the pixels.
+"""Reference rows of image and text retrieval: a random order, plain features of the pixels.
 
 Not in the paper but for the random order ("Random" of Table 2), which is computed, not drawn.
 """
@@ -6,21 +6,16 @@ Not in the paper but for the random order ("Random" of Table 2), which is comput
 from cxrflow.benchmarks.classification.references import plain_features
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.benchmarks.retrieval import image_retrieval, pair_retrieval, text_retrieval
+from cxrflow.benchmarks.retrieval import image_retrieval, text_retrieval
 from cxrflow.benchmarks.retrieval.settings import (
     ImageRetrievalSettings,
-    PairRetrievalSettings,
     RetrievalSettings,
     TextRetrievalSettings,
 )
 
 
-def predict(
-    name: str, inputs: ModelInputs, settings: RetrievalSettings | PairRetrievalSettings
-) -> Predictions:
+def predict(name: str, inputs: ModelInputs, settings: RetrievalSettings) -> Predictions:
     """Search by the features of a reference row, or in any order."""
-    if isinstance(settings, PairRetrievalSettings):
-        return pair_retrieval.predict(inputs, settings, any_order=True)
     inputs.features = plain_features(name, inputs.pixels, inputs.cohort.table)
     if isinstance(settings, TextRetrievalSettings):
         return text_retrieval.predict(inputs, settings, any_order=True)

@@ -48,6 +48,11 @@ class PairRetrievalSettings(EncodingSettings):
         min_length=1,
         description="of the reports, as one text in this order; what the model was trained with",
     )
+    equal_texts: Literal["once", "tied"] = Field(
+        default="once",
+        description="studies whose texts agree but for case and blanks. once: the first of them "
+        "stands for all; tied: all are asked for, and none of them counts against another",
+    )
     cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
         default=[1, 5, 10], description="k of recall at k"
     )

@@ -17,6 +17,7 @@ from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.boxes import box_lists
 from cxrflow.data.readers.common_tables import Tables
+from cxrflow.files.drops import Drop
 
 UNKNOWN_PATIENTS = "patients are not known, so a patient may stand in two splits"
 COLUMNS = (
@@ -46,10 +47,15 @@ def build(
     else:
         by_image = settings.split_method == "ordered"
     unit = images["image_id"] if by_image else splits.groups(images)
-    split = splits.assign(unit.drop_duplicates(), official, {}, settings, tables.source)
+    # A split by patient is that of a cohort of pairs: all listed patients, with an image or not.
+    listed = unit if by_image else splits.groups(tables.studies)
+    split = splits.assign(listed.drop_duplicates(), official, {}, settings, tables.source)
+    split = split[split.index.isin(unit)]
     split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
     rows, drops = filters.usable(images.assign(split=unit.map(split)))
     flow.step("image usable", "images", len(rows), drops)
+    if settings.frontal:
+        rows = _frontal(rows, settings, flow)
     # MURA labels studies, the others images.
     key = "image_id" if "image_id" in tables.labels else "study_id"
     labels = tables.labels.set_index(key).reindex(rows[key])[tables.classes].to_numpy("float64")
@@ -81,6 +87,16 @@ def build(
         unit="samples",
         extra={"classes": tables.classes, "labels": label_counts(rows, tables.classes)},
     )
+
+
+def _frontal(images: pd.DataFrame, settings: CohortSettings, flow: Flow) -> pd.DataFrame:
+    images, drops = filters.frontal(images, settings.views)
+    flow.step("frontal view", "images", len(images), drops)
+    chosen = filters.one_per_study(images, settings.choose, settings.views, settings.seed)
+    surplus = images.loc[~images["image_id"].isin(chosen["image_id"]), "image_id"]
+    reason = f"another image of the study was chosen ({settings.choose})"
+    flow.step("one image a study", "images", len(chosen), [Drop.of(reason, surplus)])
+    return chosen
 
 
 def _count_shared_patients(rows: pd.DataFrame, flow: Flow, method: str) -> None:

@@ -96,6 +96,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     rows, prior_account = priors.with_priors(rows, studies, chosen)
     rows["dataset"] = sources.dataset
     extra = {"priors": prior_account, "held_out": _held_account(rows, sources.held_out)}
+    extra["texts"] = _text_account(rows, flow)
     pairs = rows[list(COLUMNS)]
     if sources.labels is not None:
         classes = [str(name) for name in sources.labels if name != "study_id"]
@@ -111,6 +112,22 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
         unit="images" if each else "studies",
         extra=extra,
     )
+
+
+def _text_account(rows: pd.DataFrame, flow: Flow) -> dict[str, int]:
+    """Count the rows by the sections that they have; few with both are said in a note."""
+    findings, impression = (rows[name].fillna("").ne("") for name in ("findings", "impression"))
+    counts = {
+        "both": int((findings & impression).sum()),
+        "findings": int((findings & ~impression).sum()),
+        "impression": int((impression & ~findings).sum()),
+    }
+    if counts["both"] < len(rows) / 2:
+        flow.notes.append(
+            f"{counts['both']} of {len(rows)} rows have FINDINGS and IMPRESSION, which CXR-BERT's "
+            "phase III matches; where none has, it learns from masked words alone"
+        )
+    return counts
 
 
 def _frontal_images(

@@ -138,6 +138,11 @@ class CohortSettings(Settings):
         description="single: pairs of studies with exactly one frontal image (BioViL-T 3.3, "
         "of which its model for curation learns)",
     )
+    frontal: Annotated[bool, Before(False)] = Field(
+        False,
+        description="kind classification: of each study the image that a cohort of pairs has, by "
+        "`views`, `choose` and `seed`; false: every image that is listed",
+    )
     priors: Annotated[bool, Before(False)] = Field(
         False,
         description="grounding: each image with its patient's image before it, chosen by `choose` "
@@ -201,6 +206,7 @@ class CohortSettings(Settings):
             raise ValueError("choose: preferred needs views")
         for name, differs, neutral, kinds in (
             ("priors", self.priors, "false", ("grounding",)),
+            ("frontal", self.frontal, "false", ("classification",)),
             ("acquisitions", self.acquisitions != "any", "any", ("pairs",)),
             ("share_unit", self.share_unit, "null", ("pairs", "classification")),
             ("labels", self.labels, "null", ("pairs",)),

@@ -1,10 +1,12 @@
 """A hospital's own folder of radiographs and reports, which any can fill.
 
 ``studies.csv`` (``study_id``, ``patient_id``), ``reports/<study_id>.txt`` with FINDINGS and
-IMPRESSION, and ``images/<study_id>_<n>.png`` (or .jpg, .jpeg, .dcm), as many as a study has. A
-column ``body_part`` names parts, where there are several. A folder of bones must have it: ConVIRT
-(section 4.1) learns from 48,000 pairs of the Rhode Island Hospital system, which are not public,
-and a hospital puts its own there.
+IMPRESSION, and ``images/<study_id>_<n>.png`` (or .jpg, .jpeg, .dcm), as many as a study has.
+
+Columns that may be there: ``date``, by which a patient's studies are in order; ``view``, one for
+all images of a study, or one for each, as ``PA;LATERAL``; ``body_part``, where there are several.
+A folder of bones must have the last: ConVIRT (section 4.1) learns from 48,000 pairs of the Rhode
+Island Hospital system, which are not public, and a hospital puts its own there.
 """
 
 from collections.abc import Mapping
@@ -12,10 +14,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.data.readers import study_time
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import Kind, require_file, require_root
-from cxrflow.files.drops import Drop
+from cxrflow.files.drops import EXAMPLES, Drop
 
 STUDIES = "studies.csv"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm")
@@ -23,7 +26,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm")
 
 def read(root: Path, request: Request) -> Tables:
     """Read the list of studies and the names of the images."""
-    return _read(root, request, {}, {"body_part": "text"})
+    return _read(root, request, {}, {"body_part": "text", "date": "text", "view": "text"})
 
 
 def read_bones(root: Path, request: Request) -> Tables:
@@ -39,33 +42,83 @@ def _read(
     ids: dict[str, Kind] = {"study_id": "id", "patient_id": "id"}
     rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
     rows = rows.rename(columns={"patient_id": "subject_id", "body_part": "subgroup"})
-    images, strange = _images(root)
-    images = request.select(images).join(rows.set_index("study_id"), on="study_id")
+    notes: list[str] = []
+    if "date" in rows:
+        rows, notes = _with_times(rows, path)
+    images, drops = _images(root)
+    images = images.join(rows.set_index("study_id"), on="study_id")
+    if "view" in rows:
+        images["view"] = _views(images, path)
+    images = request.select(images)
     empty = images["bytes"].eq("0")
     images["failure"] = pd.Series("file is empty", index=images.index).where(empty)
     return Tables(
         source=root,
         studies=shaped("studies", rows),
         images=shaped("images", images),
-        dropped={"studies": damage, "images": strange},
+        dropped={"studies": damage, "images": drops},
+        notes=notes,
     )
 
 
+def _with_times(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Add the time of each study and its order, and say how many dates cannot be read."""
+    text = rows["date"].str.strip().replace("", None)
+    times = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
+    unread = rows.loc[text.notna() & times.isna(), "study_id"].tolist()
+    notes = []
+    if unread:
+        notes.append(
+            f"{path.name}: column 'date' of {len(unread)} studies is not written 2026-01-31 or "
+            f"2026-01-31T12:30 ({', '.join(unread[:EXAMPLES])}); they have no prior"
+        )
+    times = times.dt.tz_localize(None)
+    return rows.assign(study_time=study_time.iso(times), order=study_time.order(times)), notes
+
+
+def _views(images: pd.DataFrame, path: Path) -> pd.Series:
+    """Return the view of each image.
+
+    Raises:
+        InputError: a study has several views, and not one for each of its images.
+    """
+    views = images["view"].fillna("").str.upper().str.split(";")
+    place = images.groupby("study_id")["number"].rank(method="first").astype("int64") - 1
+    count = images.groupby("study_id")["image_id"].transform("size")
+    named = views.map(len)
+    wrong = (named > 1) & (named != count)
+    if wrong.any():
+        first = images[wrong].iloc[0]
+        raise InputError(
+            f"{path}: column 'view' of study {first['study_id']} is '{first['view']}'; expected "
+            f"one view, or one for each of its {count[wrong].iloc[0]} images"
+        )
+    of_image = [names[n if len(names) > 1 else 0] for names, n in zip(views, place, strict=True)]
+    return pd.Series(of_image, index=images.index, dtype="str").str.strip().replace("", None)
+
+
 def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
-    """Return image, study, path and size of each file, and count files of other names."""
+    """Return study, number, image, path and size of each file, and count what is left out."""
     folder = root / "images"
     if not folder.is_dir():
         raise InputError(f"{folder}: folder not found; expected images/<study_id>_<n>.png")
-    files, strange = [], []
+    rows, strange = [], []
     for file in sorted(folder.iterdir()):
         study, _, number = file.stem.rpartition("_")
         if file.name.startswith("."):
             continue
-        if not (study and number.isdigit() and file.suffix.lower() in SUFFIXES):
+        if not (study and number.isdecimal() and file.suffix.lower() in SUFFIXES):
             strange.append(file.name)
             continue
-        files.append((file.stem, study, f"images/{file.name}", str(file.stat().st_size)))
-    columns = ["image_id", "study_id", "image_path", "bytes"]
-    reason = f"not named <study_id>_<n> with {', '.join(SUFFIXES)}"
-    images = pd.DataFrame(files, columns=columns, dtype="str")
-    return images, [Drop.of(reason, strange, failed=True)]
+        kind = SUFFIXES.index(file.suffix.lower())
+        size = str(file.stat().st_size)
+        rows.append((study, int(number), kind, file.stem, f"images/{file.name}", size))
+    columns = ["study_id", "number", "kind", "image_id", "image_path", "bytes"]
+    files = pd.DataFrame(rows, columns=columns)
+    second = files.sort_values("kind", kind="stable")["image_id"].duplicated().sort_index()
+    images = files[~second].drop(columns="kind").reset_index(drop=True)
+    names = ["study_id", "image_id", "image_path", "bytes"]
+    return images.astype(dict.fromkeys(names, "str")), [
+        Drop.of(f"not named <study_id>_<n> with {', '.join(SUFFIXES)}", strange, failed=True),
+        Drop.of("a second file of the same image", files.loc[second, "image_path"], failed=True),
+    ]

@@ -6,7 +6,6 @@ Images are optional and lie anywhere under the root (``NLMCXR_png/``, ``<n>/`` f
 or the DICOM header, else it is unknown. Patients are not known: a report number is all there is.
 """
 
-import os
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -17,10 +16,12 @@ import pandas as pd
 
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import Request, Tables, require_unique, shaped
+from cxrflow.data.readers.open_i_terms import term_labels
 from cxrflow.errors import InputError
 from cxrflow.files.archives import TooLarge, read_file, tar_files
 from cxrflow.files.csv_table import find_file, read_csv, require_root
 from cxrflow.files.drops import Drop
+from cxrflow.files.folders import walk_files
 
 REPORTS = ("ecgen-radiology", "NLMCXR_reports.tgz")
 PROJECTIONS = "indiana_projections.csv"
@@ -41,7 +42,7 @@ class OpenIReport(NamedTuple):
 
 
 def read(root: Path, request: Request) -> Tables:
-    """Read the reports and match the image files to them."""
+    """Read the reports and their index terms, and match the image files to them."""
     reports, damage = read_reports(require_root(root))
     images = pd.DataFrame(
         [(image, report.study_id) for report in reports for image in report.images],
@@ -56,6 +57,7 @@ def read(root: Path, request: Request) -> Tables:
         source=root,
         studies=shaped("studies", studies),
         images=table,
+        labels=_labels(reports),
         dropped={"studies": damage, "images": image_drops},
         notes=["Open-I does not name patients: every report counts as one", *notes],
     )
@@ -77,6 +79,19 @@ def read_reports(root: Path) -> tuple[list[OpenIReport], list[Drop]]:
         raise InputError(f"{root}: no report in {' or '.join(REPORTS)}; expected <n>.xml files")
     reports.sort(key=lambda report: _number(report.study_id))
     return reports, [Drop.of("report is not the XML of one report", broken, failed=True)]
+
+
+def read_term_labels(root: Path) -> pd.DataFrame:
+    """Return the labels that the index terms of the reports at ``root`` stand for.
+
+    Raises:
+        InputError: ``root`` holds no Open-I reports.
+    """
+    return _labels(read_reports(root)[0])
+
+
+def _labels(reports: list[OpenIReport]) -> pd.DataFrame:
+    return term_labels({report.study_id: report.terms for report in reports})
 
 
 def _files(root: Path) -> Iterator[tuple[str, bytes]]:
@@ -151,12 +166,10 @@ def _with_files(
 def _image_files(root: Path) -> dict[str, str]:
     """Return the path of each image file, relative to the root, by key; PNG before DICOM."""
     paths: dict[str, str] = {}
-    for folder, subfolders, names in os.walk(root):
-        subfolders[:] = sorted(name for name in subfolders if name != REPORTS[0])
-        for name in sorted(names, key=lambda name: name.lower().endswith(".dcm")):
-            if name.lower().endswith(_IMAGE_SUFFIXES):
-                path = (Path(folder) / name).relative_to(root).as_posix()
-                earlier = paths.get(image_key(name))
-                if earlier is None or earlier.endswith(".dcm") > path.endswith(".dcm"):
-                    paths[image_key(name)] = path
+    for file in walk_files(root, skipped=frozenset(REPORTS[:1])):
+        if file.suffix.lower() in _IMAGE_SUFFIXES:
+            path, key = file.relative_to(root).as_posix(), image_key(file.name)
+            earlier = paths.get(key)
+            if earlier is None or earlier.lower().endswith(".dcm") > path.lower().endswith(".dcm"):
+                paths[key] = path
     return paths

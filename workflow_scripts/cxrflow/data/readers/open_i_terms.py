@@ -6,7 +6,7 @@ Each report was read by people who gave it MeSH and RadLex terms, most important
 A report of which no term is given, or whose terms say "No Indexing", has no labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,6 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field
 
-from cxrflow.data.readers.open_i import read_reports
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.settings import Settings
 
@@ -87,18 +86,15 @@ def observations_of(terms: Sequence[str]) -> frozenset[str]:
     return frozenset(observations)
 
 
-def read_term_labels(root: Path) -> pd.DataFrame:
-    """Return the observations, 1.0 or 0.0, of each report with index terms.
+def term_labels(terms_by_report: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return the observations, 1.0 or 0.0, of each report with index terms, by ``study_id``.
 
     0.0 is "not stated": the terms do not tell absent from not looked for.
-
-    Raises:
-        InputError: ``root`` holds no Open-I reports.
     """
     names = [NO_FINDING, *_mapping().observations]
     rows = []
-    for report in read_reports(root)[0]:
-        if report.terms and NOT_INDEXED not in report.terms:
-            stated = observations_of(report.terms)
-            rows.append((report.study_id, *(float(name in stated) for name in names)))
+    for study_id, terms in terms_by_report.items():
+        if terms and NOT_INDEXED not in terms:
+            stated = observations_of(terms)
+            rows.append((study_id, *(float(name in stated) for name in names)))
     return pd.DataFrame(rows, columns=["study_id", *names])

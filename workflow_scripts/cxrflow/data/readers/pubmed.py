@@ -22,6 +22,7 @@ from cxrflow.compute.parallel import ordered_map
 from cxrflow.errors import InputError
 from cxrflow.files.archives import Bounded
 from cxrflow.files.drops import Tally
+from cxrflow.files.folders import walk_files
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 
@@ -47,7 +48,7 @@ class PubMedFile:
 def find_files(root: Path) -> list[Path]:
     """Find all baseline and update files below ``root``, oldest first."""
     numbered = []
-    for path in root.rglob("pubmed*.xml*"):
+    for path in walk_files(root):
         match = _NAME.fullmatch(path.name)
         if match:
             numbered.append((int(match[1]), int(match[2]), str(path)))

@@ -89,6 +89,9 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     """
     text, image, new = None, None, []
     run: dict[str, Any] = {"kind": kind}
+    exported = _export_record(files)
+    if exported.get("data"):
+        run["data"] = exported["data"]
     if files.text is not None:
         joint = "image" in PUBLISHED[kind].halves
         text, names = read_released_text(
@@ -105,21 +108,22 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
                 f"{published.trunk} in weights of kind {kind}"
             )
         new += names
-        geometry = settings.geometry or _exported_geometry(files.image) or published.geometry
+        geometry = settings.geometry or exported.get("geometry") or published.geometry
         if geometry is None:
             raise InputError(
                 f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
             )
-        run["data"] = {"geometry": geometry}
+        run["data"] = {**(exported.get("data") or {}), "geometry": geometry}
     if text is not None and image is not None:
         _require_one_space(text, image, files)
     return Halves(text, image, run | {"initialised": new})
 
 
-def _exported_geometry(image: Path) -> str | None:
-    """The geometry of the pixels it was trained on, which our export writes beside the file."""
-    record = image.with_name("export.json")
-    return read_object(record).get("geometry") if record.is_file() else None
+def _export_record(files: Files) -> dict[str, Any]:
+    """What our export wrote beside the files: geometry of the pixels, data trained on."""
+    place = files.text if files.image is None else files.image.parent
+    record = None if place is None else place / "export.json"
+    return read_object(record) if record is not None and record.is_file() else {}
 
 
 def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:

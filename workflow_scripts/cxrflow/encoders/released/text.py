@@ -128,9 +128,15 @@ def read_released_text(
         text = CXRBert(sizes)
     names = text.state_dict().keys()
     optional = [] if complete else [{name for name in names if name.startswith(PROJECTION)}]
+    tied = "cls.predictions.decoder.weight"
+    token_head = {name for name in names if name.startswith(TOKENS) and name != tied}
     if settings.new_token_head:
-        tied = "cls.predictions.decoder.weight"
-        optional.append({name for name in names if name.startswith(TOKENS) and name != tied})
+        optional.append(token_head)
+    elif token_head == names - weights.keys() - {name for group in optional for name in group}:
+        raise InputError(
+            f"{path}: {min(token_head)} is missing, and the rest of the masked-token head; "
+            "expected it there, or the setting `new_token_head: true`, by which a new one is made"
+        )
     return text, load_weights(text, weights, path, optional)
 
 

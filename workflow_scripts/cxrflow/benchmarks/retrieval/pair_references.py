@@ -1,0 +1,86 @@
+"""Reference rows of image-text retrieval: what a linear map of thumbnails knows of a report.
+
+Ridge regression, its penalty by leave-one-out error, from the 48 x 48 thumbnails of the training
+images to a description of their reports: ``thumbnail`` to the 128 greatest components of their
+words (TF-IDF), by whose cosine texts are ranked; ``length`` to the logarithm of their number of
+words, by whose difference they are ranked. ``nothing`` ranks in any order, which is computed, not
+drawn. Not of a paper.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.benchmarks.classification.references import thumbnails
+from cxrflow.benchmarks.inputs import Pixels
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.retrieval.pair_retrieval import ranked
+from cxrflow.benchmarks.retrieval.settings import PairRetrievalSettings
+from cxrflow.benchmarks.study_images import Studies, usable_studies
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.retrieval import cosines
+
+_SIDE, _COMPONENTS, _BATCH = 48, 128, 256
+_PENALTIES = np.logspace(0, 6, 13)
+
+
+def predict(name: str, inputs: ModelInputs, settings: PairRetrievalSettings) -> Predictions:
+    """Rank texts and images as a reference row does."""
+    if name == "nothing":
+        return ranked(inputs, settings, lambda studies: None)
+
+    def scores(studies: Studies) -> Floats:
+        training = usable_studies(inputs.rows("train"), inputs.pixels, settings.sections).table
+        if len(training) < 2:
+            raise InputError(
+                f"{inputs.source}: {len(training)} training studies; the reference row "
+                f"'{name}' learns from at least 2"
+            )
+        described = by_length if name == "length" else by_words
+        return described(training, studies.table, inputs.pixels)
+
+    return ranked(inputs, settings, scores)
+
+
+def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
+    """Cosines [N, N] of the words that each image lets expect with those of each text."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline
+
+    words = TfidfVectorizer(sublinear_tf=True)
+    counts = words.fit_transform(training["text"])
+    components = TruncatedSVD(min(_COMPONENTS, min(counts.shape) - 1), random_state=0)
+    describe = make_pipeline(words, components.fit(counts))
+    expected_NF = _map(training, describe.transform(training["text"]), table, pixels)
+    return cosines(expected_NF, describe.transform(table["text"]))
+
+
+def by_length(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
+    """Differences [N, N], negative, of the length that each image lets expect and each text's."""
+
+    def length(texts: pd.Series) -> Floats:
+        return np.log(texts.str.split().map(len).to_numpy("float64"))
+
+    expected_N = _map(training, length(training["text"]), table, pixels)
+    return -np.abs(expected_N[:, None] - length(table["text"]))
+
+
+def _map(training: pd.DataFrame, targets: Floats, table: pd.DataFrame, pixels: Pixels) -> Floats:
+    """Predict the targets of the images of ``table`` from their thumbnails."""
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    regression: Any = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
+    regression.fit(_thumbnails(training, pixels), targets)
+    return np.asarray(regression.predict(_thumbnails(table, pixels)), dtype=np.float64)
+
+
+def _thumbnails(table: pd.DataFrame, pixels: Pixels) -> Floats:
+    rows = pixels.rows(table["image_id"])
+    starts = range(0, len(rows), _BATCH)
+    return np.concatenate([thumbnails(pixels.read(rows[i : i + _BATCH]), _SIDE) for i in starts])
