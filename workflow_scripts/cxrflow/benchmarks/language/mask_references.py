@@ -34,15 +34,15 @@ def training_words(inputs: Inputs, settings: MaskPredictionSettings) -> list[str
 
 def triples(reports: MaskedReports, settings: MaskPredictionSettings) -> Ints:
     """Return every word of the reports with its left and right neighbour [N, 3], unmasked."""
-    found = []
+    batches = []
     for section in settings.sections:
         for _, masked, attention in reports.batches(section, 4 * settings.batch_size):
             ids = masked.input_ids.flatten().clone()
             ids[masked.positions] = masked.targets
             rows = ids.view_as(masked.input_ids).numpy()
             windows = np.lib.stride_tricks.sliding_window_view(rows, 3, axis=1)
-            found.append(windows[attention[:, 2:].numpy().astype(bool)])
-    return np.concatenate(found).astype(np.int64)
+            batches.append(windows[attention[:, 2:].numpy().astype(bool)])
+    return np.concatenate(batches).astype(np.int64)
 
 
 def most_frequent_by(context: Ints, word: Ints, size: int) -> tuple[Ints, Ints]:
