@@ -52,9 +52,9 @@ class ModelInputs(Inputs):
 
     @cached_property
     def pixels(self) -> Pixels:
-        """The pixels as the model sees them; of a reference row, the store in its geometry."""
+        """The pixels as the model sees them; a reference row sees what an untrained one does."""
         if self.is_reference:
-            return super().pixels
+            return cast(Pixels, ModelPixels(self.options.pixels, None, {}))
         if "model" not in vars(self):
             return model_pixels(self.options.pixels, self.options.model)
         store = ModelPixels(self.options.pixels, self.model.geometry, self.model.run)

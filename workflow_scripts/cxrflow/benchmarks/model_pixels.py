@@ -18,14 +18,14 @@ class ModelPixels(PixelStore):
     ``boxes``: left, top, width, height [N, 4] of the images in their squares; None: all of these.
     """
 
-    def __init__(self, folder: Path, geometry: str, run: Mapping[str, Any]) -> None:
-        """Open the store by the geometry and the ``run.json`` of a model.
+    def __init__(self, folder: Path, geometry: str | None, run: Mapping[str, Any]) -> None:
+        """Open the store by the geometry (None: any) and the ``run.json`` of a model.
 
         Raises:
             InputError: the store is of another geometry, or not complete.
         """
         super().__init__(folder)
-        if str(self.geometry) != geometry:
+        if geometry is not None and str(self.geometry) != geometry:
             raise InputError(
                 f"{folder}: geometry is {self.geometry}, but the model was trained on {geometry}"
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.classification.linear_probe import probed
 from cxrflow.benchmarks.classification.settings import LinearProbeSettings
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.inputs import Pixels
+from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.metrics.intervals import Floats
@@ -58,8 +58,14 @@ def stored_features(name: str, pixels: Pixels, image_ids: pd.Series) -> torch.Te
     """The same [N, F] of images of a pixel store, float32."""
     rows = pixels.rows(image_ids)
     starts = range(0, len(rows), _BATCH)
-    blocks = [described(name, pixels.read(rows[i : i + _BATCH])) for i in starts]
+    blocks = [described(name, shown(pixels, rows[i : i + _BATCH])) for i in starts]
     return torch.from_numpy(np.concatenate(blocks)).float()
+
+
+def shown(pixels: Pixels, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return images [N, S, S] of a store, as an encoder that has learnt nothing sees them."""
+    frames = read_frames(pixels, rows, np.full(len(rows), -1))
+    return (frames.current[:, 0] * 255).round().byte().numpy()
 
 
 def plain_features(name: str, pixels: Pixels, table: pd.DataFrame) -> Features:
