@@ -152,7 +152,10 @@ def test_export_and_import_give_the_same_model(tmp_path: Path, form: str, caplog
     trained_on = [cxrflow.load(folder).geometry for folder in (made, out)]
     assert trained_on == ["shorter512crop480"] * 2
     (out / "export.json").write_text('{"geometry": "shorter64"}')
-    assert cxrflow.load(out).geometry == "shorter64"
+    assert cxrflow.load(out).geometry == "shorter64" and cxrflow.load(out).limits is None
+    record = {"geometry": "shorter64", "data": {"name": "x", "synthetic": True}}
+    (out / "export.json").write_text(json.dumps(record))
+    assert "trained on drawn radiographs" in str(cxrflow.load(out).limits)
     again = run("biovil", out, tmp_path / "again")
     for load in (load_text_half, load_image_half):
         one, two = load(made).state_dict(), load(again).state_dict()

@@ -198,6 +198,7 @@ class FakeModel(CosineModel):
     device: torch.device = torch.device("cpu")
 
     takes_prior = False
+    limits = None
 
     def encode_image(self, frames: Frames) -> SimpleNamespace:
         pixels = frames.current

@@ -136,6 +136,14 @@ def picture(found: Grounding) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(found.draw())).convert("RGB")).astype(int)
 
 
+def test_a_model_of_drawn_images_says_so_in_the_picture(folder, monkeypatch):
+    image = folder / "root" / "image1.png"
+    plain = picture(ground(FakeModel(), image, [BRIGHT]))
+    monkeypatch.setattr(FakeModel, "limits", "was trained on drawn radiographs")
+    warned = picture(ground(FakeModel(), image, [BRIGHT]))
+    assert warned.shape[0] > plain.shape[0] or (warned != plain).any()
+
+
 def test_the_picture_has_a_panel_a_phrase_and_the_crop_is_marked(folder):
     image = folder / "root" / "image1.png"
     one, two = (ground(FakeModel(), image, [BRIGHT, DARK][:n]) for n in (1, 2))

@@ -113,7 +113,7 @@ def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
     """Say of every product that its data are real, and set ``privacy:``."""
     record = read_json(root / "report/config.json")
     record["values"]["privacy"] |= privacy
-    for dataset in record["values"]["datasets"].values():
+    for dataset in filter(None, record["values"]["datasets"].values()):
         dataset |= {"synthetic": synthetic, "root": None if synthetic else "/data"}
     write_json(root / "report/config.json", record)
     for path in [*root.rglob("flow.json"), *root.rglob("corpus.json")]:

@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(options.settings, OneImageSettings)
     if options.output.suffix.lower() != ".png":
         raise InputError(f"--output is {options.output}, expected a name that ends in .png")
-    if options.model.is_dir() and (options.model / "run.json").is_file():
+    # Exports in the released layout have an image half of another name.
+    if options.model.is_dir() and not any(options.model.glob("*.pt")):
         for name in ("config.json", "image/config.json"):
             if not (options.model / name).is_file():
                 raise InputError(

@@ -53,7 +53,10 @@ def words_alone(settings: TextPretrainingSettings, section: str) -> TextPretrain
 
 
 def matched_reports(
-    pairs: Pairs, split: str, settings: TextPretrainingSettings, sections: Sequence[str]
+    pairs: Pairs,
+    split: str,
+    settings: TextPretrainingSettings,
+    sections: Sequence[str] = SECTIONS,
 ) -> pd.DataFrame:
     """Reports of a split with all texts that are read, ``sections``.
 
