@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid, normalize
 from cxrflow.metrics.permuted_pairs import DRAWS
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
-from cxrflow.pretrain.permutation import Comparisons, Group, Validated, Validation
+from cxrflow.pretrain.permutation import Comparisons, PairGroup, Validated, Validation
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
@@ -218,7 +218,7 @@ def test_terms_that_pair_the_same_answer_one_question() -> None:
 
 def test_a_term_without_pairs_is_not_judged() -> None:
     losses = Losses(torch.tensor(9.0), {"a": torch.tensor(9.0)}, 4, 0)
-    for compared in (None, Comparisons([Group(torch.ones(1, 1), np.zeros(1, int))])):
+    for compared in (None, Comparisons([PairGroup(torch.ones(1, 1), np.zeros(1, int))])):
         assert record(Validated(losses, {"a": compared})) == {
             "differs": None,
             "terms": {"a": {"loss": 9.0, "p": None, "permuted": None, "rank": None}},

@@ -14,7 +14,7 @@ from cxrflow.phantom.clinical_pairs import clinical_pairs, draw_premise
 from cxrflow.phantom.course import ZONES
 from cxrflow.phantom.patient import make_patient
 from cxrflow.phantom.radiology_pairs import DIRECTIONS, absences_of, claims_of, radiology_pairs
-from cxrflow.phantom.radiology_relations import KINDS, Stated, confined, one_of, relations
+from cxrflow.phantom.radiology_relations import KINDS, StatedClaim, confined, one_of, relations
 from cxrflow.phantom.wording import clinical_claims, radiology_claims
 from cxrflow.phantom.wording.radiology_sentences import say
 from cxrflow.phantom.writers.mednli import binary_parse, parse
@@ -208,9 +208,9 @@ def test_pairs_repeat_with_the_seed() -> None:
     assert list(clinical_pairs(seven, 30, 0, set())) != list(clinical_pairs(SETTINGS, 30, 0, set()))
 
 
-def stated(count: int) -> list[Stated]:
+def stated(count: int) -> list[StatedClaim]:
     patients = [make_patient(SETTINGS, 500 + index).studies[-1] for index in range(count)]
-    return [Stated(claims_of(study), absences_of(study)) for study in patients]
+    return [StatedClaim(claims_of(study), absences_of(study)) for study in patients]
 
 
 def test_every_kind_gives_pairs_of_its_labels() -> None:

@@ -67,7 +67,7 @@ class AddNorm(nn.Module):
         return self.norm(states + self.dropout(change))
 
 
-class FeedForward(nn.Sequential):
+class PositionwiseFeedForward(nn.Sequential):
     """U relu(V x + b) + c (Eq. 3)."""
 
     def __init__(self, settings: TransformerCaptioningSettings) -> None:
@@ -85,7 +85,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, settings: TransformerCaptioningSettings) -> None:
         super().__init__()
         self.attention = MemoryAttention(settings, settings.memory)
-        self.feed_forward = FeedForward(settings)
+        self.feed_forward = PositionwiseFeedForward(settings)
         self.after_attention, self.after_feed_forward = AddNorm(settings), AddNorm(settings)
 
     def forward(self, patches_BMD: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class DecoderLayer(nn.Module):
             assert isinstance(gate, nn.Linear)
             nn.init.xavier_uniform_(gate.weight)
             nn.init.zeros_(gate.bias)
-        self.feed_forward = FeedForward(settings)
+        self.feed_forward = PositionwiseFeedForward(settings)
         self.after_own, self.after_mesh = AddNorm(settings), AddNorm(settings)
         self.after_feed_forward = AddNorm(settings)
 

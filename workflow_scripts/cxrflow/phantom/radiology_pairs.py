@@ -17,7 +17,7 @@ import numpy as np
 from cxrflow.phantom.claims import CONTRADICTION, ENTAILMENT, NEUTRAL, RESOLVED, Claim
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.patient import Study, make_patient
-from cxrflow.phantom.radiology_relations import KINDS, Directions, Stated, one_of, relations
+from cxrflow.phantom.radiology_relations import KINDS, Directions, StatedClaim, one_of, relations
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.statements import deniable
 from cxrflow.phantom.wording.radiology_claims import (
@@ -102,13 +102,13 @@ def _kinds(count: int, rng: np.random.Generator) -> list[tuple[Directions, str]]
     return [kinds[int(place)] for place in rng.permutation(len(kinds))]
 
 
-def _studies(settings: HospitalSettings, file: int) -> Iterator[Stated]:
+def _studies(settings: HospitalSettings, file: int) -> Iterator[StatedClaim]:
     """The last studies of patients of this file alone."""
     first = settings.patients + settings.splitter_reports + settings.notes
     for number in range(_PATIENTS_OF_A_FILE):
         index = first + file * _PATIENTS_OF_A_FILE + number
         study = make_patient(settings, index).studies[-1]
-        yield Stated(claims_of(study), absences_of(study))
+        yield StatedClaim(claims_of(study), absences_of(study))
 
 
 def radiology_pairs(
@@ -130,7 +130,7 @@ def radiology_pairs(
 def _new_pair(
     directions: Directions,
     name: str,
-    studies: Iterator[Stated],
+    studies: Iterator[StatedClaim],
     rng: np.random.Generator,
     previous: set[frozenset[str]],
 ) -> tuple[str, str]:

@@ -29,18 +29,18 @@ Directions = tuple[str, str]  # the labels of a pair and of its other direction
 _T = TypeVar("_T")
 
 
-class Stated(NamedTuple):
+class StatedClaim(NamedTuple):
     """What is true of a study: its claims of presence, and of absence."""
 
     present: list[Claim]
     absent: list[Claims]
 
 
-class Kind(NamedTuple):
+class PairKind(NamedTuple):
     """``starts``: statements about a study that a pair may start from; ``pair`` makes it of one."""
 
-    starts: Callable[[Stated, Draw], list[Claims]]
-    pair: Callable[[Claims, Stated, Draw], tuple[Claims, Claims]]
+    starts: Callable[[StatedClaim, Draw], list[Claims]]
+    pair: Callable[[Claims, StatedClaim, Draw], tuple[Claims, Claims]]
 
 
 def one_of(options: Sequence[_T], rng: Draw) -> _T:
@@ -63,10 +63,10 @@ def confined(claim: Claim) -> Claims:
 # --- starts -------------------------------------------------------------------------------------
 
 
-def _with(*fields: str) -> Callable[[Stated, Draw], list[Claims]]:
+def _with(*fields: str) -> Callable[[StatedClaim, Draw], list[Claims]]:
     """Findings with these details; each other detail is stated in half of the cases."""
 
-    def starts(stated: Stated, rng: Draw) -> list[Claims]:
+    def starts(stated: StatedClaim, rng: Draw) -> list[Claims]:
         details = [field for field in ("change", "grade", "zone") if field not in fields]
         unstated: dict[str, Any] = {field: "" for field in details if rng.random() < 0.5}
         return [
@@ -78,47 +78,47 @@ def _with(*fields: str) -> Callable[[Stated, Draw], list[Claims]]:
     return starts
 
 
-def _on_one_side(stated: Stated, rng: Draw) -> list[Claims]:
+def _on_one_side(stated: StatedClaim, rng: Draw) -> list[Claims]:
     """Findings on one side, their zone and change not stated."""
     findings = [claim for (claim,) in _with()(stated, rng) if claim.side in OPPOSITE]
     return [(replace(claim, zone="", change=""),) for claim in findings]
 
 
-def _in_one_zone(stated: Stated, rng: Draw) -> list[Claims]:
+def _in_one_zone(stated: StatedClaim, rng: Draw) -> list[Claims]:
     """Findings in one of a lung's zones, their change not stated."""
     findings = [claim for (claim,) in _with("zone")(stated, rng) if claim.side in OPPOSITE]
     return [(replace(claim, change=""),) for claim in findings if claim.zone in ZONES]
 
 
-def _in_one_place(stated: Stated, rng: Draw) -> list[Claims]:
+def _in_one_place(stated: StatedClaim, rng: Draw) -> list[Claims]:
     return (_on_one_side if rng.random() < 0.5 else _in_one_zone)(stated, rng)
 
 
-def _absences(stated: Stated, rng: Draw) -> list[Claims]:
+def _absences(stated: StatedClaim, rng: Draw) -> list[Claims]:
     return stated.absent
 
 
-def _covering(stated: Stated, rng: Draw) -> list[Claims]:
+def _covering(stated: StatedClaim, rng: Draw) -> list[Claims]:
     """Absences of several topics, together or under one name."""
     return [claims for claims in stated.absent if len(claims) > 1 or below(claims[0].topic)]
 
 
-def _gone(stated: Stated, rng: Draw) -> list[Claims]:
+def _gone(stated: StatedClaim, rng: Draw) -> list[Claims]:
     return [claims for claims in stated.absent if claims[0].change == RESOLVED]
 
 
 # --- entailments --------------------------------------------------------------------------------
 
 
-def _same(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _same(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     return first, first
 
 
-def _same_confinement(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _same_confinement(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     return (confined(first[0]),) * 2
 
 
-def _less_detail(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _less_detail(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     (claim,) = first
     details = [field for field in ("change", "grade", "zone", "side") if getattr(claim, field)]
     field = one_of(details or ["change"], rng)
@@ -127,14 +127,14 @@ def _less_detail(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Clai
     return first, (replace(claim, **less),)
 
 
-def _more_general(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _more_general(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     (claim,) = first
     topic = one_of(TOPICS.implied(claim.topic)[1:] or (claim.topic,), rng)
     side, zone = (claim.side, claim.zone) if topic in TOPICS.places else ("", "")
     return first, (Claim(topic, side=side, zone=zone),)
 
 
-def _particular(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _particular(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """No process, so no effusion."""
     topics = [claim.topic for claim in first] if len(first) > 1 else below(first[0].topic)
     topic = one_of(topics, rng)
@@ -142,20 +142,20 @@ def _particular(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claim
     return first, (Claim(topic, False, side=one_of(("left", "right"), rng) if sided else ""),)
 
 
-def _elsewhere(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _elsewhere(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """On the left alone, so not on the right."""
     claims = confined(first[0])
     return claims, (one_of(claims[1:], rng),)
 
 
-def _absent_now(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _absent_now(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     return first, (replace(first[0], change=""),)
 
 
 # --- contradictions -----------------------------------------------------------------------------
 
 
-def _denied(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _denied(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """A finding, and its absence: at its place, anywhere, or with that of another."""
     (claim,) = first
     pairs = [claims for claims in stated.absent if len(claims) == 2]
@@ -168,7 +168,7 @@ def _denied(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
     return first, one_of(options, rng)
 
 
-def _other_finding(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_finding(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """A finding, and another in its place; or the normal state of what it is a finding of."""
     (claim,) = first
     if claim.topic in ALTERNATIVES and rng.random() < 0.5:
@@ -181,26 +181,26 @@ def _other_finding(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Cl
     return first, (Claim(one_of(normal, rng), False),)
 
 
-def _other_side(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_side(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """On one side alone, and on the other or on both."""
     (claim,) = first
     side = one_of((OPPOSITE[claim.side], BOTH), rng)
     return confined(claim), (replace(claim, side=side, grade=""),)
 
 
-def _other_zone(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_zone(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """In one zone alone, and in another."""
     (claim,) = first
     zone = one_of([zone for zone in ZONES if zone != claim.zone], rng)
     return confined(claim), (replace(claim, zone=zone, grade=""),)
 
 
-def _other_degree(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_degree(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     claim = replace(first[0], change="")
     return (claim,), (replace(claim, grade=_OTHER_GRADE[claim.grade]),)
 
 
-def _other_change(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_change(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """A change, and another; or a finding that is still there, and the same one gone."""
     (claim,) = first
     if claim.change != "new" and rng.random() < 0.3:
@@ -212,61 +212,61 @@ def _other_change(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Cla
 # --- neutral ------------------------------------------------------------------------------------
 
 
-def _other_topic(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_topic(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """Two findings, or two absences."""
     present: list[Claims] = [(claim,) for claim in stated.present]
     return first, one_of(present if first[0].present else stated.absent, rng)
 
 
-def _other_state(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _other_state(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """A finding, and an absence of something else."""
     return first, one_of(stated.absent, rng)
 
 
-def _across(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _across(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """On one side, and on the other, present or absent."""
     claim = replace(first[0], side=OPPOSITE[first[0].side], grade="")
     return first, (claim if rng.random() < 0.5 else replace(claim, present=False),)
 
 
-def _two_details(first: Claims, stated: Stated, rng: Draw) -> tuple[Claims, Claims]:
+def _two_details(first: Claims, stated: StatedClaim, rng: Draw) -> tuple[Claims, Claims]:
     """A finding with its degree or place, and with its change."""
     (claim,) = first
     return (replace(claim, change=""),), (replace(claim, grade="", side="", zone=""),)
 
 
-def _statements(stated: Stated, rng: Draw) -> list[Claims]:
+def _statements(stated: StatedClaim, rng: Draw) -> list[Claims]:
     """Findings or absences, in half of the cases each."""
     return _with()(stated, rng) if rng.random() < 0.5 else stated.absent
 
 
 #: Labels of a pair's two directions -> the kinds of such pairs.
-KINDS: Mapping[Directions, Mapping[str, Kind]] = {
+KINDS: Mapping[Directions, Mapping[str, PairKind]] = {
     (ENTAILMENT, ENTAILMENT): {
-        "finding": Kind(_with(), _same),
-        "absence": Kind(_absences, _same),
-        "change": Kind(_with("change"), _same),
-        "confinement": Kind(_in_one_place, _same_confinement),
+        "finding": PairKind(_with(), _same),
+        "absence": PairKind(_absences, _same),
+        "change": PairKind(_with("change"), _same),
+        "confinement": PairKind(_in_one_place, _same_confinement),
     },
     (ENTAILMENT, NEUTRAL): {
-        "detail": Kind(_with(), _less_detail),
-        "general": Kind(_with(), _more_general),
-        "particular": Kind(_covering, _particular),
-        "elsewhere": Kind(_in_one_place, _elsewhere),
-        "resolution": Kind(_gone, _absent_now),
+        "detail": PairKind(_with(), _less_detail),
+        "general": PairKind(_with(), _more_general),
+        "particular": PairKind(_covering, _particular),
+        "elsewhere": PairKind(_in_one_place, _elsewhere),
+        "resolution": PairKind(_gone, _absent_now),
     },
     (CONTRADICTION, CONTRADICTION): {
-        "negation": Kind(_with(), _denied),
-        "finding": Kind(_with(), _other_finding),
-        "side": Kind(_on_one_side, _other_side),
-        "place": Kind(_in_one_zone, _other_zone),
-        "degree": Kind(_with("grade"), _other_degree),
-        "time": Kind(_with("change"), _other_change),
+        "negation": PairKind(_with(), _denied),
+        "finding": PairKind(_with(), _other_finding),
+        "side": PairKind(_on_one_side, _other_side),
+        "place": PairKind(_in_one_zone, _other_zone),
+        "degree": PairKind(_with("grade"), _other_degree),
+        "time": PairKind(_with("change"), _other_change),
     },
     (NEUTRAL, NEUTRAL): {
-        "topic": Kind(_statements, _other_topic),
-        "state": Kind(_with(), _other_state),
-        "side": Kind(_on_one_side, _across),
-        "detail": Kind(_with("side", "change"), _two_details),
+        "topic": PairKind(_statements, _other_topic),
+        "state": PairKind(_with(), _other_state),
+        "side": PairKind(_on_one_side, _across),
+        "detail": PairKind(_with("side", "change"), _two_details),
     },
 }

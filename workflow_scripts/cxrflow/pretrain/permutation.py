@@ -42,7 +42,7 @@ from cxrflow.training.program import Losses
 ALPHA = 0.05
 
 
-class Group(NamedTuple):
+class PairGroup(NamedTuple):
     """K pairs that may be permuted among each other."""
 
     score_KK: Tensor  # of question i beside answer j, the true pairs on the diagonal
@@ -57,13 +57,13 @@ class Comparisons(NamedTuple):
     of a softmax, need not be in the score.
     """
 
-    groups: Sequence[Group]
+    groups: Sequence[PairGroup]
     slope: float = 1.0
 
     @classmethod
     def of_batch(cls, score_NN: Tensor, slope: float = 1.0) -> "Comparisons":
         """Those of a term that compares each sample with each other."""
-        return cls([Group(score_NN, np.arange(len(score_NN)))], slope)
+        return cls([PairGroup(score_NN, np.arange(len(score_NN)))], slope)
 
 
 class Validated(NamedTuple):
@@ -75,7 +75,7 @@ class Validated(NamedTuple):
 
 
 @dataclass
-class Tally:
+class ScoreSums:
     """Sums of a term's scores over a validation, times its slope."""
 
     pairs: int = 0
@@ -84,8 +84,8 @@ class Tally:
     permuted_D: NDArray[np.float64] = field(default_factory=lambda: np.zeros(DRAWS))
     ranks: RankSums = field(default_factory=RankSums)
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
+    def __add__(self, other: "ScoreSums") -> "ScoreSums":
+        return ScoreSums(
             self.pairs + other.pairs,
             self.true + other.true,
             self.size + other.size,
@@ -94,7 +94,7 @@ class Tally:
         )
 
     @classmethod
-    def of(cls, batch: Validated, name: str, number: int) -> "Tally":
+    def of(cls, batch: Validated, name: str, number: int) -> "ScoreSums":
         """The sums of a term in batch ``number``, by which permutations are drawn."""
         tally, compared = cls(), batch.comparisons[name]
         if compared is None:
@@ -122,19 +122,19 @@ class Validation:
     """The batches of a validation, in all processes."""
 
     def __init__(self, batches: Iterable[Validated], processes: Processes) -> None:
-        losses_here, tallies = [], defaultdict[str, Tally](Tally)
+        losses_here, tallies = [], defaultdict[str, ScoreSums](ScoreSums)
         for place, batch in enumerate(batches):
             losses = batch.losses
             values = {n: float(v) for n, v in {**losses.terms, "loss": losses.total}.items()}
             losses_here.append((losses.samples, values))
             number = place * processes.world + processes.rank
             for name in batch.comparisons:
-                tallies[name] += Tally.of(batch, name, number)
+                tallies[name] += ScoreSums.of(batch, name, number)
         self.losses = [batch for batches in processes.collect(losses_here) for batch in batches]
-        self.tallies: dict[str, Tally] = {}
+        self.tallies: dict[str, ScoreSums] = {}
         for tallies_of_process in processes.collect(dict(tallies)):
             for name, tally in tallies_of_process.items():
-                self.tallies[name] = self.tallies.get(name, Tally()) + tally
+                self.tallies[name] = self.tallies.get(name, ScoreSums()) + tally
 
     def means(self) -> dict[str, float]:
         """Losses by name, each the mean weighted by the batches' samples."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.classification.scores import percent
-from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs, ModelResult
+from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs, ModelResult
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
@@ -77,7 +77,7 @@ def shown(values_HW: Floats) -> NDArray[np.uint8]:
     return np.asarray(np.rint(255 * scaled.clip(0, 1)), dtype=np.uint8)
 
 
-def draw(inputs: FigureInputs, settings: SaliencyFigureSettings) -> Drawing:
+def draw(inputs: FigureInputs, settings: SaliencyFigureSettings) -> FigureDrawing:
     """Draw an image of each class, and each model's map of it."""
     columns = inputs.columns(settings.columns)
     results = list(columns.values())
@@ -105,4 +105,4 @@ def draw(inputs: FigureInputs, settings: SaliencyFigureSettings) -> Drawing:
         f"pixels, white where it is great, of linear heads that learnt from {settings.share} % of "
         f"the labels. One image a class, drawn from the positives; first seeds, first runs."
     )
-    return Drawing(draw_sheet(strips, 1), caption, settings.classes, ["radiographs"])
+    return FigureDrawing(draw_sheet(strips, 1), caption, settings.classes, ["radiographs"])

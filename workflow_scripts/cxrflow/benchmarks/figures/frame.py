@@ -1,7 +1,7 @@
 """One frame for figures of several models: what is read of their results, and what is written.
 
 The program of a figure has ``COLUMNS``, what it needs of the cohort's table, and
-``draw(inputs, settings) -> Drawing``, which says what a panel shows.
+``draw(inputs, settings) -> FigureDrawing``, which says what a panel shows.
 """
 
 from argparse import Namespace
@@ -27,7 +27,7 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class FigureDrawing:
     """The picture of a figure, None where it has none, and what its JSON file says of it.
 
     ``shows``: the data of patients on it; ``lines``: the picture in words.

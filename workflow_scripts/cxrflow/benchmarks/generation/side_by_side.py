@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
+from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.errors import InputError
 from cxrflow.files.parquet import read_table
@@ -50,7 +50,7 @@ def _spans(text: str, words: list[tuple[Entity, str]]) -> list[tuple[str, str | 
     return [span for span in (*spans, (text[begin:], None)) if span[0]]
 
 
-def draw(inputs: FigureInputs, settings: ReportsFigureSettings) -> Drawing:
+def draw(inputs: FigureInputs, settings: ReportsFigureSettings) -> FigureDrawing:
     """Return no picture, but the page's table: a row for each study, a column for each model."""
     tables = {}
     paths = []
@@ -89,6 +89,6 @@ def draw(inputs: FigureInputs, settings: ReportsFigureSettings) -> Drawing:
         "mean of all columns; first seeds. Marked are words of change. Drafts of research models, "
         "not for clinical use."
     )
-    return Drawing(
+    return FigureDrawing(
         None, caption, [], ["reports"], {"columns": ["Reference", *tables], "rows": rows}
     )

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
+from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
@@ -123,10 +123,10 @@ class PhraseSheet:
         )
         self.lines.append(f"{category}: signed CNR {', '.join(labels)}")
 
-    def drawing(self, per_line: int, caption: str, **more: Any) -> Drawing:
+    def drawing(self, per_line: int, caption: str, **more: Any) -> FigureDrawing:
         """Return the sheet, and what is on it."""
         shows = ["radiographs", "phrases"] if self.phrases else ["radiographs"]
-        return Drawing(draw_sheet(self.strips, per_line), caption, self.lines, shows, more)
+        return FigureDrawing(draw_sheet(self.strips, per_line), caption, self.lines, shows, more)
 
 
 def choose_rows(
@@ -176,7 +176,7 @@ def check_same_samples(results: Sequence[Grounded]) -> None:
                 )
 
 
-def draw(inputs: FigureInputs, settings: GroundingFigureSettings) -> Drawing:
+def draw(inputs: FigureInputs, settings: GroundingFigureSettings) -> FigureDrawing:
     """Draw the chosen phrases, a map of each model over them."""
     results = [Grounded.read(result.folder) for result in inputs.results]
     by_model = {result.model: result for result in results}

@@ -7,7 +7,7 @@ median by signed CNR with the prior, of images that have one.
 
 import pandas as pd
 
-from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
+from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.grounding import comparison
 from cxrflow.benchmarks.grounding.comparison import LEGEND, Grounded, PhraseSheet, choose_rows
 from cxrflow.benchmarks.grounding.settings import PriorFigureSettings
@@ -18,7 +18,7 @@ from cxrflow.names import short_name
 COLUMNS = (*comparison.COLUMNS, PRIOR)
 
 
-def draw(inputs: FigureInputs, settings: PriorFigureSettings) -> Drawing:
+def draw(inputs: FigureInputs, settings: PriorFigureSettings) -> FigureDrawing:
     """Draw the chosen phrases on the prior and the current image, with both maps."""
     if len(inputs.results) != 2:
         raise InputError("--results: expected two, with priors and without")

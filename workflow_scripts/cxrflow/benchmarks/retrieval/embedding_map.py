@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
 from cxrflow.benchmarks.features import read_features
-from cxrflow.benchmarks.figures.frame import Drawing, FigureInputs
+from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.result import png_of
 from cxrflow.benchmarks.retrieval.precision import RETRIEVAL, candidates_of
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
@@ -43,7 +43,7 @@ def own_category(features_NF: Floats, categories: NDArray[np.str_], nearest: int
     return float(precision(same_NN, [nearest]).mean())
 
 
-def draw(inputs: FigureInputs, settings: EmbeddingFigureSettings) -> Drawing:
+def draw(inputs: FigureInputs, settings: EmbeddingFigureSettings) -> FigureDrawing:
     """Draw the candidates of each model, a colour a category."""
     columns = inputs.columns(settings.columns)
     canvas = Canvas(figsize=(4.2 * len(columns), 4.4), dpi=100, layout="constrained")
@@ -79,4 +79,4 @@ def draw(inputs: FigureInputs, settings: EmbeddingFigureSettings) -> Drawing:
         "seeds. Per cent: the share of a candidate's nearest neighbours, by the features "
         "themselves, that have its category."
     )
-    return Drawing(png_of(canvas), caption, lines)
+    return FigureDrawing(png_of(canvas), caption, lines)

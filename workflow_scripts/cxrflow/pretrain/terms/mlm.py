@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cxrflow.objectives.biovil import masked_language_modelling
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons, Group
+from cxrflow.pretrain.permutation import Comparisons, PairGroup
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 
 
@@ -46,7 +46,7 @@ class Mlm(Term):
             for number in text.texts.unique().tolist():
                 places = (text.texts == number).nonzero()[:, 0].to(text.logits.device)
                 score_KK = text.logits[places][:, text.targets[places]] - log_total_M[places, None]
-                groups.append(Group(score_KK, np.full(len(places), number)))
+                groups.append(PairGroup(score_KK, np.full(len(places), number)))
         by_token = self.settings.reduction == "token"
         per_text = [text.tokens / text.sequences for text in views.masked]
         return Comparisons(groups, 1.0 if by_token else fmean(per_text))

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from cxrflow.objectives.biovil import report_likelihood
 from cxrflow.pretrain.objective import Term, Views, WrittenText
-from cxrflow.pretrain.permutation import Comparisons, Group
+from cxrflow.pretrain.permutation import Comparisons, PairGroup
 from cxrflow.pretrain.terms.settings import ReportLikelihoodSettings
 
 
@@ -37,7 +37,7 @@ class ReportLikelihood(Term):
         for first in range(0, even, 2):
             pair = slice(first, first + 2)
             score_22 = true_N[pair].diag() + false_N[pair].diag().flipud()
-            groups.append(Group(score_22, np.arange(first, first + 2)))
+            groups.append(PairGroup(score_22, np.arange(first, first + 2)))
         return Comparisons(groups, slope=views.samples / written.tokens)
 
 
