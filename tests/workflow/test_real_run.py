@@ -190,7 +190,8 @@ def test_radiographs_in_order_of_days_train_a_model_of_two_images(tmp_path):
     """BioViL-T on the follow-ups of covid_chestxray and their notes."""
     data = source("covid_chestxray_2020_07")
     places = {"layout": "covid_chestxray", "root": str(data / "covid_chestxray_2020_07")}
-    views = {"views": ["AP", "PA", "AP SUPINE"]}
+    # A tenth of the list's files are not in the collection.
+    views = {"views": ["AP", "PA", "AP SUPINE"], "max_failed_share": 0.2}
     reports = {"require": ["impression"], **views}
     made = run(
         tmp_path,
