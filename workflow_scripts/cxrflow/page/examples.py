@@ -21,7 +21,10 @@ CHARTED = 4  # models of one chart: as many colours can be told apart
 
 @dataclass(frozen=True)
 class Scored:
-    """The first task of a paper with a given benchmark, and its models, the leading one first."""
+    """The first task of a paper with a given benchmark, and its models, the leading one first.
+
+    Tasks of several classes have no picture here.
+    """
 
     task: str
     models: tuple[str, ...]
@@ -31,7 +34,11 @@ class Scored:
         """Return None if the paper shows no model in such a task."""
         results = run.config.results_of(paper, run.papers[paper])
         recipes = run.config.library.tasks
-        tasks = [task for task, model in results if model and recipes[task].benchmark == benchmark]
+        tasks = [
+            task
+            for task, model in results
+            if model and recipes[task].benchmark == benchmark and not _of_classes(run, task)
+        ]
         if not tasks:
             return None
         scored = [model for task, model in results if task == tasks[0]]
@@ -39,6 +46,11 @@ class Scored:
         # The one named like its paper leads.
         models.sort(key=lambda name: name != f"{paper}/{paper}")
         return cls(tasks[0], tuple(models))
+
+
+def _of_classes(run: RunFolder, task: str) -> bool:
+    """True if a task names several classes, which no single curve shows."""
+    return len(getattr(run.config.task(task).settings, "classes", None) or ()) > 1
 
 
 def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str, Any] | None:

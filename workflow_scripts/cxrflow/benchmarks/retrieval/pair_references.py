@@ -46,7 +46,7 @@ def predict(name: str, inputs: ModelInputs, settings: PairRetrievalSettings) -> 
 
 
 def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
-    """Cosines [N, N] of the words that each image lets expect with those of each text."""
+    """Cosines [N, N] of the words predicted of each image with those of each text."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
@@ -60,7 +60,7 @@ def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Flo
 
 
 def by_length(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
-    """Differences [N, N], negative, of the length that each image lets expect and each text's."""
+    """Differences [N, N], negative, of the length predicted of each image and each text's."""
 
     def length(texts: pd.Series) -> Floats:
         return np.log(texts.str.split().map(len).to_numpy("float64"))
