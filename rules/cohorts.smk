@@ -23,14 +23,14 @@ for building, (kinds, tables) in BUILT.items():
             curation=lambda wildcards: curation_of(wildcards.cohort),
             split=lambda wildcards: split_file(wildcards.cohort),
         output:
-            **{table: "<results>/cohorts/{cohort}/" + f"{table}.parquet" for table in tables},
+            **{table: f"<results>/cohorts/{{cohort}}/{table}.parquet" for table in tables},
             images="<results>/cohorts/{cohort}/images.parquet",
             split="<results>/cohorts/{cohort}/split.csv",
             flow="<results>/cohorts/{cohort}/flow.json",
         log:
-            "<logs>/" + building + "/{cohort}.log",
+            f"<logs>/{building}/{{cohort}}.log",
         benchmark:
-            "<timings>/" + building + "/{cohort}.tsv"
+            f"<timings>/{building}/{{cohort}}.tsv"
         wildcard_constraints:
             cohort=one_of(cohorts_of(*kinds)),
         priority: cohort_priority

@@ -22,15 +22,15 @@ for training, weights in WEIGHTS.items():
             unpack(training_inputs),
         output:
             **{
-                name: "<results>/models/{model}/seed{seed}/" + f"{file}.safetensors"
+                name: f"<results>/models/{{model}}/seed{{seed}}/{file}.safetensors"
                 for name, file in weights.items()
             },
             run="<results>/models/{model}/seed{seed}/run.json",
             metrics="<results>/models/{model}/seed{seed}/metrics.jsonl",
         log:
-            "<logs>/" + training + "/{model}.seed{seed}.log",
+            f"<logs>/{training}/{{model}}.seed{{seed}}.log",
         benchmark:
-            "<timings>/" + training + "/{model}.seed{seed}.tsv"
+            f"<timings>/{training}/{{model}}.seed{{seed}}.tsv"
         wildcard_constraints:
             model=one_of(trained_by(training)),
         priority: lambda wildcards: training_priority(wildcards.model)
