@@ -62,6 +62,15 @@ def test_pairs_with_labels_are_read_alike(tmp_path):
     pd.testing.assert_frame_equal(of_pairs.frame, of_samples.frame[of_pairs.frame.columns])
 
 
+def test_studies_of_nobody_known_are_patients_of_their_own(tmp_path):
+    """Open-I names no patients: each study counts, where one of each patient does."""
+    read = samples(tmp_path)
+    frame = read.frame.assign(subject_id=[None, None, "p"])
+    table = read.samples(frame)
+    assert table.patients.tolist() == ["a", "b", "p"]
+    assert table.first_of_patients(np.arange(3)).tolist() == [0, 1, 2]
+
+
 def test_labels_count_as_the_settings_say(tmp_path):
     found = samples(tmp_path)
     settings = FindingsSettings(

@@ -151,7 +151,8 @@ class Pairs:
         groups = frame.get("group_id", frame["study_id"]).fillna(frame["study_id"]).to_numpy("str")
         labels = np.stack(frame["labels"].to_list()) if "labels" in frame else None
         classes = tuple(self.flow.get("classes", ()))
-        patients = frame["subject_id"].to_numpy("str")
+        # A study of nobody known (Open-I) is a patient of its own.
+        patients = frame["subject_id"].fillna(frame["study_id"]).to_numpy("str")
         return SampleTable(frame[key].tolist(), with_prior, groups, labels, classes, patients)
 
     def _keep(
