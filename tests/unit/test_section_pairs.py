@@ -15,7 +15,12 @@ from cxrflow.files.atomic import file_digest, write_json
 from cxrflow.pretrain.inputs import Pairs, Run, model_fingerprint
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.packed_corpus import require_filled_parts
-from cxrflow.pretrain.section_pairs import SectionPairsProgram, matched_reports
+from cxrflow.pretrain.section_pairs import (
+    SectionPairsProgram,
+    matched_reports,
+    single_section,
+    words_alone,
+)
 from cxrflow.pretrain.settings import TextPretrainingSettings
 from cxrflow.text.report_batch import SECTIONS, ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
@@ -57,6 +62,23 @@ def test_reports_without_impression_count_where_findings_are_matched(pairs):
     assert alone["study_id"].tolist() == [f"study{n}" for n in range(9)]
     for one, other in zip(alone["findings_sentences"], alone["impression_sentences"], strict=True):
         assert list(one) == list(other)
+
+
+def test_reports_of_one_section_are_learnt_by_their_words_alone(pairs):
+    """Not where FINDINGS are matched with themselves, nor where any report has both sections."""
+    matched = settings({"section_matching": {}, "mlm": {"weight": 0.1}})
+    assert single_section(pairs, matched) is None
+    pairs.frame["impression_sentences"] = None
+    assert single_section(pairs, matched) == "findings"
+    assert single_section(pairs, settings({"mlm": {}})) == "findings"
+    assert single_section(pairs, settings(TWICE)) is None
+    alone = words_alone(matched, "findings").terms
+    assert (alone.section_matching, alone.mlm.weight) == (None, 1.0)
+    assert (
+        len(matched_reports(pairs, "train", words_alone(matched, "findings"), ("findings",))) == 9
+    )
+    with pytest.raises(InputError, match="only FINDINGS; expected terms.mlm beside it"):
+        words_alone(settings({"section_matching": {}}), "findings")
 
 
 def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, tmp_path):

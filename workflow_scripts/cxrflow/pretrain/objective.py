@@ -332,7 +332,7 @@ class TermsProgram(Program):
         return term
 
     def views(self, split: str, batch: Batch) -> Views:
-        """A batch of ``train``, or of ``validate`` as it is; :meth:`losses` and the like ask."""
+        """The views of a batch; a program without rows of samples defines ``losses`` instead."""
         raise NotImplementedError
 
     def objective(self, views: Views) -> Losses:

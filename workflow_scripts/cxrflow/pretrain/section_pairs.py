@@ -23,11 +23,15 @@ from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.training.samples import SampleTable
 
 
-def single_section(pairs: Pairs) -> Section | None:
-    """Return the section that a cohort's training reports have, where none has both.
+def single_section(pairs: Pairs, settings: TextPretrainingSettings) -> Section | None:
+    """Return the section whose words alone can be learnt; None where reports are read as set.
 
-    Many hospitals write one block of text. None if there are reports with both sections.
+    Many hospitals write one block of text, so that no training report has both sections. FINDINGS
+    that are matched with themselves need no other.
     """
+    matching = settings.terms.section_matching
+    if matching is not None and matching.pair == "findings_findings":
+        return None
     train = pairs.frame[pairs.frame["split"] == "train"]
     texts = {name: np.array([has_text(s) for s in sentences_of(train, name)]) for name in SECTIONS}
     if np.all(list(texts.values()), axis=0).any():

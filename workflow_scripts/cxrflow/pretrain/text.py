@@ -78,12 +78,12 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
         remedies.insert(0, "a larger training.accumulate")
     else:
         sections = SECTIONS
-        section = single_section(pairs)
-        if section is not None and settings.terms.section_matching:
+        section = single_section(pairs, settings)
+        if section is not None:
             settings, sections = words_alone(settings, section), (section,)
             data["notice"] = (
                 f"No training report has FINDINGS and IMPRESSION, only {section.upper()}: trained "
-                "on its masked words alone, without section matching"
+                "on its masked words alone"
             )
             log.warning("%s: %s", pairs.path, data["notice"])
         splits = {
