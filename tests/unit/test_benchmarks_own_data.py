@@ -13,6 +13,7 @@ import cxrflow
 from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
+from cxrflow.benchmarks.retrieval.pair_references import by_frequency
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
@@ -175,6 +176,12 @@ def test_pair_retrieval_of_a_cohort(given: list[str], tmp_path: Path) -> None:
     chance = said(given)["metrics"]
     assert chance["recall/10/image_to_text"]["value"] == pytest.approx(10 / count)
     assert chance["median_rank/text_to_image"]["value"] == (count + 1) / 2
+
+
+def test_the_commonest_training_texts_come_first_for_every_image() -> None:
+    training = pd.DataFrame({"text": ["Normal.", "normal. ", "Edema.", "Rare."]})
+    table = pd.DataFrame({"text": ["Edema.", "Normal.", "Unread."]})
+    assert by_frequency(training, table).tolist() == [[1, 2, 0]] * 3
 
 
 @pytest.mark.parametrize("name", ["thumbnail", "length"])

@@ -264,7 +264,7 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        references=("nothing", "length", "thumbnail"),
+        references=("nothing", "frequent", "length", "thumbnail"),
         reference_program="retrieval.pair_references",
     ),
     "temporal_classification": Benchmark(

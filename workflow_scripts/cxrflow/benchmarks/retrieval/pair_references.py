@@ -1,10 +1,11 @@
-"""Reference rows of image-text retrieval: what a linear map of thumbnails knows of a report.
+"""Reference rows of image-text retrieval: the commonest texts, what a thumbnail tells of a report.
 
-Ridge regression, its penalty by leave-one-out error, from the 48 x 48 thumbnails of the training
-images to a description of their reports: ``thumbnail`` to the 128 greatest components of their
-words (TF-IDF), by whose cosine texts are ranked; ``length`` to the logarithm of their number of
-words, by whose difference they are ranked. ``nothing`` ranks in any order, which is computed, not
-drawn. Not of a paper.
+``frequent`` ranks texts by the number of training studies that have them, the same for every image:
+where many studies share a text, that alone finds many reports. ``thumbnail`` and ``length`` are
+ridge regressions, their penalty by leave-one-out error, from the 48 x 48 thumbnails of the training
+images: to the 128 greatest components of the words of their reports (TF-IDF), by whose cosine texts
+are ranked; to the logarithm of their number, by whose difference they are ranked. ``nothing``
+ranks in any order, which is computed, not drawn. Not of a paper.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from cxrflow.benchmarks.classification.references import thumbnails
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.benchmarks.retrieval.pair_retrieval import ranked
+from cxrflow.benchmarks.retrieval.pair_retrieval import plain, ranked
 from cxrflow.benchmarks.retrieval.settings import PairRetrievalSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
 from cxrflow.errors import InputError
@@ -39,10 +40,19 @@ def predict(name: str, inputs: ModelInputs, settings: PairRetrievalSettings) -> 
                 f"{inputs.source}: {len(training)} training studies; the reference row "
                 f"'{name}' learns from at least 2"
             )
+        if name == "frequent":
+            return by_frequency(training, studies.table)
         described = by_length if name == "length" else by_words
         return described(training, studies.table, inputs.pixels)
 
     return ranked(inputs, settings, scores)
+
+
+def by_frequency(training: pd.DataFrame, table: pd.DataFrame) -> Floats:
+    """Number [N, N] of training studies with each text, whatever the image."""
+    counts = plain(training["text"]).value_counts()
+    frequency_N = plain(table["text"]).map(counts).fillna(0).to_numpy("float64")
+    return np.tile(frequency_N, (len(table), 1))
 
 
 def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
