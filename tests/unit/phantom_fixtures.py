@@ -13,6 +13,7 @@ SETTINGS = HospitalSettings(
     notes=200,
     splitter_reports=12,
     generic_pictures=32,
+    captioned_pictures=12,
     ms_cxr_patient_share=0.6,
     compressed_share=0.4,
     several_studies_share=0.9,

@@ -45,12 +45,13 @@ def test_every_kind_of_cohort_has_a_data_set() -> None:
 
 
 def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
-    with pytest.raises(InputError, match="'mimic' is unknown; expected one of chest_imagenome"):
+    with pytest.raises(InputError, match="'mimic' is unknown; expected one of captioned_pic"):
         layout("mimic")
     with pytest.raises(InputError, match="'rsna' has no documents; expected one of mimic_iii, pub"):
         layout("rsna").reader("documents")
     assert holders("reports") == (
-        *("covid_chestxray", "hospital", "mimic_cxr", "musculoskeletal", "open_i"),
+        *("captioned_pictures", "covid_chestxray", "hospital", "mimic_cxr", "musculoskeletal"),
+        "open_i",
     )
     assert holders("boxes") == ("ms_cxr", "rsna")
 

@@ -35,7 +35,8 @@ from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.phantom.temporal_pairs import CONTRADICTION, PARAPHRASE, SWAPS, temporal_pairs
 
-LATER = {"followed": None, "generic_pictures": HospitalSettings().generic_pictures}
+ADDED = ("generic_pictures", "captioned_pictures")  # fields that came later
+LATER = {"followed": None, **HospitalSettings().model_dump(include=set(ADDED))}
 BEFORE = SETTINGS.model_copy(update=LATER)
 DEMO = HospitalSettings(followed=FollowedSettings())
 # What these settings gave before there were followed patients: state and text, no picture, whose

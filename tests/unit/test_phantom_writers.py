@@ -27,6 +27,7 @@ LARGER = {
     "abstracts": 300,
     "mednli_pairs": 1500,
     "generic_pictures": 40,
+    "captioned_pictures": 20,
     "radnli_pairs": 260,
     "notes": 220,
     "splitter_reports": 15,

@@ -28,6 +28,7 @@ OF = {
 
 # In a statement of its own: an entry above would count as code of every data set (source_files).
 OF.update(covidx_shortcut=("covidx",), generic_pictures=("imagenet",))
+OF.update(captioned_pictures=("captioned_pictures",))
 
 
 class FollowedSettings(Settings):
@@ -118,6 +119,9 @@ class HospitalSettings(Settings):
     )
     generic_pictures: Annotated[int, Before(1600)] = Field(
         1600, ge=16, description="training pictures of the ImageNet copy, of sixteen classes"
+    )
+    captioned_pictures: Annotated[int, Before(2000)] = Field(
+        2000, ge=1, description="generic pictures with a caption, from which CLIP's stand-in learns"
     )
     splitter_reports: int = Field(
         300, ge=3, description="reports that the sentence splitter and entity tagger learn from"
