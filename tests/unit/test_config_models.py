@@ -65,18 +65,32 @@ def test_the_papers_grid_is_a_sixteenth_of_the_image(demo, overlay):
 def test_overlays_lie_over_the_scale(demo, overlay):
     changed = overlay(
         {
-            "models": {"biovil/biovil": {"training": {"batch_size": 7}}},
+            "models": {"biovil/biovil": {"training": {"batch_size": 7}, "geometry": "shorter64"}},
             "tasks": {"biovil/linear_probe": {"fractions": [0.3]}},
             "vocabularies": {"biovil/cxr_bert": {"size": 50, "documents": ["pubmed"]}},
         }
     )
     before, after = demo.model("biovil/biovil"), changed.model("biovil/biovil")
     assert after.settings.training.batch_size == 7 != before.settings.training.batch_size
+    assert after.geometry == "shorter64" != before.geometry
     assert after.settings.training.epochs == before.settings.training.epochs
     assert changed.task("biovil/linear_probe").settings.fractions == [0.3]
     assert changed.known_vocabularies["biovil/cxr_bert"].size == 50
     assert changed.vocabulary_datasets("biovil/cxr_bert") == ["pubmed"]
     assert changed.model("biovil/gloria") == demo.model("biovil/gloria")
+
+
+@pytest.mark.parametrize(
+    ("name", "geometry", "message"),
+    [
+        ("biovil/cxr_bert", "shorter64", "cxr_bert.geometry.: .* sees no images"),
+        ("biovil/biovil", "wide64", "models.biovil/biovil.geometry.*'wide64': expected shorter<N>"),
+        ("biovil/biovil", 64, "models.biovil/biovil.geometry.*'64': expected shorter<N>"),
+    ],
+)
+def test_a_geometry_fits_its_model(overlay, name, geometry, message):
+    with pytest.raises(InputError, match=message):
+        overlay({"models": {name: {"geometry": geometry}}}).model(name)
 
 
 @pytest.mark.parametrize(

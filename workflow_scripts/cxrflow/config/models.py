@@ -134,7 +134,10 @@ class Models(Values):
 
     def _resolve(self, name: str, recipe: Recipe) -> ResolvedModel:
         scaled = recipe.scales.get(self.scale, ModelScale())
-        geometry = scaled.geometry or recipe.geometry
+        override = dict(self.models.get(name, {}))
+        geometry = override.pop("geometry", scaled.geometry or recipe.geometry)
+        if recipe.geometry is None and geometry is not None:
+            raise WrongKey(("models", name, "geometry"), "the model sees no images")
         weights = self.weights.get(name)
         if weights is not None and recipe.weights is not None:
             imported = weights.settings(recipe.weights, geometry)
@@ -145,7 +148,7 @@ class Models(Values):
             recipe.kind.settings,
             self.library.overlay("models", name, recipe.settings, "settings"),
             self.library.overlay("models", name, scaled.settings, "scales", self.scale, "settings"),
-            Overlay(self.models.get(name, {}), ("models", name)),
+            Overlay(override, ("models", name)),
         )
         geometry = spelt(geometry, ("models", name, "geometry"))
         return ResolvedModel(name, recipe, settings, geometry)
@@ -264,7 +267,7 @@ class Models(Values):
 def spelt(geometry: str | None, key: Key) -> str | None:
     """A geometry in the one spelling that names its folder."""
     try:
-        return geometry and str(Geometry.parse(geometry))
+        return geometry and str(Geometry.parse(str(geometry)))
     except InputError as error:
         raise WrongKey(key, str(error)) from None
 

@@ -45,7 +45,9 @@ class Values(Settings):
         default_factory=dict, description="laid over the papers'; null leaves one out"
     )
     vocabularies: Overrides = Field(default_factory=dict, description="laid over the papers'")
-    models: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
+    models: Overrides = Field(
+        default_factory=dict, description="settings laid over the papers', and `geometry`"
+    )
     tasks: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
     weights: dict[str, Weights] = Field(default_factory=dict)
     resources: dict[str, Resources] = Field(default_factory=dict)
