@@ -157,8 +157,8 @@ WIDE = """class WideHeadSettings(ProjectionHeadSettings):
 
 
 """
-VIT = f"""class VitSettings(ImageEncoderSettings):
-    kind: Literal["vit"] = "vit"
+MIXER = f"""class MixerSettings(ImageEncoderSettings):
+    kind: Literal["mixer"] = "mixer"
     blocks: int = 12
 
     @property
@@ -166,11 +166,11 @@ VIT = f"""class VitSettings(ImageEncoderSettings):
         return 2 * self.blocks
 
 
-{LIST} VitSettings |"""
+{LIST} MixerSettings |"""
 RESNET = '    kind: Literal["resnet"] = "resnet"\n'
 EDITS = {
     "new": [
-        (LIST, VIT),
+        (LIST, MIXER),
         (HEADS, f"{WIDE}{HEADS} WideHeadSettings |"),
         (RESNET, f"{RESNET}    mode: int | None = None\n    {SHARP.format(False)}"),
     ],

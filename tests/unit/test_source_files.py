@@ -107,8 +107,8 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         (
             "encoders/settings.py",
             "ImageEncoderKind = Annotated[ResNetSettings |",
-            f"class VitSettings(ImageEncoderSettings):\n    {PROPERTY}\n\n"
-            "ImageEncoderKind = Annotated[VitSettings | ResNetSettings |",
+            f"class MixerSettings(ImageEncoderSettings):\n    {PROPERTY}\n\n"
+            "ImageEncoderKind = Annotated[MixerSettings | ResNetSettings |",
             set(),
         ),
         (

@@ -239,8 +239,8 @@ from cxrflow.config import load_config
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 run = load_config(["config.yaml", "three.yaml"])
 settings = run.model("my_method/my_transformer").settings.encoder
-assert settings.kind == "vit" and settings.blocks == 2
-assert "encoders.vit" in run.code_of("my_method/my_transformer")
+assert settings.kind == "patch_transformer" and settings.blocks == 2
+assert "encoders.patch_transformer" in run.code_of("my_method/my_transformer")
 image, frames = ImageEncoder(settings), Frames(torch.rand(3, 1, 64, 96))
 whole = image.encoder(frames)
 assert whole.grid.shape == (3, 64, 4, 6)

@@ -54,6 +54,7 @@ class Patches(NamedTuple):
 
     grid: Tensor  # [B, F, h, w]
     pooled: Tensor  # [B, F]
+    cls_attention: Tensor | None = None  # [B, heads, h, w], see ImageOutput
 
 
 class ImageTrunk(nn.Module, ABC):
@@ -121,6 +122,9 @@ class ImageOutput(NamedTuple):
     projected_patches: Tensor  # [B, h, w, P], L2-normalised
     unnormalised_patches: Tensor  # [B, h, w, P], the same before
     pooled: Tensor  # [B, F], the trunk's, not projected
+    # [B, heads, h, w], how [CLS] looks at the patches in a transformer's last block, without
+    # gradient; with what it gives to itself a head's weights add up to 1. None: no [CLS].
+    cls_attention: Tensor | None = None
 
 
 class ImageEncoder(nn.Module):
@@ -146,12 +150,13 @@ class ImageEncoder(nn.Module):
     def project(self, patches: Patches) -> ImageOutput:
         """Project the trunk's patches of B studies to the joint space."""
         assert self.projector is not None
-        projected_BP, projected_BhwP = self.projector(*patches)
+        projected_BP, projected_BhwP = self.projector(patches.grid, patches.pooled)
         return ImageOutput(
             normalize(projected_BP, dim=1),
             normalize(projected_BhwP, dim=3),
             projected_BhwP,
             patches.pooled,
+            patches.cls_attention,
         )
 
 

@@ -147,7 +147,24 @@ class MultiImageSettings(ConvolutionalSettings):
         return ResNetSettings(**self.model_dump(exclude={"kind", "comparison"}))
 
 
-ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings, OneKind("resnet")]
+class VitSettings(ImageEncoderSettings):
+    """A vision transformer with [CLS]; the defaults are ViT-B/16 at 224 x 224 (MedCutMix 3.1)."""
+
+    kind: Literal["vit"] = "vit"
+    blocks: int = Field(12, ge=1)
+    width: int = Field(768, ge=1)
+    heads: int = Field(12, ge=1)
+    patch: int = Field(16, ge=1, description="pixels of a patch's side")
+    grid: int = Field(14, ge=1, description="patches of an image's side, which have positions")
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width is {self.width}; expected a multiple of heads {self.heads}")
+        return self
+
+
+ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings | VitSettings, OneKind("resnet")]
 
 
 class ReportDecoderSettings(Settings):

@@ -94,7 +94,7 @@ TRAINING_PROGRAMS = {
         "pretrain_image",
         IMAGE,
         requires=("cohort",),
-        published=("biovil_image", "imagenet_resnet"),
+        published=("biovil_image", "imagenet_resnet", "deit"),
     ),
     "joint": TrainingProgram(
         JointPretrainingSettings,

@@ -40,8 +40,9 @@ class TwoViews(Views):
         return Frames(pixels.contiguous(memory_format=torch.channels_last))
 
     def _patches(self, number: int) -> Patches:
+        grid, pooled, _ = self._encoded
         count = self.program.needs.images
-        return Patches(*(features[number::count] for features in self._encoded))
+        return Patches(grid[number::count], pooled[number::count])
 
     @cached_property
     def _encoded(self) -> Patches:

@@ -19,8 +19,10 @@ from cxrflow.errors import InputError
 Shape = tuple[int, ...]
 
 
-def read_checkpoint(path: Path) -> dict[str, Tensor]:
+def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file or of a state dict that torch saved, on the CPU.
+
+    ``key``: of the entry under which a file of several has its state dict; it may have none.
 
     Raises:
         InputError: the file is missing, cut off, or holds anything but names and tensors.
@@ -35,6 +37,8 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path}: cut off or not a file of weights ({_line(error)})") from None
     except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: holds more than tensors ({_line(error)})") from None
+    if key is not None and isinstance(content, Mapping):
+        content = content.get(key, content)
     if not isinstance(content, Mapping) or not content:
         raise InputError(
             f"{path}: holds a {type(content).__name__}, expected a state dict: tensors by name"

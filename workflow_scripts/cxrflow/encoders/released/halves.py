@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.released.deit import read_deit
 from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
     PUBLISHED,
@@ -99,8 +100,11 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
         )
         new += names
     if files.image is not None:
-        imagenet = kind == "imagenet_resnet"
-        image, names = read_released_image(files.image, imagenet, settings.projection, seed)
+        if kind == "deit":
+            image, names = read_deit(files.image, settings.projection, seed)
+        else:
+            imagenet = kind == "imagenet_resnet"
+            image, names = read_released_image(files.image, imagenet, settings.projection, seed)
         published = PUBLISHED[kind]
         if image.settings.kind != published.trunk:
             raise InputError(

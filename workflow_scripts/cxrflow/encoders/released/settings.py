@@ -8,7 +8,7 @@ from pydantic import Field
 from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind
 from cxrflow.settings import Settings
 
-Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet"]
+Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet", "deit"]
 
 TEXT_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
 
@@ -37,6 +37,7 @@ PUBLISHED: dict[Kind, Publication] = {
         ("text", "image"), "multi_image", "biovil_t_image*.pt", "shorter512crop448"
     ),
     "imagenet_resnet": Publication(("image",), "resnet", "resnet*.pth"),
+    "deit": Publication(("image",), "vit", "deit_*.pth"),
 }
 
 
@@ -47,7 +48,7 @@ class ImportSettings(Settings):
         None,
         description="pixel geometry the image half is used with; null: shorter512crop480 for "
         "BioViL's, which is what its published inference code takes (the paper says 512), "
-        "shorter512crop448 for BioViL-T's, and for ImageNet's the run's own",
+        "shorter512crop448 for BioViL-T's, and for ImageNet's and DeiT's the run's own",
     )
     projection: int = Field(
         128, ge=2, description="width of a projection to the joint space that the files lack"
