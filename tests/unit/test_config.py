@@ -122,7 +122,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
             {name: {**OPEN_I, "in_place_of": "mimic_cxr"} for name in "ab"},
             "key 'datasets.b.in_place_of': 'mimic_cxr' is replaced by 'a' already",
         ),
-        ("cohorts.biovil/rsna.dataset", "x", "{}: 'x' is not known; there are chest_imagenome"),
+        ("cohorts.biovil/rsna.dataset", "x", "{}: 'x' is not known; there are captioned_pictures"),
         ("cohorts.biovil/ms_cxr.images", "x", "{}: 'x' is not known"),
         ("vocabularies.biovil/cxr_bert.documents", ["x"], "{}: 'x' is not known"),
         # What is read as text, and by whom.
@@ -171,7 +171,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         (
             COMPARISONS,
             [{"dataset": "rsna", "reference": "mine", "file": "x.csv"}],
-            "{}: 'rsna' is no data set of reports; there are mimic_cxr",
+            "{}: 'rsna' is no data set of reports; there are captioned_pictures",
         ),
         (
             COMPARISONS,
