@@ -22,6 +22,7 @@ from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
 from cxrflow.settings import deciding_settings
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
+from cxrflow.config.held_out import overlap_notes
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError

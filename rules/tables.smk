@@ -66,6 +66,9 @@ rule make_table:
         paper=lambda wildcards: run.library.source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
+        notes=lambda wildcards: option(
+            "--notes", *overlap_notes(run, wildcards.paper, wildcards.table)
+        ),
     shell:
         r"""
         python -m cxrflow.tables.make_table \
@@ -73,6 +76,7 @@ rule make_table:
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \
             {params.tests:q} \
+            {params.notes:q} \
             --output {params.prefix:q} \
             >{log:q} 2>&1
         """

@@ -18,8 +18,8 @@ from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest
 from cxrflow.pretrain import imported
+from cxrflow.pretrain.image_starts import start_image
 from cxrflow.pretrain.report_text import start_text
-from cxrflow.pretrain.starts import start_image
 from cxrflow.text.tokenizer import read_tokenizer
 from released_files import (
     SPECIAL,

@@ -138,7 +138,7 @@ def test_modules_say_what_they_are_and_import_by_whole_names() -> None:
 #: alone, so that they know the views and not the programs.
 PRETRAINING = (
     ("settings", "terms.settings", "registry", "permutation"),
-    ("inputs", "starts", "image_classes", "resident_images"),
+    ("inputs", "starts", "image_starts", "image_classes", "resident_images"),
     ("objective", "report_text"),
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
     ("pair_tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),

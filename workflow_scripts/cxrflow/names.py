@@ -39,6 +39,11 @@ def is_reference(name: str | None) -> bool:
     return name is not None and paper_of(name) == REFERENCE
 
 
+def name_of_share(model: str, share: float) -> str:
+    """The model that is trained on ``share`` per cent of the pairs of a model with shares."""
+    return model if share == 100 else f"{model}_share{share:g}".replace(".", "_")
+
+
 def anchor(name: str) -> str:
     """A name as a part of an HTML id."""
     return name.replace("/", "-")

@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterable, Iterator
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
+from cxrflow.config.held_out import check_held_out
 from cxrflow.config.models import unknown
 from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
-from cxrflow.data.cohorts.settings import SPLITS
 from cxrflow.data.layouts import holders
-from cxrflow.data.layouts.overlap import CohortRows, overlap
-from cxrflow.names import REFERENCE, is_reference, paper_of, short_name
+from cxrflow.names import REFERENCE, paper_of, short_name
 from cxrflow.papers import load_paper, paper_names
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
@@ -181,70 +180,6 @@ def check_task_cohorts(config: Config) -> None:
                     f"cohort '{cohort}' is of kind {kind}, but {task.task.benchmark} needs one of "
                     f"kind {expected}",
                 )
-
-
-def check_held_out(config: Config) -> None:
-    """Check that no model is scored on patients it can have learnt from (BioViL section 4.1).
-
-    This covers every model and task of the tables and figures, and the controls.
-    """
-    for paper in config.chosen:
-        for task, model in config.results_of(paper, "all"):
-            if model is not None and not is_reference(model):
-                _check_pair(config, model, task)
-        for model in config.controls(paper):
-            for task in config.tasks_of(model):
-                _check_pair(config, model, task)
-
-
-def _check_pair(config: Config, model: str, task: str) -> None:
-    scored = config.task(task)
-    split = getattr(scored.settings, "split", None)
-    evaluated = _rows(config, scored.task.cohort, *([split] if split else SPLITS))
-    chosen_by = config.curators(scored.task.cohort)
-    cohorts = [
-        name for learner in (model, *chosen_by) for name in _training_cohorts(config, learner)
-    ]
-    trained = [_rows(config, name, "train") for name in dict.fromkeys(cohorts)]
-    for rows in overlap(trained, evaluated):
-        if rows.dataset == evaluated.dataset:
-            raise WrongKey(
-                ("cohorts", rows.cohort),
-                f"{task} scores {model} on '{evaluated.dataset}', which {evaluated.cohort} splits "
-                "in another way; expected the same held_out and splits",
-            )
-        raise WrongKey(
-            ("cohorts", rows.cohort, "held_out"),
-            f"'{evaluated.dataset}', on which {task} scores {model}, has patients of "
-            f"'{rows.dataset}', on which it is trained; expected it in this list",
-        )
-
-
-def _training_cohorts(config: Config, model: str) -> list[str]:
-    """The cohorts that a model and its ancestors were trained on."""
-    names: list[str | None] = []
-    for name in config.ancestors(model):
-        if config.imported(name):
-            continue
-        names.append(config.recipes[name].cohort)
-        for dataset in config.corpora_of(name):
-            paper = paper_of(config.vocabulary_of(name))
-            names.append(config.document_cohort(dataset, paper))
-    return list(dict.fromkeys(name for name in names if name is not None))
-
-
-def _rows(config: Config, name: str, *splits: str) -> CohortRows:
-    cohort = config.known_cohorts[name]
-    return CohortRows(
-        name,
-        cohort.dataset,
-        config.data.layout(cohort.dataset).name,
-        config.data.drawn(cohort.dataset),
-        cohort.holder,
-        frozenset(cohort.held_out),
-        cohort.recipe.split_rule,
-        frozenset(splits),
-    )
 
 
 def check_training_share(config: Config, name: str) -> None:

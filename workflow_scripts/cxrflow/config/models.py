@@ -30,7 +30,7 @@ class ResolvedModel:
 
     def described(self) -> dict[str, Any]:
         """Plain values: what it is made from, and the settings."""
-        left_out = {"settings", "scales", "geometry"}
+        left_out = {"settings", "scales", "geometry", "shares"}
         made_from = self.recipe.model_dump(mode="json", exclude=left_out, exclude_none=True)
         settings = self.settings.record()
         return made_from | {"geometry": self.geometry, "settings": settings}
@@ -166,7 +166,9 @@ class Models(Values):
             has_text = not recipe.corpora or bool(self.corpora_of(name))
             has_words = recipe.vocabulary is None or recipe.vocabulary in self.known_vocabularies
             parents = all(self.trainable(parent) for parent in recipe.parents.values())
-            able = has_cohort and has_text and has_words and parents
+            shares = recipe.scales.get(self.scale, ModelScale()).shares
+            of_scale = shares is None or recipe.share in shares
+            able = has_cohort and has_text and has_words and parents and of_scale
             self._trainable[name] = able or self.imported(name)
         return self._trainable[name]
 

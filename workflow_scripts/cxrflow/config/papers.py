@@ -4,6 +4,7 @@ An entry taken from another paper comes with the entries that it is made from.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ class Library:
                 self._add_task(f"{paper.name}/{short}", paper.name)
             for short in paper.vocabularies:
                 self._add_vocabulary(f"{paper.name}/{short}", paper.name)
+            self._check_shares(paper)
             results = cells_of(paper.tables, None)
             for figure in paper.figures.values():
                 results += figure.results(paper.tables)
@@ -119,6 +121,29 @@ class Library:
                 f"{user} names '{name}', which is not known; {kind} of {paper} are {names}",
             )
         return entries[short_name(name)]
+
+    def _check_shares(self, paper: Paper) -> None:
+        """Check that the shares of pairs which tables name are those of their models."""
+        for name, table in paper.tables.items():
+            for (row_place, row), (column_place, column) in product(
+                enumerate(table.rows), enumerate(table.columns)
+            ):
+                by_row = row.pairs is not None
+                model = row.models.get(column.key, row.model)
+                share = row.pairs if by_row else column.pairs
+                if model is None or share is None or is_reference(model):
+                    continue
+                recipe = self._entry("models", model, f"a table of {paper.name}")
+                shares = sorted({*(recipe.shares or ()), 100})
+                if share in shares:
+                    continue
+                line = ("rows", row_place) if by_row else ("columns", column_place)
+                file, key = paper_entries(self.file(paper.name)).place(
+                    ("tables", name, *line, "pairs")
+                )
+                expected = ", ".join(format(one, "g") for one in shares)
+                message = f"is {share:g}; expected a share of {model}, {expected} per cent"
+                raise WrongKey(key, message, file)
 
     def _check_reference(self, name: str, task: str, paper: str) -> None:
         references = BENCHMARKS[self.tasks[task].benchmark].references

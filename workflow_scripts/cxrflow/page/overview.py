@@ -69,7 +69,7 @@ def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
 def starts(config: Config, table: Table, lead: Lead) -> set[str]:
     """The models whose weights the leading model starts from, and those that are not trained."""
     row = table.row(lead.row)
-    model = row.models.get(lead.column, row.model)
+    model = table.model_of(row, table.column(lead.column))
     if model not in config.recipes:
         return set()
     untrained = {name for name, recipe in config.recipes.items() if not recipe.kind.learns}
@@ -109,9 +109,7 @@ def _card(
         if isinstance(beside_cell.ours, float)
     ]
     nothing = [entry for entry in numeric if entry[0].is_reference]
-    of_starts = [
-        entry for entry in numeric if entry[0].models.get(column.key, entry[0].model) in starts
-    ]
+    of_starts = [entry for entry in numeric if table.model_of(entry[0], column) in starts]
     return {
         "label": lead.label,
         "meaning": lead.meaning,

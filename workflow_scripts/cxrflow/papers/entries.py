@@ -3,7 +3,8 @@
 An entry that ``extends`` another of its kind is laid over it, mappings key by key at any depth; a
 mapping with ``extends: null`` replaces the one below it. Rows, columns and notes of a table come
 after those of the table it extends. A scale may extend another scale of its entry, and follows it:
-what an entry changes in ``demo`` reaches a ``study`` that extends ``demo``.
+what an entry changes in ``demo`` reaches a ``study`` that extends ``demo``. A model with ``shares``
+of the training pairs stands for a model more a share.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +13,14 @@ from typing import Any, NamedTuple, Optional
 
 from cxrflow.errors import InputError
 from cxrflow.files.yaml_file import dotted
+from cxrflow.names import name_of_share
 from cxrflow.papers.variants import VARY, Levels, Variant, levels_of, names_alone, variants
 
 KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
 EXTENDS = "extends"
 SCALES = "scales"
 ORDERINGS = "orderings"
+SHARES = "shares"
 APPENDED = ("rows", "columns", "notes")  # of a table that extends another
 
 Key = tuple[str | int, ...]
@@ -63,6 +66,8 @@ class Entries:
                     self._add_variants(overlays, kind, name, entry)
             self._overlays[kind] = overlays
             self._chains[kind] = {name: self._chain(kind, name) for name in overlays}
+            if kind == "models":
+                self._add_shares()
             self.values[kind] = {
                 **{name: self._resolved(kind, name) for name in overlays},
                 **{name: raw for name, raw in raw_entries.items() if not isinstance(raw, dict)},
@@ -113,6 +118,24 @@ class Entries:
             return levels_of(vary)
         except ValueError as error:
             raise self._error(key, f"is {vary!r}; {error}", joint=" ") from None
+
+    # --- shares -------------------------------------------------------------------------------
+
+    def _add_shares(self) -> None:
+        """Add to each model with ``shares`` those that are trained on a share of its pairs."""
+        models, chains = self._overlays["models"], self._chains["models"]
+        for name in [*models]:
+            shares = _laid([overlay.values for overlay in chains[name]]).get(SHARES)
+            below = [s for s in shares if _is_share(s)] if isinstance(shares, list) else []
+            for share in below:  # others are refused by the recipe's validation
+                of_share = name_of_share(name, share)
+                if of_share in models:
+                    raise self._error(
+                        ("models", name, SHARES), f"'{of_share}' stands more than once"
+                    )
+                values = {SHARES: None, "settings": {"training_share": share / 100}}
+                models[of_share] = [Overlay(values, ("models", of_share), self)]
+                chains[of_share] = [*chains[name], *models[of_share]]
 
     # --- extends ------------------------------------------------------------------------------
 
@@ -194,6 +217,12 @@ class Entries:
         if overlay.entries is None or overlay.entries is self:
             return self.file, written
         return overlay.entries.place(written)
+
+
+def _is_share(value: Any) -> bool:
+    """True of per cents below 100."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 < value < 100
 
 
 def _deepest(chain: list[Overlay], key: Key) -> tuple[Overlay, int]:

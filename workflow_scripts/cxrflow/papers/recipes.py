@@ -4,7 +4,7 @@
 scale. They never change a method.
 """
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -82,8 +82,14 @@ class VocabularyRecipe(VocabularySettings):
         return VocabularySettings.model_validate(self.model_dump(exclude={"documents", "scales"}))
 
 
+#: Shares of the training pairs, in per cent.
+Shares = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
+
+
 class ModelScale(Settings):
     """Sizes that a scale lays over a model."""
+
+    shares: Shares | None = Field(None, description="those of its shares that are made; null: all")
 
     geometry: str | None = Field(None, description="of the pixels it sees")
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -101,6 +107,11 @@ class Recipe(Settings):
         default_factory=list, description="data sets whose documents it is trained on, packed"
     )
     cohort: Name | None = Field(None, description="cohort whose pairs it is trained on")
+    shares: Shares | None = Field(
+        None,
+        description="per cent of its cohort's training pairs: for each below 100 there is a model "
+        "more, which is trained on that share and named <model>_share<per cent>",
+    )
     geometry: str | None = Field(
         None,
         description="of the pixels it sees: shorter<N>, shorter<N>crop<M>, longer<N>, square<N>",
@@ -111,6 +122,11 @@ class Recipe(Settings):
         "the configuration says `shared_models: each`; once: the first seed's whatever it says",
     )
     control: bool = Field(False, description="a control: made by the target `controls` only")
+    overlap: Literal["reports"] | None = Field(
+        None,
+        description="reports: a text encoder that it goes back to may have read reports of "
+        "patients that it is scored on, never with their images; a note below its tables says so",
+    )
     settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
     scales: dict[str, ModelScale] = Field(default_factory=dict)
     weights: Kind | None = Field(
@@ -136,6 +152,8 @@ class Recipe(Settings):
                 )
         if (self.geometry is None) == ("image" in program.offers):
             raise ValueError("geometry belongs to models that see images, and these need one")
+        if self.overlap is not None and "text" not in program.offers:
+            raise ValueError("overlap is of models that read texts; expected null")
         foreign = [key for key in INPUTS if getattr(self, key) and key not in program.accepts]
         if foreign:
             raise ValueError(f"a model of the program {self.program} has no '{foreign[0]}'")
@@ -155,6 +173,11 @@ class Recipe(Settings):
             if share not in (None, 1) and training.get("steps") is None:
                 raise ValueError(COUNTS_EPOCHS.format(scale=scale))
         return self
+
+    @property
+    def share(self) -> float:
+        """The share of its cohort's training pairs that it is trained on, in per cent."""
+        return round(100 * self.settings.get("training_share", 1), 6)
 
     @property
     def kind(self) -> TrainingProgram:

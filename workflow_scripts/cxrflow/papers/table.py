@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import PairedComparison
-from cxrflow.names import Name, is_reference
+from cxrflow.names import Name, is_reference, name_of_share
 from cxrflow.settings import Settings
 
 # Tables cut to a paper's headline have a folder of their own.
@@ -27,6 +27,9 @@ class Column(Settings):
     label: str
     metric: str = Field(description="name in metrics.json; {vocabulary} becomes the row's")
     task: Name | None = Field(None, description="where it is not the row's or the table's")
+    pairs: float | None = Field(
+        None, description="per cent of the training pairs: which of a model's `shares` is meant"
+    )
     reason: str | None = Field(None, description="why ours are missing in every row")
     scale: float = Field(1.0, description="ours are multiplied by this (100: per cent)")
     digits: int = Field(3, ge=0, description="decimals of ours")
@@ -44,6 +47,9 @@ class Row(Settings):
     model: Name | None = Field(None, description="our model of this row")
     models: dict[str, Name] = Field(
         default_factory=dict, description="other models of ours, by the key of their column"
+    )
+    pairs: float | None = Field(
+        None, description="per cent of the training pairs, where the columns do not say it"
     )
     task: Name | None = Field(None, description="where it is not the table's")
     vocabulary: str | None = Field(None, description="our vocabulary of this row")
@@ -134,11 +140,19 @@ class Table(Settings):
         """The task that fills a cell."""
         return column.task or row.task or self.task
 
+    def model_of(self, row: Row, column: Column) -> str | None:
+        """The model of a cell: the row's, or another of this column, of the share it names."""
+        model = row.models.get(column.key, row.model)
+        share = column.pairs if row.pairs is None else row.pairs
+        if model is None or share is None or is_reference(model):
+            return model
+        return name_of_share(model, share)
+
     def result_of(self, row: Row, column: Column) -> Result | None:
         """The result that a cell reads; None where nothing of ours can fill it."""
         if row.data or (column.of_vocabularies and row.vocabulary is not None):
             return self.task_of(row, column), None
-        model = row.models.get(column.key, row.model)
+        model = self.model_of(row, column)
         if model is None or column.of_vocabularies:
             return None
         return self.task_of(row, column), model

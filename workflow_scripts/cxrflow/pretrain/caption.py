@@ -25,15 +25,16 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
     """Read the inputs and make the program."""
     from cxrflow.encoders.captioning import CaptionerConfig, build_captioner
     from cxrflow.images.store import PixelStore
+    from cxrflow.pretrain.image_starts import start_image
     from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
-    from cxrflow.pretrain.starts import start_image
     from cxrflow.pretrain.writing.captions import CaptionProgram
     from cxrflow.pretrain.writing.program import ReportTexts
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
+    pairs = Pairs(options.pairs, settings.training_share, settings.training.batch_size)
+    store = PixelStore(options.pixels)
     reads = settings.decoder.report
     splits = {
         name: pairs.reported(name, reads.sections, store, settings.max_dropped_share)

@@ -22,8 +22,8 @@ from cxrflow.training.samples import SampleTable
 class LabelledSamples(Pairs):
     """``samples.parquet`` of a classification cohort, or ``pairs.parquet`` with labels."""
 
-    def __init__(self, path: str | Path, training_share: float = 1.0) -> None:
-        self.path, self.training_share = Path(path), training_share
+    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
+        self.path, self.training_share, self.fewest = Path(path), training_share, fewest
         sample = "study_id" if self.path.name == "pairs.parquet" else "sample_id"
         columns = ("subject_id", sample, "image_id", "labels", "split")
         # What is left out is named as in a table of pairs.

@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow import __version__
     from cxrflow.encoders.image_encoder import read_image_settings, save_image_half
     from cxrflow.files.atomic import atomic_folder, write_json
+    from cxrflow.pretrain.image_starts import start_trunk
     from cxrflow.pretrain.inputs import model_fingerprint
-    from cxrflow.pretrain.starts import start_trunk
 
     start = options.image and read_image_settings(options.image / "image" / "config.json")
     is_random = start is None or start.kind != settings.encoder.kind  # some weights, by the seed

@@ -44,11 +44,11 @@ class Pairs:
     """``pairs.parquet`` of a cohort, by split, with what is known about its data set.
 
     ``dropped`` lists what :meth:`split` left out, with study ids as examples. Of the training rows
-    those whose ``share`` is below ``training_share`` are read.
+    those whose ``share`` is below ``training_share`` are read, of which there must be ``fewest``.
     """
 
-    def __init__(self, path: str | Path, training_share: float = 1.0) -> None:
-        self.path, self.training_share = Path(path), training_share
+    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
+        self.path, self.training_share, self.fewest = Path(path), training_share, fewest
         self.frame = read_table(self.path, COLUMNS)
         flow = self.path.with_name("flow.json")
         self.flow = read_object(flow, ("dataset", "cohort", "synthetic"))
@@ -113,6 +113,11 @@ class Pairs:
             raise InputError(
                 f"{self.path}: no row of split '{name}'"
                 + (f" is left; left out: {left_out}" if left_out else "")
+            )
+        if name == "train" and self.training_share < 1 and len(frame) < self.fewest:
+            raise InputError(
+                f"{self.path}: settings key 'training_share' is {self.training_share:g}, which "
+                f"leaves {len(frame)} training rows; expected at least a batch of {self.fewest}"
             )
         return frame.reset_index(drop=True)
 

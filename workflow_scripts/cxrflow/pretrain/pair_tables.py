@@ -63,8 +63,8 @@ class StudyTable(PairTable):
 class PriorTable(PairTable):
     """Pairs with their prior images."""
 
-    def __init__(self, path: str | Path, training_share: float = 1.0) -> None:
-        super().__init__(path, training_share)
+    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
+        super().__init__(path, training_share, fewest)
         require_earlier_priors(self)
 
 

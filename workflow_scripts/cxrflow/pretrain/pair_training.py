@@ -14,13 +14,14 @@ from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.arguments import Prepared
+from cxrflow.pretrain.image_starts import start_image
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run, images_record, model_fingerprint
 from cxrflow.pretrain.pair_tables import PairTable, pair_texts
 from cxrflow.pretrain.report_text import Texts, start_text
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.starts import renew_projection, start_image
+from cxrflow.pretrain.starts import renew_projection
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.samples import SampleTable
 
@@ -48,7 +49,7 @@ def prepare_pairs(
     options: Namespace, settings: JointPretrainingSettings, run: Run, method: PairMethod
 ) -> Prepared:
     """Read the pairs and the encoders that training starts from, and make the program of them."""
-    pairs = method.table(options.pairs, settings.training_share)
+    pairs = method.table(options.pairs, settings.training_share, settings.training.batch_size)
     store = PixelStore(options.pixels)
     # The image encoder first: new weights are drawn in this order.
     image = method.start(options.image, settings.encoder)

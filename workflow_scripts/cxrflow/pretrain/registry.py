@@ -94,6 +94,7 @@ TRAINING_PROGRAMS = {
         "pretrain_image",
         IMAGE,
         requires=("cohort",),
+        accepts=frozenset({"image"}),
         published=("biovil_image", "imagenet_resnet", "deit"),
     ),
     "joint": TrainingProgram(

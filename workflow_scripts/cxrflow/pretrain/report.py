@@ -36,7 +36,8 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs, store = Pairs(options.pairs, settings.training_share), PixelStore(options.pixels)
+    pairs = Pairs(options.pairs, settings.training_share, settings.training.batch_size)
+    store = PixelStore(options.pixels)
     folder: Path = options.start
     image = load_image_half(folder)
     reads = settings.decoder

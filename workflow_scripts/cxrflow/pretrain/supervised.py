@@ -26,26 +26,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: SupervisedSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program; ``--pairs`` is the samples.parquet of the cohort."""
-    import torch
-
     from cxrflow.pretrain.image_classes import LabelledSamples
-    from cxrflow.pretrain.inputs import model_fingerprint
-    from cxrflow.pretrain.starts import start_image
 
-    table, trunk = LabelledSamples(options.pairs, settings.training_share), None
-    if options.image is not None:
-        with torch.random.fork_rng(devices=[]):  # the heads' weights do not depend on the start
-            trunk = start_image(options.image, settings.encoder).encoder
-    prepared = prepare_images(
-        table,
-        options.pixels,
-        settings,
-        run,
-        lambda rows: table.labelled(rows, settings.terms.findings),
-        trunk,
+    table = LabelledSamples(options.pairs, settings.training_share, settings.training.batch_size)
+    return prepare_images(
+        table, options, settings, run, lambda rows: table.labelled(rows, settings.terms.findings)
     )
-    start = model_fingerprint(None if options.image is None else options.image / "image")
-    return prepared._replace(data={**prepared.data, "image": start})
 
 
 if __name__ == "__main__":

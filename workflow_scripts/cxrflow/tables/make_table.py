@@ -27,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         help="key under its `tables:`; headline/<key>: only the headline was asked for",
     )
+    arguments.add_argument(
+        "--notes", nargs="*", default=[], help="sentences for below it, beside the paper's"
+    )
     arguments.add_argument("--output", required=True, help="output path without extension")
     options = arguments.parse_args(argv)
     paper = load_paper(options.paper)
@@ -34,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if name not in paper.tables:
         raise InputError(f"paper {paper.name}: no table '{name}'")
     table = paper.tables[name]
+    table = table.model_copy(update={"notes": [*table.notes, *options.notes]})
     results = read_results(options.metrics, {} if name == options.table else left_out(paper))
     tests = read_tests(options.tests)
     cells = make_cells(table, results, tests)

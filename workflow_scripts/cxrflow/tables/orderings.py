@@ -165,7 +165,7 @@ def _side(
         label += f", {column.label}"
     if name != claim.table:
         label += f" ({table.title.partition('. ')[0]})"
-    return Side(label, column, cell, short_name(row.models.get(key, row.model) or row.label))
+    return Side(label, column, cell, short_name(table.model_of(row, column) or row.label))
 
 
 def orderings_csv(compared: Sequence[Compared]) -> str:

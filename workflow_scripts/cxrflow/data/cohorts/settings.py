@@ -3,6 +3,7 @@
 The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation patients held out).
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,8 +13,12 @@ from cxrflow.settings import Before, Seed, Settings
 
 Split = Literal["train", "validate", "test"]
 SPLITS = get_args(Split)
-SplitMethod = Literal["auto", "patients", "official", "file", "ordered", "all"]
+SplitMethod = Literal["auto", "patients", "folders", "official", "file", "ordered", "all"]
 CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression", "retrieval"]
+
+
+#: Windsor et al. 2023, Table 1; train is p12 to p19.
+FOLDERS: dict[str, Split] = {"p10": "test", "p11": "validate"}
 
 
 class ValidationSettings(Settings):
@@ -40,17 +45,25 @@ class SplitSettings(Settings):
 
     method: SplitMethod = Field(
         "auto",
-        description="patients: shuffle patients by seed and cut at `shares`; official: the data "
-        "set's own split table; file: `file`; ordered: the GLoRIA/MGCA rule for RSNA (images "
-        "sorted by id, shuffled by seed, `test_share` of them for testing); all: everything is "
-        "test. auto: patients for pairs and progression, all for grounding, ordered for "
-        "classification, official for nli, whose files are its splits; retrieval has all",
+        description="patients: shuffle patients by seed and cut at `shares`; folders: by "
+        "MIMIC-CXR's folders (`folders`); official: the data set's own split table; file: `file`; "
+        "ordered: the GLoRIA/MGCA rule for RSNA (images sorted by id, shuffled by seed, "
+        "`test_share` of them for testing); all: everything is test. auto: patients for pairs and "
+        "progression, all for grounding, ordered for classification, official for nli, whose files "
+        "are its splits; retrieval has all",
     )
     seed: Seed = Field(0, description="seed of the shuffle (patients, ordered)")
     shares: dict[str, float] = Field(
         default={"train": 0.87, "validate": 0.13, "test": 0.0},
         description="shares of the patients that are not held out; the default is BioViL's 146.7k "
         "training to 22.2k validation samples, tested on held-out patients alone",
+    )
+    folders: Annotated[dict[str, Split], Before(FOLDERS)] = Field(
+        default=FOLDERS,
+        min_length=1,
+        description="method folders: parts of MIMIC-CXR's folders p10 to p19, which are the first "
+        "two digits of the subject; those not named are train. The default is the low-data study's "
+        "(Windsor et al. 2023, Table 1)",
     )
     file: Path | None = Field(
         None, description="CSV with subject_id and split (method file); a MIMIC split table will do"
@@ -82,12 +95,22 @@ class SplitSettings(Settings):
             raise ValueError(f"shares must sum to 1, they sum to {sum(shares.values()):g}")
         return {name: shares.get(name, 0.0) for name in SPLITS}
 
+    @field_validator("folders")
+    @classmethod
+    def _folders_are_of_two_digits(cls, folders: dict[str, Split]) -> dict[str, Split]:
+        wrong = [name for name in folders if re.fullmatch(r"p\d\d", name) is None]
+        if wrong:
+            raise ValueError(f"'{wrong[0]}' is no folder; expected p and two digits, as p10")
+        return folders
+
     @model_validator(mode="after")
     def _file_goes_with_its_method(self) -> "SplitSettings":
         if (self.method == "file") != (self.file is not None):
             raise ValueError("`file` and `method: file` go together")
         if self.validation is not None and self.method != "official":
             raise ValueError("validation is drawn from a training part of method official")
+        if self.folders != FOLDERS and self.method != "folders":
+            raise ValueError("`folders` are split by: expected method folders")
         if self.parts is not None and self.method != "official":
             raise ValueError("`parts` are the publisher's: expected method official")
         return self
@@ -193,6 +216,7 @@ class CohortSettings(Settings):
         of, method = self.splits, self.split_method
         rules: dict[str, tuple[object, ...]] = {
             "patients": (method, of.seed, *of.shares.values()),
+            "folders": (method, *sorted(of.folders.items())),
             "official": (method,),
             "file": (method, of.file),
         }

@@ -50,6 +50,31 @@ def patient_shares(patients: pd.Series, settings: SplitSettings) -> pd.Series:
     return pd.Series(labels[: len(shuffled)], index=pd.Index(shuffled, dtype="str"), dtype="str")
 
 
+def by_folder(patients: pd.Series, settings: SplitSettings, source: object) -> pd.Series:
+    """Split by the folder of MIMIC-CXR that a patient lies in: the first two digits of the subject.
+
+    Raises:
+        InputError: a patient is not numbered as MIMIC-CXR's, or a folder with a part is empty.
+    """
+    strange = patients[~patients.str.fullmatch(r"\d{8}")]
+    require_none(
+        strange,
+        source,
+        "patient(s) are not numbered as MIMIC-CXR's, by whose folders splits.method folders splits",
+        "expected eight digits",
+    )
+    folder = "p" + patients.str[:2]
+    empty = sorted(set(settings.folders) - set(folder))
+    if empty:
+        raise InputError(
+            f"{source}: no patient lies in folder {empty[0]}, which settings key 'splits.folders' "
+            f"makes {settings.folders[empty[0]]}; expected patients in it, or folders among "
+            f"{', '.join(sorted(set(folder))) or 'none'}"
+        )
+    split = folder.map(settings.folders).fillna("train")
+    return pd.Series(split.to_numpy(), index=pd.Index(patients, dtype="str"), dtype="str")
+
+
 def training_shares(rows: pd.DataFrame, unit: Literal["study", "patient"], seed: int) -> np.ndarray:
     """Return the training share of each row: a hash in [0, 1) of its study or patient.
 
@@ -143,6 +168,8 @@ def assign(
     out = patients.isin(frozenset().union(*held_out.values()))
     if method == "patients":
         split = patient_shares(patients[~out], settings.splits)
+    elif method == "folders":
+        split = by_folder(patients, settings.splits, source)
     elif method == "ordered":
         split = ordered(patients[~out], settings.splits)
     elif method == "file":

@@ -1,0 +1,128 @@
+"""Whether models have learnt from patients that they are scored on (BioViL section 4.1).
+
+Images of such patients are refused, with or without texts. A text encoder that has read their
+reports alone is allowed where the recipe of the model that is scored says ``overlap: reports``
+(Windsor et al. 2023 start from CXR-BERT, which has read all of MIMIC-CXR's reports); a note below
+every table with such a model says so.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cxrflow.config.configuration import Config
+from cxrflow.config.problems import WrongKey
+from cxrflow.data.cohorts.settings import SPLITS
+from cxrflow.data.layouts.overlap import CohortRows, overlap
+from cxrflow.names import is_reference, paper_of, short_name
+
+
+class Leak(NamedTuple):
+    """Rows that ``learners`` were trained on, of patients who are among the ``evaluated`` rows."""
+
+    rows: CohortRows
+    evaluated: CohortRows
+    learners: list[str]
+
+
+def check_held_out(config: Config) -> None:
+    """Check that no model is scored on patients it can have learnt from.
+
+    This covers every model and task of the tables and figures, and the controls.
+    """
+    for paper in config.chosen:
+        for task, model in config.results_of(paper, "all"):
+            if model is not None and not is_reference(model):
+                _check_pair(config, model, task)
+        for model in config.controls(paper):
+            for task in config.tasks_of(model):
+                _check_pair(config, model, task)
+
+
+def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
+    """Sentences on the models of a table whose text encoders have read reports of who is scored."""
+    readers: dict[tuple[tuple[str, ...], bool], list[str]] = {}
+    for task, model in config.table_cells(paper, table):
+        if model is None or is_reference(model) or config.recipes[model].overlap is None:
+            continue
+        learners = [name for leak in _leaks(config, model, task) for name in leak.learners]
+        imported = [
+            name
+            for name in config.ancestors(model)
+            if config.imported(name) and "text" in config.recipes[name].kind.offers
+        ]
+        for names, published in ((learners, False), (imported, True)):
+            if names:
+                key = tuple(dict.fromkeys(names)), published
+                readers.setdefault(key, []).append(short_name(model))
+    return [_note(*key, models) for key, models in readers.items()]
+
+
+def _note(learners: tuple[str, ...], published: bool, models: list[str]) -> str:
+    verb = "may have" if published else "has" if len(learners) == 1 else "have"
+    return (
+        f"{' and '.join(learners)}, from which {', '.join(dict.fromkeys(models))} started, {verb} "
+        "read reports of patients that are scored here, never with their images"
+        f"{' (published weights)' if published else ''}."
+    )
+
+
+def _check_pair(config: Config, model: str, task: str) -> None:
+    for rows, evaluated, learners in _leaks(config, model, task):
+        pictured = [name for name in learners if "image" in config.recipes[name].kind.offers]
+        allowed = config.recipes[model].overlap is not None
+        if allowed and not pictured:
+            continue
+        instead = "" if pictured else ", or `overlap: reports` in its recipe"
+        if allowed:
+            instead = f"; `overlap: reports` allows no images, which {pictured[0]} is trained on"
+        if rows.dataset == evaluated.dataset:
+            raise WrongKey(
+                ("cohorts", rows.cohort),
+                f"{task} scores {model} on '{evaluated.dataset}', which {evaluated.cohort} splits "
+                f"in another way; expected the same held_out and splits{instead}",
+            )
+        raise WrongKey(
+            ("cohorts", rows.cohort, "held_out"),
+            f"'{evaluated.dataset}', on which {task} scores {model}, has patients of "
+            f"'{rows.dataset}', on which it is trained; expected it in this list{instead}",
+        )
+
+
+def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
+    scored = config.task(task)
+    split = getattr(scored.settings, "split", None)
+    evaluated = _rows(config, scored.task.cohort, *([split] if split else SPLITS))
+    learners: dict[str, list[str]] = {}  # by what they were trained on
+    for start in (model, *config.curators(scored.task.cohort)):
+        for cohort, learner in _trained_on(config, start):
+            learners.setdefault(cohort, []).append(learner)
+    for rows in overlap([_rows(config, name, "train") for name in learners], evaluated):
+        yield Leak(rows, evaluated, learners[rows.cohort])
+
+
+def _trained_on(config: Config, model: str) -> Iterator[tuple[str, str]]:
+    """The cohorts that a model and its ancestors were trained on, each with who was."""
+    for name in config.ancestors(model):
+        if config.imported(name):
+            continue
+        cohort = config.recipes[name].cohort
+        if cohort is not None:
+            yield cohort, name
+        for dataset in config.corpora_of(name):
+            documents = config.document_cohort(dataset, paper_of(config.vocabulary_of(name)))
+            if documents is not None:
+                yield documents, name
+
+
+def _rows(config: Config, name: str, *splits: str) -> CohortRows:
+    cohort = config.known_cohorts[name]
+    return CohortRows(
+        name,
+        cohort.dataset,
+        config.data.layout(cohort.dataset).name,
+        config.data.drawn(cohort.dataset),
+        cohort.holder,
+        frozenset(cohort.held_out),
+        cohort.recipe.split_rule,
+        frozenset(splits),
+    )
