@@ -40,7 +40,7 @@ study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings ho
 
 # Without the folder nothing is installed before that is said.
 real: $(if $(REAL),$(STAMP)) ## the same stages on real data: make real CXR_REAL_DATA=folder
-	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see README.md, Real data)" >&2; exit 1; }
+	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see docs/real_data.md)" >&2; exit 1; }
 	@test -e "$(REAL)/open_i_pairs" || echo "no $(REAL)/open_i_pairs: text encoders alone, without images, retrieval, findings and RSNA" >&2
 	CXR_REAL_DATA="$(REAL)" $(SNAKEMAKE) --configfile $(if $(wildcard $(REAL)/open_i_pairs),real.yaml,real_text.yaml) $(LOGGER)
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"

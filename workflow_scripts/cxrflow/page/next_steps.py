@@ -83,10 +83,10 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
         steps.append(
             NextStep(
                 "Real data, public",
-                "The same stages on the Open-I reports and the covid-chestxray radiographs. So "
-                "little data proves the path, not the science.",
+                "BioViL trained on the radiographs and reports of Open-I, and scored by the terms "
+                "that people gave them and by RSNA's boxes.",
                 "make real CXR_REAL_DATA=folder",
-                "README.md",
+                "docs/real_data.md",
             )
         )
     steps.append(
@@ -95,7 +95,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
             "A folder of radiographs and their reports is enough: BioViL is trained on it, and "
             "scored by which report belongs to which image and by the findings that reports name.",
             f"CXR_HOSPITAL=/data/my_hospital {snakemake} --configfile hospital.yaml",
-            "docs/configuration.md",
+            "docs/own_hospital.md",
         )
     )
     if config.scale != "paper":
@@ -127,7 +127,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
                 "import cxrflow\n"
                 f'model = cxrflow.load("{folder}", "cpu")\n'
                 'model.encode_text(["Left pleural effusion."])',
-                "README.md",
+                "docs/weights.md",
             )
         )
     return steps
