@@ -91,6 +91,21 @@ def of_local() -> Case:
     ), views
 
 
+def of_mirrored() -> Case:
+    """Three images with their mirror images; texts are exchanged between the two."""
+    kind, scores = kind_of("mirrored_pairs"), drawn(N // 2, 2, 2)
+
+    def views(order: Tensor) -> Any:
+        columns = order.view(-1, 1, 2) % 2
+        return SimpleNamespace(scores=scores.gather(2, columns.expand(-1, 2, -1)), batch=batch())
+
+    term = SimpleNamespace(_scores=lambda views: (views.scores, torch.arange(N // 2)))
+    loss, comparisons = kind.loss, kind.comparisons
+    return SimpleNamespace(
+        loss=lambda views: loss(term, views), comparisons=lambda views: comparisons(term, views)
+    ), views
+
+
 class Reports:
     """A writer whose logits depend on the image alone; report i has i % 3 + 1 tokens."""
 
@@ -125,6 +140,7 @@ CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
     "section_matching": (
         lambda: (build("section_matching"), lambda order: projections(IMAGE, TEXT[order])), ANY),
     "local_alignment": (of_local, ANY),
+    "mirrored_pairs": (of_mirrored, SWAP),
     "simclr": (
         lambda: (build("simclr", POOLED).eval(), lambda order: of_pooled(second=TEXT[order])), ANY),
     "plain_simclr": (

@@ -145,6 +145,16 @@ class LocalAlignmentSettings(TermSettings):
         return "local" if self.model_similarity else None
 
 
+class MirroredPairsSettings(TermSettings):
+    """Sides: an image with its text, or both mirrored (ours)."""
+
+    title = "Sides, by mirrored pairs"
+    projects = True
+
+    weight: float = Field(0.5, gt=0)
+    temperature: float = Field(0.5, gt=0)
+
+
 class PairMatchingSettings(TermSettings):
     """Contrastive-Binary-Loss (ConVIRT section 4.3)."""
 
@@ -256,6 +266,7 @@ class JointTerms(Terms):
     global_alignment: GlobalAlignmentSettings | None = None
     local_alignment: LocalAlignmentSettings | None = None
     mlm: MaskedLanguageSettings | None = None
+    mirrored_pairs: MirroredPairsSettings | None = None
 
 
 class FindingsSettings(TermSettings):

@@ -1,0 +1,29 @@
+"""Sides: an image and its mirror image, and the text of each, told apart (of no paper).
+
+Mirrored, an image belongs with its text only after left and right have been exchanged in it. That
+makes a negative of the hardest kind: the same words but one, the same pixels in another place.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax, normalize
+
+
+def side_scores(images_N2P: Tensor, texts_N2P: Tensor, temperature: float) -> Tensor:
+    """Scores [N, 2, 2] of an image and its mirror image beside a text and its exchanged form.
+
+    They are cosines over the temperature.
+    """
+    images, texts = (normalize(both.float(), dim=2) for both in (images_N2P, texts_N2P))
+    return images @ texts.mT / temperature
+
+
+def mirrored_pairs(score_N22: Tensor, divisor: int) -> Tensor:
+    """BioViL's Eq. 2 within each batch of two, summed over N and divided; a scalar.
+
+    The two pairs are an image with its text, and both mirrored. Without a pair the loss is zero,
+    with a gradient.
+    """
+    rows, columns = (log_softmax(score_N22, dim=dim) for dim in (2, 1))
+    likelihood_N = (rows + columns).diagonal(dim1=1, dim2=2).mean(dim=1)
+    return -torch.sum(likelihood_N) / max(1, divisor)
