@@ -43,9 +43,7 @@ def frame_texts(
     if settings.text == "sentence":  # a pool of sentences stands in the place of IMPRESSION
         tokens = ReportTokens(pairs, tokenizer, settings.length)
     masked = Texts(tokens, settings.mlm_sections, texts.shuffle)
-    return FrameTexts(
-        texts.reports, texts.sections, texts.shuffle, texts.one_sentence, masked=masked
-    )
+    return FrameTexts(**vars(texts), masked=masked)
 
 
 class FrameViews(PairViews):

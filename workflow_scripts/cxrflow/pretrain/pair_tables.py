@@ -90,9 +90,11 @@ def pair_texts(
         pairs = sentence_pool(pairs, settings.sentence_sections)
     reports = ReportTokens(pairs, tokenizer, settings.length)
     shuffle = settings.sentence_shuffling and training
-    return Texts(
-        reports, ("impression",) if of_sentences else sections_read(settings), shuffle, of_sentences
-    )
+    sections: tuple[Section, ...] = ("impression",) if of_sentences else sections_read(settings)
+    augmentation, augmented = settings.text_augmentation, None
+    if augmentation is not None:
+        augmented = augmentation.code("AugmentedReports")(augmentation, pairs, reports, tokenizer)
+    return Texts(reports, sections, shuffle, of_sentences, augmented)
 
 
 def require_earlier_priors(pairs: Pairs) -> None:

@@ -10,6 +10,7 @@ Shapes: B texts of L tokens.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
@@ -19,10 +20,14 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
+from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
 from cxrflow.text.report_batch import ReportTokens, Section, WordMasker
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
+
+if TYPE_CHECKING:
+    from cxrflow.text.eda import AugmentedReports
 
 OTHER_TEXT = 49  # stream of the keyed draws of another sample's text
 REPORT: tuple[Section, ...] = ("impression", "findings")  # the order of a whole report (MGCA)
@@ -36,6 +41,7 @@ class Texts:
     sections: tuple[Section, ...]
     shuffle: bool  # the sentences within their section, anew in every epoch
     one_sentence: bool = False  # of the first section
+    augmented_reports: "AugmentedReports | None" = None
 
     def intact(self, batch: Batch) -> dict[str, Tensor]:
         """This process's texts of a batch as they are: ``ReportTokens.batch``."""
@@ -59,6 +65,18 @@ class Texts:
         numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()
         other_rows = (rows + 1 + (numbers * (samples - 1) >> BITS)) % samples
         return self.intact(batch._replace(rows=other_rows))
+
+    def augmented(self, batch: Batch) -> dict[str, Tensor]:
+        """The same texts augmented, drawn anew in every epoch."""
+        if self.augmented_reports is None:
+            raise InputError(
+                "settings: key 'text_augmentation' is null, but a term reads augmented texts; "
+                "expected its settings ({} is easy data augmentation)"
+            )
+        intact, (_, seed, epoch, *_) = self.intact(batch), batch
+        return self.augmented_reports.batch(
+            intact, batch.own, self.sections, seed, epoch, self.shuffle, self.one_sentence
+        )
 
     def _joined(self, section_tokens: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         """[CLS], one section after another, [SEP]; what is too long loses its end."""
@@ -88,6 +106,7 @@ class Texts:
 PASSES: dict[str, Callable[[Texts, Batch], dict[str, Tensor]]] = {
     "intact": Texts.intact,
     "other": Texts.other,
+    "augmented": Texts.augmented,
 }
 
 

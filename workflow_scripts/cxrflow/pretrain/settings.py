@@ -24,6 +24,7 @@ from cxrflow.pretrain.terms.settings import (
     TextTerms,
 )
 from cxrflow.settings import Before, Settings, SettingsT
+from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.training.settings import TrainingSettings
 
 
@@ -131,6 +132,9 @@ class JointPretrainingSettings(StoredImagesSettings):
         ge=0,
         description="first layers of the text encoder that are not trained, and with any of them "
         "its embeddings, which the token head of MLM shares (ConVIRT section 3.3: 6)",
+    )
+    text_augmentation: EasyAugmentationSettings | None = Field(
+        None, description="of the text that terms read as `augmented` (docs/text.md)"
     )
     terms: JointTerms
     dropout: float = Field(0.25, ge=0, lt=1, description="text encoder, section 2.2")

@@ -101,7 +101,7 @@ class ReportTokens:
         """
         ragged = self._sections[section]
         rows = np.asarray(rows, dtype=np.int64)
-        owner, sentences = self._chosen(ragged, rows, seed, epoch, shuffle, one_sentence)
+        owner, sentences = self.chosen(rows, section, seed, epoch, shuffle, one_sentence)
         sizes = np.diff(ragged.token_offsets)[sentences]
         tokens = ragged.tokens[ranges(ragged.token_offsets[sentences], sizes)]
         token_owner = np.repeat(owner, sizes)
@@ -121,10 +121,14 @@ class ReportTokens:
             "keys": torch.from_numpy(rows * len(SECTIONS) + ragged.stream),
         }
 
-    def _chosen(
-        self, ragged: _Ragged, rows: Ints, seed: int, epoch: int, shuffle: bool, one_sentence: bool
+    def chosen(
+        self, rows: Ints, section: Section, seed: int, epoch: int, shuffle: bool, one_sentence: bool
     ) -> tuple[Ints, Ints]:
-        """The sentences that make the sequences, and the place among ``rows`` of each."""
+        """The place among ``rows`` of each sentence of the sequences, and its number.
+
+        Sentences are numbered through the section's reports.
+        """
+        ragged = self._sections[section]
         counts = np.diff(ragged.sentence_offsets)[rows]
         owner = np.repeat(np.arange(len(rows)), counts)
         sentences = ranges(ragged.sentence_offsets[rows], counts)

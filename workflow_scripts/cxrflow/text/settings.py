@@ -3,11 +3,11 @@
 Values the BioViL paper gives are its own (section 2.1, Appendix E.1); the rest says so.
 """
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cxrflow.settings import Settings
+from cxrflow.settings import Kind, Settings
 
 
 class CorpusSettings(Settings):
@@ -63,3 +63,38 @@ class MaskingSettings(Settings):
         if value + values.get("mask_share", 0.0) > 1 + 1e-9:
             raise ValueError("mask_share and random_share must not exceed 1 together")
         return value
+
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+
+
+class EasyAugmentationSettings(Kind):
+    """Easy data augmentation (Wei and Zou 2019), as the low-data study names it (Appendix C).
+
+    Of W words, max(1, int(rate W)) are replaced, inserted or swapped; a rate of 0 switches an
+    operation off.
+    """
+
+    room: ClassVar[str] = "text"
+    kind: Literal["eda"] = "eda"
+
+    synonyms: Rate = Field(0.1, description="words that a synonym replaces, as a share of W")
+    insertions: Rate = Field(0.1, description="synonyms inserted at a random place, as a share")
+    swaps: Rate = Field(0.1, description="pairs of words that change places, as a share of W")
+    deletion: Rate = Field(0.1, description="probability with which each word is deleted")
+    operations: Literal["single", "all", "variants"] = Field(
+        "single",
+        description="of a view: one operation, drawn anew; all four, one after another; or one of "
+        "the texts that the published code returns: up to nine variants by one operation each, "
+        "and the cleaned text. The study does not say",
+    )
+    protect: tuple[Literal["negation", "side", "number"], ...] = Field(
+        (),
+        description="ours: words that no operation touches (text/report_words.py); numbers, which "
+        "the published cleaning drops, stay",
+    )
+    wordnet: str | None = Field(
+        None,
+        description="folder of WordNet's files (index.noun, data.noun, noun.exc ...), whose "
+        "synonyms are used as the published code does; null: the list in text/report_words.py",
+    )

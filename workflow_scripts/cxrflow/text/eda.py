@@ -1,0 +1,184 @@
+"""Easy data augmentation of reports (Wei and Zou 2019), the low-data study's second text.
+
+Windsor et al. 2023, Appendix C: synonyms replace words, synonyms are inserted, words change places,
+words are deleted. Details are those of the published code, which the study used. Unlike there, a
+text of no word or one word comes back as it is.
+
+All draws are a function of (seed, epoch, report). Each word is tokenised once.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+
+import numpy as np
+import pandas as pd
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from cxrflow.compute.keyed_random import row_state
+from cxrflow.text.report_batch import SECTIONS, Ints, ReportTokens, Section
+from cxrflow.text.report_words import FUNCTION_WORDS, PROTECTED, SYNONYMS
+from cxrflow.text.sentences import sentences_of
+from cxrflow.text.settings import EasyAugmentationSettings
+from cxrflow.text.wordnet import WordNet
+
+AUGMENTED_TEXT = 50  # stream of the keyed draws
+VARIANTS, VARIANTS_EACH = 9, 3  # of a text in the published code, and of each operation before that
+WORD, NUMBER = re.compile(r"[a-z]+"), re.compile(r"[a-z]+|\d+(?:\.\d+)?")
+Words = list[str]
+
+
+class EasyAugmentation:
+    """The operations on the words of a text."""
+
+    def __init__(self, settings: EasyAugmentationSettings) -> None:
+        self.settings = settings
+        self.protected = {word for name in settings.protect for word in PROTECTED[name]}
+        self.has_numbers = "number" in settings.protect
+        self.synonyms: Callable[[str], list[str]] = lambda word: SYNONYMS.get(word, [])
+        if settings.wordnet is not None:
+            self.synonyms = WordNet(settings.wordnet).synonyms
+        rates: list[tuple[float, Callable[[Words, int, Random], Words]]] = [
+            (settings.synonyms, self._replaced),
+            (settings.insertions, self._inserted),
+            (settings.swaps, self._swapped),
+            (settings.deletion, self._deleted),
+        ]
+        self.operations = [(rate, operation) for rate, operation in rates if rate > 0]
+
+    def cleaned(self, text: str) -> Words:
+        """Return the words of a text: letters in lower case, without apostrophes."""
+        pattern = NUMBER if self.has_numbers else WORD
+        return pattern.findall(re.sub("['\u2019]", "", text).lower())
+
+    def __call__(self, words: Words, random: Random) -> Words:
+        """Augment a text of at least two words."""
+        operations = self.operations
+        if self.settings.operations == "variants":
+            # One of the published code's: its operations are drawn alike, its last is the text.
+            variants = min(VARIANTS, VARIANTS_EACH * len(operations))
+            operations = operations if random.randrange(variants + 1) < variants else []
+        if operations and self.settings.operations != "all":
+            operations = [random.choice(operations)]
+        size = len(words)
+        for rate, operation in operations:
+            augmented = operation(words, max(1, int(rate * size)), random)
+            words = [word for phrase in augmented for word in phrase.split(" ")]
+        return words
+
+    def _free(self, word: str) -> bool:
+        return word not in self.protected and not word[0].isdigit()
+
+    def _replaced(self, words: Words, count: int, random: Random) -> Words:
+        """Replace so many words that have synonyms, each wherever it stands."""
+        candidates = sorted(word for word in {*words} - FUNCTION_WORDS if self._free(word))
+        random.shuffle(candidates)
+        with_synonyms = [word for word in candidates if self.synonyms(word)][:count]
+        chosen = {word: random.choice(self.synonyms(word)) for word in with_synonyms}
+        return [chosen.get(word, word) for word in words]
+
+    def _inserted(self, words: Words, count: int, random: Random) -> Words:
+        """Insert so many synonyms of words, never at the end; ten words are tried for each."""
+        words = list(words)
+        for _ in range(count):
+            for _ in range(10):
+                source = random.choice(words)
+                synonyms = self.synonyms(source) if self._free(source) else []
+                if synonyms:
+                    words.insert(random.randrange(len(words)), random.choice(synonyms))
+                    break
+        return words
+
+    def _swapped(self, words: Words, count: int, random: Random) -> Words:
+        """Swap so many pairs of words; a pair that is the same word three times stays."""
+        words = list(words)
+        places = [place for place, word in enumerate(words) if self._free(word)]
+        for _ in range(count if places else 0):
+            first = random.choice(places)
+            second = next((p for p in random.choices(places, k=3) if p != first), first)
+            words[first], words[second] = words[second], words[first]
+        return words
+
+    def _deleted(self, words: Words, count: int, random: Random) -> Words:
+        """Delete each word with the probability of the settings; at least one stays."""
+        rest = [
+            word
+            for word in words
+            if random.random() > self.settings.deletion or not self._free(word)
+        ]
+        return rest or [random.choice(words)]
+
+
+class _Pieces(dict[str, list[int]]):
+    """Token ids by word, each word tokenised when it is first read."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, word: str) -> list[int]:
+        self[word] = self._tokenizer.encode(word, add_special_tokens=False).ids
+        return self[word]
+
+
+class AugmentedReports:
+    """The texts of a table of pairs, augmented; rows are row numbers of ``pairs``."""
+
+    def __init__(
+        self,
+        settings: EasyAugmentationSettings,
+        pairs: pd.DataFrame,
+        reports: ReportTokens,
+        tokenizer: Tokenizer,
+    ) -> None:
+        self.reports, self.augmentation = reports, EasyAugmentation(settings)
+        self.pieces = _Pieces(tokenizer)
+        cleaned: dict[str, Words] = {}
+        self.words: dict[str, list[Words]] = {}  # by section, of each sentence
+        for section in SECTIONS:
+            flat = [sentence for report in sentences_of(pairs, section) for sentence in report]
+            for sentence in flat:
+                if sentence not in cleaned:
+                    cleaned[sentence] = self.augmentation.cleaned(sentence)
+            self.words[section] = [cleaned[sentence] for sentence in flat]
+
+    def batch(
+        self,
+        intact: dict[str, Tensor],
+        rows: Ints,
+        sections: Sequence[Section],
+        seed: int,
+        epoch: int,
+        shuffle: bool,
+        one_sentence: bool,
+    ) -> dict[str, Tensor]:
+        """Return the sequences of ``rows`` augmented, as ``ReportTokens.batch`` does.
+
+        ``intact`` has them as they are. Sentences stand in the same order, without full stops.
+        """
+        words: list[Words] = [[] for _ in rows]
+        for section in sections:
+            places, numbers = self.reports.chosen(rows, section, seed, epoch, shuffle, one_sentence)
+            for place, number in zip(places, numbers, strict=True):
+                words[place].extend(self.words[section][number])
+        states = row_state(torch.from_numpy(rows), seed, epoch, AUGMENTED_TEXT).tolist()
+        vocabulary, longest = self.reports.vocabulary, self.reports.max_length - 2
+        sequences = []
+        for place, (text, state) in enumerate(zip(words, states, strict=True)):
+            if len(text) < 2:
+                mask = intact["attention_mask"][place].bool()
+                sequences.append(intact["input_ids"][place][mask])
+                continue
+            augmented = self.augmentation(text, Random(state % 2**64))
+            pieces = [piece for word in augmented for piece in self.pieces[word]][:longest]
+            sequences.append(torch.tensor([vocabulary.cls_, *pieces, vocabulary.sep]))
+        lengths = np.array([len(sequence) for sequence in sequences])
+        mask_BL = np.arange(lengths.max(initial=2)) < lengths[:, None]
+        return {
+            "input_ids": pad_sequence(sequences, batch_first=True, padding_value=vocabulary.pad),
+            "attention_mask": torch.from_numpy(mask_BL.astype(np.int64)),
+            "keys": intact["keys"],
+        }

@@ -1,0 +1,100 @@
+"""Synonyms from the files of WordNet's database (Fellbaum 1998; formats: its manual, wndb(5WN)).
+
+A word is looked up in every part of speech, as it is and without its inflection (morphy(7WN)). Its
+synonyms are the members of all its synsets.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from cxrflow.errors import InputError
+
+PARTS = ("noun", "verb", "adj", "adv")
+# Endings and what stands in their place, by part of speech (morphy(7WN)).
+ENDINGS = {
+    "noun": [
+        ("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z"),
+        ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
+    ],
+    "verb": [
+        ("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""),
+        ("ing", "e"), ("ing", ""),
+    ],
+    "adj": [("er", ""), ("est", ""), ("er", "e"), ("est", "e")],
+    "adv": [],
+}  # fmt: skip
+
+
+class WordNet:
+    """The database in a folder."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._data = {part: self._read(f"data.{part}") for part in PARTS}
+        self._offsets = {part: self._index(f"index.{part}") for part in PARTS}
+        self._exceptions = {part: self._irregular(f"{part}.exc") for part in PARTS}
+        self.synonyms = cache(self._synonyms)
+
+    def _synonyms(self, word: str) -> list[str]:
+        """Return the synonyms of a word of a-z, in alphabetical order; some are several words."""
+        members = {
+            " ".join(re.sub(r"[^a-z ]", "", re.sub("[_-]", " ", member.lower())).split())
+            for part in PARTS
+            for lemma in self._lemmas(word, part)
+            for offset in self._offsets[part][lemma]
+            for member in self._synset(part, offset)
+        }
+        return sorted(members - {word, ""})
+
+    def _lemmas(self, word: str, part: str) -> list[str]:
+        """Return the forms of a word that the index has, itself first."""
+        irregular = self._exceptions[part].get(word)
+        forms = irregular or [
+            word.removesuffix(ending) + replacement
+            for ending, replacement in ENDINGS[part]
+            if word.endswith(ending)
+        ]
+        return [form for form in dict.fromkeys([word, *forms]) if form in self._offsets[part]]
+
+    def _synset(self, part: str, offset: int) -> list[str]:
+        """Return the words of a synset: "offset file type count word id word id …", in hex."""
+        data = self._data[part]
+        fields = data[offset : data.find(b"\n", offset)].decode().split(" ")
+        if not fields[0].isdigit() or int(fields[0]) != offset or len(fields) < 6:
+            raise InputError(
+                f"{self.folder / f'data.{part}'}: no synset at byte {offset}, where index.{part} "
+                "says; expected both files of one version"
+            )
+        words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+        return [re.sub(r"\(.+\)$", "", word) for word in words]  # "(p)": a place in the sentence
+
+    def _index(self, name: str) -> dict[str, list[int]]:
+        """Return the offsets of each lemma: "lemma pos synsets … offset offset …"."""
+        offsets = {}
+        for line in self._read(name).decode().splitlines():
+            if line.startswith(" "):  # the licence
+                continue
+            fields = line.split()
+            try:
+                offsets[fields[0]] = [int(field) for field in fields[-int(fields[2]) :]]
+            except (IndexError, ValueError):
+                raise InputError(
+                    f"{self.folder / name}: line {line[:60]!r} is no entry of WordNet's index"
+                ) from None
+        return offsets
+
+    def _irregular(self, name: str) -> dict[str, list[str]]:
+        """Return the lemmas of irregular forms; some distributions lack these files."""
+        path = self.folder / name
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        return {fields[0]: fields[1:] for fields in map(str.split, lines) if fields}
+
+    def _read(self, name: str) -> bytes:
+        path = self.folder / name
+        if not path.is_file():
+            raise InputError(
+                f"{path}: not found; settings key 'text_augmentation.wordnet' expects the folder "
+                "of WordNet's files"
+            )
+        return path.read_bytes()
