@@ -49,6 +49,13 @@ SCORES = {
             ("other_study/recall/10", 0.1), ("median_rank", 7.0),
         )
     },
+    "retrieval_auroc": {
+        f"{name}/global": value
+        for name, value in (
+            ("auroc", 0.7), ("other_study/auroc", 0.5),
+            ("query_auroc/image_to_text", 0.72), ("query_auroc/text_to_image", 0.71),
+        )
+    },
     "zero_shot_findings": {"auroc": 0.81, "auroc/edema": 0.9},
 }  # fmt: skip
 

@@ -37,6 +37,7 @@ from cxrflow.benchmarks.language.settings import (
 from cxrflow.benchmarks.retrieval.settings import (
     ImageRetrievalSettings,
     PairRetrievalSettings,
+    RetrievalAurocSettings,
     TextRetrievalSettings,
 )
 from cxrflow.benchmarks.temporal.settings import (
@@ -266,6 +267,15 @@ BENCHMARKS = {
         reads="pixels",
         references=("nothing", "frequent", "length", "thumbnail"),
         reference_program="retrieval.pair_references",
+    ),
+    "retrieval_auroc": Benchmark(
+        "retrieval.retrieval_auroc",
+        RetrievalAurocSettings,
+        "pairs",
+        needs=JOINT,
+        reads="pixels",
+        references=("nothing", "thumbnail", "length"),
+        reference_program="retrieval.auroc_references",
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",

@@ -57,6 +57,13 @@ def by_frequency(training: pd.DataFrame, table: pd.DataFrame) -> Floats:
 
 def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
     """Cosines [N, N] of the words predicted of each image with those of each text."""
+    return cosines(*expected_words(training, table, pixels, _SIDE))
+
+
+def expected_words(
+    training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels, side: int
+) -> tuple[Floats, Floats]:
+    """Components [N, F] of the words predicted of each image, and of those of each text."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
@@ -65,32 +72,42 @@ def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Flo
     counts = words.fit_transform(training["text"])
     components = TruncatedSVD(min(_COMPONENTS, min(counts.shape) - 1), random_state=0)
     describe = make_pipeline(words, components.fit(counts))
-    expected_NF = _map(training, describe.transform(training["text"]), table, pixels)
-    return cosines(expected_NF, describe.transform(table["text"]))
+    expected_NF = _map(training, describe.transform(training["text"]), table, pixels, side)
+    return expected_NF, describe.transform(table["text"])
 
 
 def by_length(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
     """Differences [N, N], negative, of the length predicted of each image and each text's."""
+    expected_N, length_N = expected_length(training, table, pixels, _SIDE)
+    return -np.abs(expected_N[:, None] - length_N)
+
+
+def expected_length(
+    training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels, side: int
+) -> tuple[Floats, Floats]:
+    """Logarithm [N] of the number of words predicted of each image, and of each text's."""
 
     def length(texts: pd.Series) -> Floats:
         return np.log(texts.str.split().map(len).to_numpy("float64"))
 
-    expected_N = _map(training, length(training["text"]), table, pixels)
-    return -np.abs(expected_N[:, None] - length(table["text"]))
+    expected_N = _map(training, length(training["text"]), table, pixels, side)
+    return expected_N, length(table["text"])
 
 
-def _map(training: pd.DataFrame, targets: Floats, table: pd.DataFrame, pixels: Pixels) -> Floats:
+def _map(
+    training: pd.DataFrame, targets: Floats, table: pd.DataFrame, pixels: Pixels, side: int
+) -> Floats:
     """Predict the targets of the images of ``table`` from their thumbnails."""
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     regression: Any = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
-    regression.fit(_thumbnails(training, pixels), targets)
-    return np.asarray(regression.predict(_thumbnails(table, pixels)), dtype=np.float64)
+    regression.fit(_thumbnails(training, pixels, side), targets)
+    return np.asarray(regression.predict(_thumbnails(table, pixels, side)), dtype=np.float64)
 
 
-def _thumbnails(table: pd.DataFrame, pixels: Pixels) -> Floats:
+def _thumbnails(table: pd.DataFrame, pixels: Pixels, side: int) -> Floats:
     rows = pixels.rows(table["image_id"])
     starts = range(0, len(rows), _BATCH)
-    return np.concatenate([thumbnails(pixels.read(rows[i : i + _BATCH]), _SIDE) for i in starts])
+    return np.concatenate([thumbnails(pixels.read(rows[i : i + _BATCH]), side) for i in starts])

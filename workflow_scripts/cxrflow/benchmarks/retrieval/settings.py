@@ -58,6 +58,20 @@ class PairRetrievalSettings(EncodingSettings):
     )
 
 
+class RetrievalAurocSettings(EncodingSettings):
+    """All pairs of test images and reports, by one threshold (Windsor et al. 2023, section 3)."""
+
+    split: Split | None = Field(default="test", description="studies that are compared")
+    sections: tuple[Section, ...] = Field(
+        default=("impression",),
+        min_length=1,
+        description="of the reports, as one text in this order (section 3: the impression)",
+    )
+    cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
+        default=[1, 5, 10], description="k of recall at k; ours"
+    )
+
+
 class EmbeddingFigureSettings(ColumnsFigureSettings):
     """Candidates of some categories in the plane, for several models (ConVIRT Figure 3)."""
 

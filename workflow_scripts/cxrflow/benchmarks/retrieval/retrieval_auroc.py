@@ -1,0 +1,201 @@
+"""Retrieval as the low-data study measures it: AUROC of the similarities of all pairs.
+
+Windsor et al. 2023, section 3: "the similarity between each image and report in the test split",
+true and false positive rates "at a range of similarity thresholds". So one threshold serves all
+pairs, and a report that another study has word for word is a negative for it. ``auroc/global`` is
+of the cosine of both projections; ``auroc/local`` of the matching of words and patches (Z of Eq. 4
+and objectives/local_alignment.py), of a model that has it. Z is a sum over words, so a longer text
+is more similar to every image: ``auroc/local_mean`` takes the mean over words (ours).
+
+Ours as well: ``query_auroc`` and ``recall`` of single queries in both directions, where studies of
+equal texts are left out. ``other_study/auroc``, a control: each image with another patient's text.
+
+Shapes: N studies, B of a block.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from cxrflow.benchmarks.controls import exchange
+from cxrflow.benchmarks.generation.report_retrieval import encode_texts
+from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, means
+from cxrflow.benchmarks.retrieval.pair_retrieval import DIRECTIONS, plain
+from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
+from cxrflow.benchmarks.study_images import STUDY, Studies, encode_studies, usable_studies
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.pooled_auroc import Scores, search, shares
+from cxrflow.similarity.local import Local
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
+
+COLUMNS = STUDY
+
+MATCHINGS = GLOBAL, LOCAL, LOCAL_MEAN = "global", "local", "local_mean"
+CONTROL = "other_study/"
+_SMALLEST = np.finfo(np.float64).tiny
+_ROUNDED = 1e9, 1e5  # cosines of float64, and sums of float32: equal pairs must have equal scores
+
+
+class Matching(NamedTuple):
+    """How all images are compared with all texts, a block of rows at a time."""
+
+    of_images: Scores  # [B, N] of images with all texts
+    of_texts: Scores  # [B, N] of texts with all images
+    positives: Callable[[np.ndarray], Floats]  # [N] of each image with the text of this number
+
+
+def by_vectors(image_NP: Floats, text_NP: Floats) -> Matching:
+    """Matching by the cosine of vectors; 0 with one of length 0."""
+    image_NP, text_NP = (
+        vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _SMALLEST)
+        for vectors in (image_NP, text_NP)
+    )
+    return Matching(
+        lambda rows: _rounded(image_NP[rows] @ text_NP.T, _ROUNDED[0]),
+        lambda rows: _rounded(text_NP[rows] @ image_NP.T, _ROUNDED[0]),
+        lambda place_N: _rounded((image_NP * text_NP[place_N]).sum(axis=1), _ROUNDED[0]),
+    )
+
+
+def by_distance(image_N: Floats, text_N: Floats) -> Matching:
+    """Matching by the distance of two numbers: the nearer, the better."""
+
+    def block(queries: Floats, candidates: Floats) -> Floats:
+        return _rounded(-np.abs(queries - candidates), _ROUNDED[0])
+
+    return Matching(
+        lambda rows: block(image_N[rows, None], text_N),
+        lambda rows: block(text_N[rows, None], image_N),
+        lambda place_N: block(image_N, text_N[place_N]),
+    )
+
+
+def by_scores(score_NN: np.ndarray) -> Matching:
+    """Matching by scores [image, text] that are computed, kept in their own precision."""
+    rows_N = np.arange(len(score_NN))
+
+    def block(scores: np.ndarray) -> Floats:
+        return _rounded(scores.astype(np.float64), _ROUNDED[1])
+
+    return Matching(
+        lambda rows: block(score_NN[rows]),
+        lambda rows: block(score_NN.T[rows]),
+        lambda place_N: block(score_NN[rows_N, place_N]),
+    )
+
+
+def _rounded(scores: Floats, scale: float) -> Floats:
+    """The scores as whole multiples of 1 / ``scale``."""
+    np.multiply(scores, scale, out=scores)
+    return np.rint(scores, out=scores)
+
+
+def score_studies(
+    table: pd.DataFrame, matchings: Mapping[str, Matching], cutoffs: list[int]
+) -> pd.DataFrame:
+    """Return a row a study: its shares in the areas, its AUROC and hits as a query."""
+    number_N = np.arange(len(table))
+    texts_N = pd.factorize(plain(table["text"]))[0]
+    partner_N = exchange(table["subject_id"].fillna(table["study_id"]))
+    has_partner = bool((partner_N >= 0).all())  # else one patient has more than half of them
+    columns: dict[str, Any] = {}
+    for name, matching in matchings.items():
+        places = [number_N, *([partner_N] if has_partner else [])]
+        positives_XN = np.stack([matching.positives(place_N) for place_N in places])
+        images, texts = (
+            search(scores, positives_XN, texts_N)
+            for scores in (matching.of_images, matching.of_texts)
+        )
+        areas = [f"auroc/{name}", f"{CONTROL}auroc/{name}"][: len(places)]
+        columns |= dict(zip(areas, shares(images, texts), strict=True))
+        for direction, queries in zip(DIRECTIONS, (images, texts), strict=True):
+            columns[f"query_auroc/{direction}/{name}"] = queries.area_N
+            columns |= {f"recall/{k}/{direction}/{name}": queries.recall(k) for k in cutoffs}
+    return table[["sample_id", "subject_id", "study_id"]].reset_index(drop=True).assign(**columns)
+
+
+def statistic(predictions: pd.DataFrame, settings: RetrievalAurocSettings) -> CountedStatistic:
+    """The means over studies: AUROC over all pairs is one too (metrics/pooled_auroc.py)."""
+    everyone = np.ones(len(predictions), dtype=bool)
+    names = [name for name in map(str, predictions.columns) if name.rpartition("/")[2] in MATCHINGS]
+    return means({name: (predictions[name], everyone) for name in names})
+
+
+def predict(inputs: ModelInputs, settings: RetrievalAurocSettings) -> Predictions:
+    """Compare all images with all texts as the model does."""
+    model = inputs.model
+
+    def matchings(studies: Studies) -> dict[str, Matching]:
+        by_kind = encode_studies(model, inputs.pixels, studies.table, settings.batch_size)
+        images = EncodedImages(by_kind["projected"], by_kind.get("patches"))
+        texts = encode_texts(model, studies.table["text"].tolist(), settings.batch_size)
+        text_NP = texts.projection.double().cpu().numpy()
+        found = {GLOBAL: by_vectors(images.embedding.double().numpy(), text_NP)}
+        if isinstance(model.similarity, Local):
+            found |= local_matchings(model.similarity, images, texts, settings.batch_size)
+        return found
+
+    return compared(inputs, settings, matchings)
+
+
+@torch.inference_mode()
+def local_matchings(
+    similarity: Local, images: EncodedImages, texts: EncodedTexts, batch_size: int
+) -> dict[str, Matching]:
+    """Matching of words and patches by the sum over words, and by their mean; N x N in float32."""
+    assert texts.words is not None
+    log_words_N = np.log(np.asarray(texts.words.lengths, dtype=np.float32))
+    mean_NN = np.empty((len(images), len(texts)), dtype=np.float32)
+    for start in range(0, len(images), batch_size):
+        rows = slice(start, start + batch_size)
+        mean_NN[rows] = similarity.scores(images.rows(rows), texts).cpu().numpy()
+    if similarity.config.aggregation == "sum":
+        mean_NN -= log_words_N
+    mean = by_scores(mean_NN)
+    log_words = by_scores(np.broadcast_to(log_words_N, mean_NN.shape))
+    total = Matching(
+        lambda rows: mean.of_images(rows) + log_words.of_images(rows),
+        lambda rows: mean.of_texts(rows) + log_words.of_texts(rows),
+        lambda place_N: mean.positives(place_N) + log_words.positives(place_N),
+    )
+    return {LOCAL: total, LOCAL_MEAN: mean}
+
+
+def compared(
+    inputs: ModelInputs,
+    settings: RetrievalAurocSettings,
+    matchings: Callable[[Studies], Mapping[str, Matching]],
+) -> Predictions:
+    """Compare by the matchings of the studies that can be used."""
+    studies = usable_studies(inputs.rows(settings.split), inputs.pixels, settings.sections)
+    if not inputs.is_reference:
+        encoded = inputs.model.tokenizer.encode_batch_fast(studies.table["text"].tolist())
+        wordless = [all(text.special_tokens_mask) for text in encoded]
+        table, dropped = drop_rows(studies.table, {"text has no word": wordless})
+        studies = Studies(table, [*studies.dropped, *dropped])
+    if len(studies.table) < 2:
+        raise InputError(
+            f"{inputs.source}: 1 study with image and text; expected 2 or more to compare"
+        )
+    table = score_studies(studies.table, matchings(studies), settings.cutoffs)
+    return Predictions(
+        table,
+        statistic(table, settings),
+        {
+            "pictures": inputs.pixels.fingerprint,
+            "samples": len(table),
+            "texts": int(plain(studies.table["text"]).nunique()),
+            "dropped": studies.dropped,
+        },
+        {
+            "geometry": str(inputs.pixels.geometry),
+            "auroc": "over all pairs, one threshold, ties half; equal texts are negatives",
+            "query_auroc, recall": "of each query; studies of equal texts are left out",
+        },
+    )
