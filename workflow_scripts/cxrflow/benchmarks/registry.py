@@ -4,10 +4,9 @@ Light: the configuration reads it in every job. What computes is named, not impo
 """
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from cxrflow.benchmarks.benchmark import Benchmark
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
@@ -47,7 +46,8 @@ from cxrflow.benchmarks.temporal.settings import (
     TemporalClassificationSettings,
     TemporalPromptingSettings,
 )
-from cxrflow.settings import Settings
+
+__all__ = ["BENCHMARKS", "Benchmark", "imported"]
 
 
 def imported(name: str) -> Any:
@@ -55,97 +55,6 @@ def imported(name: str) -> Any:
     module, _, function = name.partition(":")
     program = importlib.import_module(f"cxrflow.benchmarks.{module}")
     return getattr(program, function) if function else program
-
-
-# By what a benchmark reads: the options that name it.
-READ_BY = {
-    "samples": {"cohort"},
-    "pixels": {"cohort", "pixels"},
-    "features": {"cohort", "features"},
-    "vocabularies": {"cohort", "vocabulary"},
-    "registration": {"cohort", "pixels", "registration"},
-    "curation": {"curation"},
-    "datasets": {"dataset", "root", "studies_layout", "studies_root"},
-}
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """An entry: the inputs of a benchmark, and how its samples pair.
-
-    ``program``: its module below ``cxrflow.benchmarks`` (:mod:`cxrflow.benchmarks.runner` says what
-    it offers). ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text,
-    joint, report, decoder, frames, guided, checkpoints); none: it is measured on the data
-    themselves. ``reads``: what its program takes beside the cohort's rows, or in their place
-    (curation, data sets as published). ``split``: its cohort must have a part to train on and
-    another to test on. ``training``: the kind of a second cohort, which it learns from.
-    ``reports``: a task may name a cohort of pairs instead, whose reports say which of its texts a
-    model has read, or what was written of a patient before.
-
-    Rows of a table are tested against each other by ``statistic`` of the module of this name (the
-    program's, where none is named) on predictions.parquet. ``key``: the columns that name a sample;
-    ``clusters`` (module:function): which samples are drawn together; ``own``: protocol that belongs
-    to the model, and may differ between models that are compared.
-
-    ``resumes``: it trains, and takes a folder for the state of what is not finished.
-    ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
-    (needed), or does more with it (used).
-
-    ``references``: rows that have learnt nothing and are scored like models, by
-    ``reference_program`` with ``predict(name, inputs, settings)``.
-    """
-
-    program: str
-    settings: type[Settings]
-    kind: str | None
-    needs: frozenset[str] = frozenset()
-    reads: Literal[
-        "samples", "pixels", "features", "registration", "vocabularies", "datasets", "curation"
-    ] = "samples"
-    split: bool = False
-    training: str | None = None
-    reports: bool = False
-    statistic: str = ""
-    key: tuple[str, ...] = ("sample_id",)
-    clusters: str = "result:patients"
-    own: tuple[str, ...] = ()
-    resumes: bool = False
-    truth: Literal["needed", "used"] | None = None
-    references: Sequence[str] = ()
-    reference_program: str = ""
-
-    @property
-    def statistic_module(self) -> str | None:
-        """The module of the statistic by which rows are compared; None where nothing is scored."""
-        return (self.statistic or self.program) if self.needs else None
-
-    def inputs(self, settings: Settings, reference: bool = False) -> set[str]:
-        """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …
-
-        A ``reference`` row has no model: of images it reads the pixels.
-        """
-        read = READ_BY[self.reads]
-        if reference:
-            read = {"cohort"} if self.reads == "samples" else {"cohort", "pixels"}
-        more = {
-            "model": bool(self.needs) and not reference,
-            "pixels": getattr(settings, "augmentation", None) is not None,
-            "registration": getattr(settings, "registered", False) and not reference,
-            "stanza": getattr(settings, "tagger", None) == "stanza",
-            "training": self.training is not None,
-            "state": self.resumes and not reference,
-            "truth": self.truth == "needed",
-        }
-        return read | {name for name, needed in more.items() if needed}
-
-    def optional_inputs(self) -> set[str]:
-        """Return the options that name what it reads where there is any."""
-        more = {
-            "training": self.reports,
-            "truth": self.truth == "used",
-            "demographics": self.reads == "datasets",
-        }
-        return {name for name, taken in more.items() if taken}
 
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
