@@ -59,10 +59,18 @@ def sides_of(finding: Finding) -> Sequence[int]:
 class Chest:
     """Outlines of one patient's frontal chest in one acquisition.
 
-    ``enlarged`` in [0, 1] is the severity of cardiomegaly (0: a normal heart).
+    ``enlarged`` in [0, 1] is the severity of cardiomegaly (0: a normal heart), ``widened`` that of
+    a wide upper mediastinum, ``emphysema`` that of lungs which are too large.
     """
 
-    def __init__(self, anatomy: Anatomy, acquisition: Acquisition, enlarged: float) -> None:
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        acquisition: Acquisition,
+        enlarged: float,
+        widened: float = 0.0,
+        emphysema: float = 0.0,
+    ) -> None:
         self.anatomy = anatomy
         self.width = anatomy.chest_width
         breath = 0.90 + 0.12 * acquisition.inspiration
@@ -76,7 +84,10 @@ class Chest:
         if enlarged:  # always above a ratio of 0.5, the radiologists' limit
             ratio = max(ratio, 0.44) + 0.09 + 0.17 * enlarged
         self.heart_width = 2 * self.width * ratio
-        self.enlarged = enlarged
+        self.enlarged, self.widened = enlarged, widened
+        if emphysema:  # low flat domes and a narrow heart
+            self.dome = {side: rise * (1 - 0.8 * emphysema) for side, rise in self.dome.items()}
+            self.heart_width *= 1 - 0.15 * emphysema
 
     def bend(self, points: Points) -> Points:
         """Shift points sideways along the patient's curve of the spine."""
@@ -135,6 +146,10 @@ class Chest:
         t = np.linspace(-0.25, 0.75, 30)
         left_x = half + knob * np.exp(-(((t - 0.26) / 0.07) ** 2)) - 0.02 * (t > 0.33)
         right_x = half * (1.02 + 0.10 * np.sin(6 * t))
+        if self.widened:
+            # Wide from the neck to the hila, from where it is as it was.
+            wide = (0.07 + 0.13 * self.widened) / (1 + np.exp((t - 0.38) / 0.04))
+            left_x, right_x = left_x + wide, right_x + 1.1 * wide
         y = self.top + self.height * t
         return self.bend(
             np.concatenate([np.stack([left_x, y], 1), np.stack([-right_x, y], 1)[::-1]])

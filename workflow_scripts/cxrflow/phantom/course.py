@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.settings import FurtherFinding, HospitalSettings
 
 ZONES = ("upper", "middle", "lower")
 DEVICES = (
@@ -37,6 +37,22 @@ ONSET: Mapping[str, float] = {
 }
 PATHOLOGIES = tuple(ONSET)
 FINDINGS = (*PATHOLOGIES, "Support Devices")
+#: The same where prevalence is a long tail, set so that over all studies the shares are about
+#: MIMIC-CXR's, from a fifth of them to a hundredth.
+ONSET_LONG_TAIL: Mapping[str, float] = {
+    "Pleural Effusion": 0.217,
+    "Lung Opacity": 0.188,
+    "Atelectasis": 0.179,
+    "Cardiomegaly": 0.136,
+    "Edema": 0.097,
+    "Pneumonia": 0.062,
+    "Consolidation": 0.040,
+    "Pneumothorax": 0.034,
+    "Lung Lesion": 0.018,
+    "Enlarged Cardiomediastinum": 0.017,
+    "Fracture": 0.010,
+    "Pleural Other": 0.004,
+}
 #: (resolves, improves, stays, worsens) from one study to the next.
 _ACUTE = (0.28, 0.24, 0.24, 0.24)
 _DYNAMICS: Mapping[str, tuple[float, float, float, float]] = {
@@ -44,6 +60,9 @@ _DYNAMICS: Mapping[str, tuple[float, float, float, float]] = {
     "Lung Lesion": (0.06, 0.10, 0.48, 0.36),
     "Fracture": (0.10, 0.00, 0.90, 0.00),
     "Support Devices": (0.35, 0.00, 0.65, 0.00),
+    "Enlarged Cardiomediastinum": (0.15, 0.15, 0.50, 0.20),
+    **dict.fromkeys(("Pleural Other", "Emphysema", "Fibrosis"), (0.0, 0.0, 0.8, 0.2)),
+    "Hernia": (0.0, 0.0, 1.0, 0.0),
 }
 #: The same for the five findings and the patients of MS-CXR-T: about the shares of improving,
 #: stable and worsening of BioViL-T Table C.1. New findings are worsening, resolved ones improving.
@@ -70,12 +89,18 @@ LEAST_SEVERITY, GREATEST_SEVERITY, LEAST_CHANGE = 0.2, 1.0, 0.15
 #: Chance of a new pathology in a later study, by how many are still there.
 _ONSET_LATER = (0.42, 0.24, 0.08)
 MOST_PATHOLOGIES = len(_ONSET_LATER)
+_FIRST_FURTHER = 101  # key of the first finding beside these: more than any course counts up to
 #: Zones that a new finding takes, with their shares; the rest take the lung's three evenly.
 _LUNG = dict.fromkeys(ZONES, 1 / 3)
 _ZONES: Mapping[str, Mapping[str, float]] = {
     "Atelectasis": {"base": 0.5, "upper": 0.2, "middle": 0.3},
     "Cardiomegaly": {"heart": 1.0},
     "Edema": {"hilum": 0.4, "upper": 0.2, "lower": 0.4},
+    "Emphysema": {"": 1.0},
+    "Enlarged Cardiomediastinum": {"mediastinum": 1.0},
+    "Fibrosis": {"upper": 0.3, "lower": 0.7},
+    "Hernia": {"hiatus": 1.0},
+    "Pleural Other": {"apex": 0.5, "lateral": 0.5},
     "Pleural Effusion": {"base": 0.75, "lateral": 0.25},
     "Pneumothorax": {"apex": 0.6, "base": 0.2, "lateral": 0.2},
 }
@@ -86,7 +111,13 @@ _BOTH = {
     "Atelectasis": 0.15,
     "Pneumonia": 0.1,
     "Lung Opacity": 0.1,
+    "Emphysema": 1.0,
+    "Fibrosis": 0.7,
+    "Pleural Other": 0.3,
 }
+#: Findings without a side, and those that cover nothing which a second finding could be taken for.
+_MIDLINE = ("Cardiomegaly", "Enlarged Cardiomediastinum", "Hernia")
+_BESIDE_OTHERS = (*_MIDLINE, "Support Devices", "Fracture", "Emphysema")
 #: MS-CXR's eight classes: only these findings get phrases.
 GROUNDED = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Lung Opacity"),
@@ -96,6 +127,7 @@ GROUNDED = (
 #: pathology is such a twin of the first. Degrees of twins differ at least by ``_TWIN_DEGREES``.
 _TWINS = frozenset(GROUNDED) - {"Cardiomegaly"}
 _TWIN_SHARE, _TWIN_DEGREES = 0.4, 0.3
+_TWINS_IN_LONG_TAIL = 0.1  # so that a study has more observations, as in MIMIC-CXR
 
 
 class Graded:
@@ -155,7 +187,7 @@ def sample_finding(rng: np.random.Generator, name: str, key: int) -> Finding:
     if rng.random() < _BOTH.get(name, 0.0):
         side = "both"
     kind = ""
-    if name == "Cardiomegaly":
+    if name in _MIDLINE:
         side = "none"
     elif name == "Lung Lesion":
         kind = lesion_kind(severity)
@@ -182,7 +214,7 @@ def sample_twin(rng: np.random.Generator, finding: Finding, key: int) -> Finding
 
 def places(finding: Finding) -> set[tuple[str, str]]:
     """The (side, zone) places of a finding, in which a second one could not be distinguished."""
-    if finding.name in ("Cardiomegaly", "Support Devices", "Fracture"):
+    if finding.name in _BESIDE_OTHERS:
         return set()
     sides = ("left", "right") if finding.side == "both" else (finding.side,)
     zone = {"base": "lower", "hilum": "middle"}.get(finding.zone, finding.zone)
@@ -190,12 +222,16 @@ def places(finding: Finding) -> set[tuple[str, str]]:
 
 
 def _new_pathology(
-    rng: np.random.Generator, present: Sequence[Finding], key: int, names: Mapping[str, float]
+    rng: np.random.Generator,
+    present: Sequence[Finding],
+    key: int,
+    names: Mapping[str, float],
+    twins: float,
 ) -> Finding:
     weights = np.array(list(names.values()))
     occupied = set().union(*(places(finding) for finding in present))
     present_names = {finding.name for finding in present}
-    if len(present) == 1 and present[0].name in names and rng.random() < _TWIN_SHARE:
+    if len(present) == 1 and present[0].name in names and rng.random() < twins:
         twin = sample_twin(rng, present[0], key)
         if twin is not None:
             return twin
@@ -212,11 +248,15 @@ def first_findings(
     names: Mapping[str, float] = ONSET,
     present: Sequence[Finding] = (),
     first_key: int = 1,
+    twins: float = _TWIN_SHARE,
 ) -> list[Finding]:
-    """Draw ``count`` new pathologies with places of their own, also beside ``present``."""
+    """Draw ``count`` new pathologies with places of their own, also beside ``present``.
+
+    ``twins``: how often the second one is the twin of the first.
+    """
     findings = list(present)
     for number in range(count):
-        findings.append(_new_pathology(rng, findings, first_key + number, names))
+        findings.append(_new_pathology(rng, findings, first_key + number, names, twins))
     return findings[len(present) :]
 
 
@@ -245,12 +285,14 @@ def sample_course(
     rng: np.random.Generator, settings: HospitalSettings, studies: int, *, followed: bool = False
 ) -> list[Chapter]:
     """Draw the findings of ``studies`` studies in order of time; ``followed``: of MS-CXR-T."""
-    onset = ONSET_FOLLOWED if followed else ONSET
+    long_tail = settings.prevalence == "long_tail" and not followed
+    onset = ONSET_LONG_TAIL if long_tail else ONSET_FOLLOWED if followed else ONSET
+    twins = _TWINS_IN_LONG_TAIL if long_tail else _TWIN_SHARE
+    (aside,) = rng.spawn(1)  # leaves the draws of ``rng`` as they are
     none, several = settings.no_pathology_share, settings.several_pathologies_share
     draw, third = rng.random(), rng.random() < 0.3
-    pathologies = first_findings(
-        rng, 0 if draw < none else 1 if draw < 1 - several else 3 if third else 2, onset
-    )
+    count = 0 if draw < none else 1 if draw < 1 - several else 3 if third else 2
+    pathologies = first_findings(rng, count, onset, twins=twins)
     key = len(pathologies) + 1
     devices: list[Finding] = []
     if rng.random() < settings.device_share:
@@ -273,7 +315,7 @@ def sample_course(
         names = {name: share for name, share in onset.items() if name not in gone}
         most = len(pathologies) == MOST_PATHOLOGIES
         if not most and rng.random() < _ONSET_LATER[len(pathologies)]:
-            new = first_findings(rng, 1, names, pathologies, key)
+            new = first_findings(rng, 1, names, pathologies, key, twins)
             pathologies, key = pathologies + new, key + 1
             changes[new[0].key] = "new"
         # Removals and new devices keep the share of devices about constant.
@@ -282,4 +324,40 @@ def sample_course(
             devices = [sample_finding(rng, "Support Devices", key)]
             changes[key], key = "new", key + 1
         chapters.append(Chapter((*pathologies, *devices), changes, tuple(resolved)))
-    return chapters
+    return _with_further(aside, settings.further_findings or {}, chapters)
+
+
+def _with_further(
+    rng: np.random.Generator, shares: Mapping[FurtherFinding, float], chapters: list[Chapter]
+) -> list[Chapter]:
+    """Add findings beside the rest, each to a share of the patients, from one of the studies on.
+
+    Where all that the patient ever has leaves no place for one, the patient goes without it.
+    """
+    courses = [list(chapter.findings) for chapter in chapters]
+    changes = [dict(chapter.changes) for chapter in chapters]
+    resolved = [list(chapter.resolved) for chapter in chapters]
+    occupied = set().union(*(places(f) for chapter in chapters for f in chapter.findings))
+    names = {finding.name for chapter in chapters for finding in chapter.findings}
+    for key, (name, share) in enumerate(shares.items(), _FIRST_FURTHER):
+        drawn, start = rng.random() < share, int(rng.integers(len(chapters)))
+        finding: Finding | None = sample_finding(rng, name, key)
+        if not drawn or finding is None or name in names or places(finding) & occupied:
+            continue
+        occupied |= places(finding)
+        for number in range(start, len(chapters)):
+            if number > start and finding is not None:
+                later, change = _follow(rng, finding, followed=False)
+                if later is None:
+                    resolved[number].append(finding)
+                else:
+                    changes[number][key] = change
+                finding = later
+            elif finding is not None and number > 0:
+                changes[number][key] = "new"
+            if finding is not None:
+                courses[number].append(finding)
+    return [
+        Chapter(tuple(findings), change, tuple(gone))
+        for findings, change, gone in zip(courses, changes, resolved, strict=True)
+    ]

@@ -36,9 +36,12 @@ class Drawing:
 
 def _scene(patient: Patient, study: Study, acquisition: Acquisition, size: int) -> Scene:
     canvas = Canvas(acquisition, size)
-    enlarged = max((f.severity for f in study.findings if f.name == "Cardiomegaly"), default=0.0)
+    enlarged, widened, emphysema = (
+        max((f.severity for f in study.findings if f.name == name), default=0.0)
+        for name in ("Cardiomegaly", "Enlarged Cardiomediastinum", "Emphysema")
+    )
     if acquisition.frontal:
-        chest = Chest(patient.anatomy, acquisition, enlarged)
+        chest = Chest(patient.anatomy, acquisition, enlarged, widened, emphysema)
         masks = canvas.mask([chest.lung(-1)]), canvas.mask([chest.lung(1)])
         return FrontalScene(chest, canvas, masks)
     side_view = LateralChest(patient.anatomy, acquisition, enlarged)

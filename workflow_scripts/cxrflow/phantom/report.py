@@ -35,7 +35,11 @@ _DENIED = {
     "Fracture": (0.05, 0.12),
     "Atelectasis": (0.04, 0.04),
     "Support Devices": (0.02, 0.0),
+    "Enlarged Cardiomediastinum": (0.06, 0.10),
+    "Pleural Other": (0.03, 0.10),
 }
+#: Where a mediastinum is wide, what says that it is normal is left out.
+_OF_HEART_ALONE, _OF_AORTA = context.HEART_NORMAL[:-1], context.MEDIASTINUM[2:]
 _MOST_DENIED = 4
 _STREAM = 31
 
@@ -49,7 +53,8 @@ class PatientReport:
     sentences of a report without section headings, else empty. ``phrases``: for each finding of
     an MS-CXR class, (its key, a phrase). ``labels``: CheXpert observation -> 1, 0 or -1 as
     written in the section that MIMIC-CXR-JPG's labels come from (impression, else findings, else
-    last paragraph); an observation that is not mentioned is left out.
+    last paragraph); an observation that is not mentioned is left out. ``diagnostic``:
+    (observation, section, number from 0) of the sentences that say it is there.
     """
 
     text: str
@@ -58,19 +63,29 @@ class PatientReport:
     last_paragraph: tuple[str, ...]
     phrases: tuple[tuple[int, str], ...]
     labels: dict[str, int]
+    diagnostic: tuple[tuple[str, str, int], ...]
 
 
 def _by_urgency(study: Study) -> list[Finding]:
     return sorted(study.findings, key=lambda finding: statements.URGENCY.index(finding.name))
 
 
-def _denied(study: Study, section: int, rng: np.random.Generator) -> list[str]:
+def _denied(
+    study: Study, section: int, rng: np.random.Generator, further: Sequence[str]
+) -> list[str]:
     """Observations that the IMPRESSION (``section`` 0) or FINDINGS (1) denies."""
-    return [name for name in statements.deniable(study) if rng.random() < _DENIED[name][section]]
+    names = statements.deniable(study, further)
+    return [name for name in names if rng.random() < _DENIED[name][section]]
 
 
-def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
+def _impression(
+    study: Study, rng: np.random.Generator, settings: HospitalSettings
+) -> list[Sentence]:
     """Positives first, then what has resolved, then negations; one to about six sentences."""
+    names, further = {finding.name for finding in study.findings}, statements.further_in(settings)
+    stock = settings.stock_impression_share
+    if stock and not names - {"Support Devices"} and rng.random() < stock:
+        return [write(context.STOCK, rng)]
     mentioned = [
         finding
         for finding in _by_urgency(study)
@@ -81,22 +96,30 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
     if len(pathologies) > 1 and rng.random() < 0.2:
         sentences.append(statements.pair(pathologies[0], pathologies[1], rng))
         mentioned = [finding for finding in mentioned if finding not in pathologies[:2]]
-    sentences += [
-        statements.present(finding, study.changes.get(finding.key), rng, impression=True)
-        for finding in mentioned
-    ]
+    for finding in mentioned:
+        if settings.misleading_share and rng.random() < settings.misleading_share:
+            aside = statements.misleading(finding, study, rng)
+            sentences += [] if aside is None else [aside]
+        sentences.append(
+            statements.present(
+                finding,
+                study.changes.get(finding.key),
+                rng,
+                impression=True,
+                exact_names=settings.exact_name_share,
+            )
+        )
     sentences += [
         statements.resolved(finding, rng) for finding in study.resolved if rng.random() < 0.7
     ]
     everything_stays = set(study.changes.values()) == {"stable"} and not study.resolved
     if everything_stays and rng.random() < 0.25:
         sentences.append(write(pick(context.NO_CHANGE, rng), rng))
-    names = {finding.name for finding in study.findings}
-    allowed = statements.deniable(study)
+    allowed = statements.deniable(study, further)
     if not names & context.ACUTE and rng.random() < 0.5:
         options = context.NO_ACUTE_PROCESS if not names else context.NO_ACUTE_PROCESS[:-1]
         sentences.append(write(pick(options, rng), rng))
-    denied = _denied(study, 0, rng)[:_MOST_DENIED]
+    denied = _denied(study, 0, rng, further)[:_MOST_DENIED]
     sentences += statements.absences(denied, rng)
     for name in context.EXCLUSIONS:
         if name in allowed and name not in denied and rng.random() < 0.02:
@@ -113,11 +136,18 @@ def _impression(study: Study, rng: np.random.Generator) -> list[Sentence]:
     return sentences
 
 
-def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
+def _findings(study: Study, rng: np.random.Generator, settings: HospitalSettings) -> list[Sentence]:
     """Devices, lungs, pleura, heart, mediastinum, bones, abdomen: findings and normal anatomy."""
     names = {finding.name for finding in study.findings}
+    further = statements.further_in(settings)
     present = [
-        statements.present(finding, study.changes.get(finding.key), rng, impression=False)
+        statements.present(
+            finding,
+            study.changes.get(finding.key),
+            rng,
+            impression=False,
+            exact_names=settings.exact_name_share,
+        )
         for finding in study.findings
     ]
     sentences: list[Sentence] = []
@@ -139,19 +169,24 @@ def _findings(study: Study, rng: np.random.Generator) -> list[Sentence]:
     say(context.VOLUMES_LOW if deep < 0.4 else context.VOLUMES_NORMAL, 0.3)
     if any(abs(image.rotation) > 4 for image in study.images):
         say(context.ROTATION, 0.5)
-    lungs = ("Pneumonia", "Consolidation", "Lung Opacity", "Lung Lesion", "Atelectasis", "Edema")
+    lungs = (
+        *("Pneumonia", "Consolidation", "Lung Opacity", "Lung Lesion", "Atelectasis", "Edema"),
+        *("Emphysema", "Fibrosis"),
+    )
     tell(*lungs)
     clear = not names & set(lungs)
     say(context.LUNGS_CLEAR if clear else context.LUNGS_OTHERWISE, 0.6 if clear else 0.3)
-    tell("Pneumothorax", "Pleural Effusion")
+    tell("Pneumothorax", "Pleural Effusion", "Pleural Other")
     sentences += [
         statements.resolved(finding, rng) for finding in study.resolved if rng.random() < 0.5
     ]
-    sentences += statements.absences(_denied(study, 1, rng), rng)
-    tell("Cardiomegaly")
+    sentences += statements.absences(_denied(study, 1, rng, further), rng)
+    tell("Cardiomegaly", "Enlarged Cardiomediastinum")
+    wide = "Enlarged Cardiomediastinum" in names
     if "Cardiomegaly" not in names:
-        say(context.HEART_NORMAL, 0.8)
-    say(context.MEDIASTINUM, 0.5)
+        say(_OF_HEART_ALONE if wide else context.HEART_NORMAL, 0.8)
+    say(_OF_AORTA if wide else context.MEDIASTINUM, 0.5)
+    tell("Hernia")
     tell("Fracture")
     if "Fracture" not in names:
         say(context.BONES, 0.35)
@@ -194,8 +229,8 @@ def write_report(
 ) -> PatientReport:
     """Write the report of ``study``; ``settings`` gives the shares of sections and of typos."""
     settings = settings or HospitalSettings()
-    findings = _typed(_findings(study, rng), rng, settings.typo_share)
-    impression = _typed(_impression(study, rng), rng, settings.typo_share)
+    findings = _typed(_findings(study, rng, settings), rng, settings.typo_share)
+    impression = _typed(_impression(study, rng, settings), rng, settings.typo_share)
     names = [finding.name for finding in study.findings]
     phrases = tuple(
         (finding.key, statements.phrase(finding, rng, alone=names.count(finding.name) == 1))
@@ -218,7 +253,16 @@ def write_report(
     )
     text = lay_out(patient, study, rng, finding_texts, impression_texts, paragraph_texts)
     labels = _labels(impression or findings or paragraph)
-    return PatientReport(text, finding_texts, impression_texts, paragraph_texts, phrases, labels)
+    sections = {"impression": impression, "findings": findings, "last_paragraph": paragraph}
+    diagnostic = tuple(
+        (name, section, number)
+        for section, sentences in sections.items()
+        for number, sentence in enumerate(sentences)
+        for name in dict.fromkeys(name for name, state in sentence.mentions if state == 1)
+        if name not in ("No Finding", OTHER_FINDING)
+    )
+    texts = (finding_texts, impression_texts, paragraph_texts)
+    return PatientReport(text, *texts, phrases, labels, diagnostic)
 
 
 def report_of(settings: HospitalSettings, patient: Patient, study: Study) -> PatientReport:

@@ -4,13 +4,16 @@ Every share is a probability in [0, 1]. A patient depends on ``seed`` and its ow
 a larger hospital holds the smaller one.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from cxrflow.settings import Before, Seed, Settings
 
 Share = Annotated[float, Field(ge=0, le=1)]  # a probability
+FurtherFinding = Literal[
+    "Enlarged Cardiomediastinum", "Pleural Other", "Emphysema", "Fibrosis", "Hernia"
+]
 
 #: The data sets that depend on a setting, by writer; all do on a setting that is not listed.
 OF = {
@@ -65,6 +68,16 @@ class HospitalSettings(Settings):
     no_pathology_share: Share = Field(
         0.34, description="first studies without any pathology (devices not counted)"
     )
+    prevalence: Annotated[Literal["even", "long_tail"], Before("even")] = Field(
+        "even",
+        description="of findings: even (so that MS-CXR's eight classes are about as frequent), or "
+        "long_tail, about as MIMIC-CXR's reports have them, from Lung Opacity to Pleural Other",
+    )
+    further_findings: dict[FurtherFinding, Share] | None = Field(
+        None,
+        description="further findings, each with the share of patients who get it at some time, "
+        "beside all others, from a random stream of its own; null: none",
+    )
     several_pathologies_share: Share = Field(
         0.36, description="first studies with two or three pathologies, never more"
     )
@@ -94,6 +107,24 @@ class HospitalSettings(Settings):
         0.90, description="reports with an IMPRESSION section (MIMIC-CXR: 83 %)"
     )
     findings_section_share: Share = Field(0.82, description="reports with a FINDINGS section")
+    stock_impression_share: Annotated[Share, Before(0.0)] = Field(
+        0.0,
+        description="studies without a pathology whose IMPRESSION is one of a few stock sentences, "
+        "so that many are equal, as in real collections (Open-I: 57 % have an equal one)",
+    )
+    exact_name_share: Annotated[Share, Before(0.0)] = Field(
+        0.0, description="positive sentences that hold the exact name of their CheXpert class"
+    )
+    misleading_share: Annotated[Share, Before(0.0)] = Field(
+        0.0,
+        description="findings of one side before whose sentence in the IMPRESSION stands one with "
+        "the same name about the other side: that it is absent there, or has resolved",
+    )
+    finding_truth: Annotated[bool, Before(False)] = Field(
+        False,
+        description="write beside the MIMIC-CXR copy which sentences state each finding, and its "
+        "boxes in every image, for benchmarks alone",
+    )
 
     # The other data sets.
     ms_cxr_patient_share: Share = Field(

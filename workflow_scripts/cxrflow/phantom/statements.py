@@ -12,13 +12,15 @@ import numpy as np
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.grammar import Sentence, pick, write
 from cxrflow.phantom.patient import Study
-from cxrflow.phantom.wording import context, devices, places
+from cxrflow.phantom.settings import HospitalSettings
+from cxrflow.phantom.wording import chronic, class_names, context, devices, places
 from cxrflow.phantom.wording.observations import wording_of
 
 #: Positives are listed with the most urgent first.
 URGENCY = (
     *("Pneumothorax", "Pneumonia", "Consolidation", "Edema", "Pleural Effusion", "Lung Opacity"),
-    *("Lung Lesion", "Atelectasis", "Cardiomegaly", "Fracture", "Support Devices"),
+    *("Lung Lesion", "Enlarged Cardiomediastinum", "Atelectasis", "Cardiomegaly", "Fracture"),
+    *("Fibrosis", "Emphysema", "Pleural Other", "Hernia", "Support Devices"),
 )
 _HEDGED = {"mild": 0.20, "moderate": 0.07, "severe": 0.02}
 #: How often the IMPRESSION leaves out a finding's place ("Findings suggesting pneumonia."); it then
@@ -101,13 +103,24 @@ def _device_slots(finding: Finding, rng: np.random.Generator) -> dict[str, str]:
 
 
 def present(
-    finding: Finding, change: str | None, rng: np.random.Generator, *, impression: bool
+    finding: Finding,
+    change: str | None,
+    rng: np.random.Generator,
+    *,
+    impression: bool,
+    exact_names: float = 0.0,
 ) -> Sentence:
     """A sentence saying that ``finding`` is there; mild findings are hedged more often.
 
     ``change`` (new, improved, stable, worsened or None) is mentioned more often than not.
+    ``exact_names``: share of sentences that call the finding by the name of its class.
     """
-    if finding.name == "Support Devices":
+    device = finding.name == "Support Devices"
+    of_class = finding.name in class_names.PRESENT and finding.kind != "sternal wires"
+    if exact_names and of_class and rng.random() < exact_names:
+        slots = _device_slots(finding, rng) if device else slots_of(finding)
+        return write(class_names.PRESENT[finding.name], rng, slots)
+    if device:
         options = devices.CHANGES.get(change) if change and rng.random() < 0.6 else None
         return write(pick(options or devices.STATES, rng), rng, _device_slots(finding, rng))
     wording = wording_of(finding.name, finding.zone)
@@ -169,10 +182,37 @@ def resolved(finding: Finding, rng: np.random.Generator) -> Sentence:
     return Sentence(sentence.text, tuple((name, 0) for name, _ in sentence.mentions))
 
 
-def deniable(study: Study) -> list[str]:
-    """Observations whose absence may be stated without contradicting the study."""
+def misleading(finding: Finding, study: Study, rng: np.random.Generator) -> Sentence | None:
+    """A sentence with the name of a finding's class about the other side, where it is not.
+
+    None where it has no side, or the other side has something that forbids to say so.
+    """
+    other = {"left": "right", "right": "left"}.get(finding.side)
+    if other is None or finding.name not in class_names.ABSENT_SIDE:
+        return None
+    there = {f.name for f in study.findings if f.side in (other, "both")}
+    if there & context.BLOCKERS[finding.name]:
+        return None
+    gone = any((f.name, f.side) == (finding.name, other) for f in study.resolved)
+    templates = class_names.SIDE_RESOLVED if gone else class_names.NO_SIDE
+    what = class_names.ABSENT_SIDE[finding.name]
+    return write(pick(templates, rng), rng, {"what": what, "side": other})
+
+
+def deniable(study: Study, further: Sequence[str] = ()) -> list[str]:
+    """Observations whose absence may be stated without contradicting the study.
+
+    ``further``: those beside the usual ones that the hospital has (``further_in``).
+    """
     names = {finding.name for finding in study.findings}
-    return [name for name, blockers in context.BLOCKERS.items() if not names & blockers]
+    usual = [name for name, blockers in context.BLOCKERS.items() if not names & blockers]
+    return usual + [name for name in further if not names & chronic.BLOCKERS[name]]
+
+
+def further_in(settings: HospitalSettings) -> list[str]:
+    """Observations that a hospital of these settings has, and reports of others never deny."""
+    long_tail = settings.prevalence == "long_tail"
+    return [n for n in chronic.ABSENT if long_tail or n in (settings.further_findings or {})]
 
 
 def absences(names: Sequence[str], rng: np.random.Generator) -> list[Sentence]:
@@ -191,5 +231,6 @@ def absences(names: Sequence[str], rng: np.random.Generator) -> list[Sentence]:
 
 def _absent(names: Sequence[str], rng: np.random.Generator) -> Sentence:
     templates = (context.ONE_ABSENT, context.TWO_ABSENT, context.THREE_ABSENT)[len(names) - 1]
-    slots = {slot: context.ABSENT[name] for slot, name in zip("xyz", names, strict=False)}
+    absent = {**context.ABSENT, **chronic.ABSENT}
+    slots = {slot: absent[name] for slot, name in zip("xyz", names, strict=False)}
     return write(pick(templates, rng), rng, slots)

@@ -2,7 +2,7 @@
 
 from cxrflow.phantom.anatomy import Zone, sides_of
 from cxrflow.phantom.course import Finding
-from cxrflow.phantom.findings import bones, devices, lateral, opacities, pleura
+from cxrflow.phantom.findings import bones, chronic, devices, lateral, opacities, pleura
 from cxrflow.phantom.findings.effect import (
     Effect,
     FrontalScene,
@@ -24,6 +24,9 @@ _FRONTAL = {
     "Pneumothorax": pleura.pneumothorax,
     "Atelectasis": pleura.atelectasis,
     "Fracture": bones.fracture,
+    "Pleural Other": chronic.thickening,
+    "Emphysema": chronic.emphysema,
+    "Fibrosis": chronic.fibrosis,
 }
 #: A broken rib does not show from the side.
 _LATERAL = {
@@ -47,6 +50,10 @@ def effects(scene: Scene, finding: Finding, patient_seed: int) -> list[Effect]:
     if finding.name == "Cardiomegaly":
         # The enlargement itself is part of the chest's outlines; here only its box.
         return [Effect(outline=scene.canvas.mask([scene.chest.heart()], 0.004))]
+    if finding.name == "Enlarged Cardiomediastinum":
+        return chronic.wide_mediastinum(scene)  # part of the outlines as well
+    if finding.name == "Hernia":
+        return [chronic.hernia(scene, finding)]
     if isinstance(scene, FrontalScene):
         return [_frontal(scene, finding, side, patient_seed) for side in sides_of(finding)]
     return _lateral(scene, finding, patient_seed)

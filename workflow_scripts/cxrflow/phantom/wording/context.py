@@ -15,6 +15,12 @@ NO_ACUTE_PROCESS = (
     "radiographs}<NF+>.",
 )
 
+#: The whole IMPRESSION of many normal studies, the commonest first.
+STOCK = (
+    "{No acute cardiopulmonary process*6|No acute cardiopulmonary abnormality*4|No acute "
+    "cardiopulmonary disease*2|No acute intrathoracic process|Normal chest radiograph<NF+>}."
+)
+
 #: The names of absent observations after "no".
 ABSENT: Mapping[str, str] = {
     "Atelectasis": "{atelectasis<At->|lobar atelectasis<At->}",
@@ -42,7 +48,7 @@ _OTHERS = {
 #: Observation -> observations that forbid its negation: itself, and others.
 BLOCKERS = {name: frozenset({name, *_OTHERS.get(name, ())}) for name in ABSENT}
 #: Observations that the words "no acute process" deny.
-ACUTE = frozenset(ABSENT) - {"Cardiomegaly", "Support Devices"}
+ACUTE = frozenset(ABSENT) - {"Cardiomegaly", "Support Devices"} | {"Enlarged Cardiomediastinum"}
 ONE_ABSENT = (
     "No evidence of $x.",
     "No $x.",

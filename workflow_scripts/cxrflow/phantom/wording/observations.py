@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from cxrflow.phantom.wording import lungs
+from cxrflow.phantom.wording import chronic, lungs
 from cxrflow.phantom.wording import pleura_and_heart as pleura
 from cxrflow.phantom.wording.wording import Wording
 
@@ -11,10 +11,15 @@ WORDINGS: Mapping[str, Wording] = {
     "Cardiomegaly": pleura.CARDIOMEGALY,
     "Consolidation": lungs.CONSOLIDATION,
     "Edema": pleura.EDEMA,
+    "Emphysema": chronic.EMPHYSEMA,
+    "Enlarged Cardiomediastinum": chronic.MEDIASTINUM,
+    "Fibrosis": chronic.FIBROSIS,
     "Fracture": lungs.FRACTURE,
+    "Hernia": chronic.HERNIA,
     "Lung Lesion": lungs.LESION,
     "Lung Opacity": lungs.OPACITY,
     "Pleural Effusion": pleura.EFFUSION,
+    "Pleural Other": chronic.THICKENING,
     "Pneumonia": lungs.PNEUMONIA,
     "Pneumothorax": pleura.PNEUMOTHORAX,
 }

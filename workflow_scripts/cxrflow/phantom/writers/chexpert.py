@@ -74,7 +74,7 @@ _PARENTS: Mapping[str, set[str]] = {
     "Lung Opacity": {
         *("Lung Opacity", "Pneumonia", "Consolidation", "Atelectasis", "Edema", "Lung Lesion")
     },
-    "Enlarged Cardiomediastinum": {"Cardiomegaly"},
+    "Enlarged Cardiomediastinum": {"Cardiomegaly", "Enlarged Cardiomediastinum"},
 }
 
 Labels = dict[str, float | None]

@@ -143,6 +143,6 @@ def write_table(
         path.write_bytes(data)
 
 
-def write_truth(folder: Path, rows: "pd.DataFrame") -> None:
+def write_truth(folder: Path, rows: "pd.DataFrame", name: str = TRUTH) -> None:
     """The truth behind a data set, beside its files."""
-    rows.to_parquet(folder / TRUTH, index=False)
+    rows.to_parquet(folder / name, index=False)

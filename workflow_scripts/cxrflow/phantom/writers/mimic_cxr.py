@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydicom.dataset import FileDataset
 
 from cxrflow.phantom.acquisition import Acquisition
-from cxrflow.phantom.drawing import draw
+from cxrflow.phantom.drawing import draw, finding_boxes
 from cxrflow.phantom.patient import Patient, Study, hospital, make_patient, of_mimic_cxr
 from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import HospitalSettings
@@ -29,6 +29,8 @@ from cxrflow.phantom.writers.folder import (
 )
 
 _DX, _CR = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.840.10008.5.1.4.1.1.1"
+#: Beside :data:`TRUTH`, where ``finding_truth`` asks for them.
+TRUE_SENTENCES, TRUE_BOXES = "TRUTH_SENTENCES.parquet", "TRUTH_BOXES.parquet"
 VIEW_CODES = {
     "AP": "antero-posterior",
     "PA": "postero-anterior",
@@ -118,6 +120,34 @@ def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     write_truth(folder, pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
 
 
+def finding_truth(settings: HospitalSettings, index: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The sentences that state a patient's findings, and their boxes in each image, in pixels."""
+    patient = make_patient(settings, index)
+    sentences, boxes = [], []
+    for study in patient.studies:
+        report = report_of(settings, patient, study)
+        for name, section, number in report.diagnostic:
+            sentence = getattr(report, section)[number]
+            sentences.append((study.study_id, name, section, number, sentence))
+        names = {finding.key: finding.name for finding in study.findings}
+        for image in study.images:
+            of_image = finding_boxes(patient, study, image, settings.image_size)
+            boxes += [
+                (study.study_id, image.image_id, names[key], *box)
+                for key, group in of_image.items()
+                for box in group
+            ]
+    return (
+        pd.DataFrame(
+            sentences, columns=["study_id", "observation", "section", "number", "sentence"]
+        ),
+        pd.DataFrame(
+            boxes,
+            columns=["study_id", "image_id", "observation", "x", "y", "width", "height"],
+        ),
+    )
+
+
 def write_image(
     path: Path, patient: Patient, study: Study, acquisition: Acquisition, number: int, size: int
 ) -> None:
@@ -163,4 +193,9 @@ def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> C
     write_zip(folder / "mimic-cxr-reports.zip", 2019, reports)
     if settings.followed is not None:
         write_image_truth(folder, settings)
+    if settings.finding_truth:
+        tables = each(indices, threads, "truth of findings", finding_truth, settings)
+        sentences, boxes = zip(*tables, strict=True)
+        write_truth(folder, pd.concat(sentences), TRUE_SENTENCES)
+        write_truth(folder, pd.concat(boxes), TRUE_BOXES)
     return {"patients": len(indices), "studies": len(studies), "images": len(images)}
