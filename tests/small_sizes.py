@@ -6,6 +6,10 @@ TRAINING = {"batch_size": 8, "epochs": None, "steps": 4, "accumulate": 1, "log_s
 TEXT = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "positions": 64, "projection": 16}
 IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 16}
 FRAMES = {**IMAGE, "comparison": {"width": 16, "heads": 2, "feed_forward": 16}}
+VIT = {
+    **{"kind": "vit", "blocks": 2, "width": 16, "heads": 2, "patch": 8, "grid": 4, "channels": 1},
+    "projection": 16,
+}
 SIZES: dict[str, dict[str, Any]] = {
     "text": {"encoder": TEXT, "length": 64, "training": TRAINING},
     "image": {"encoder": IMAGE, "training": TRAINING},

@@ -16,7 +16,7 @@ import torch
 from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
-from toy_programs import COMPARING, LSTM, MESHED, trainings
+from toy_programs import COMPARING, LSTM, MESHED, MGCA, trainings
 
 from cxrflow.encoders.image_encoder import Frames, Patches
 from cxrflow.pretrain.inputs import Run
@@ -30,6 +30,21 @@ BATCH = 13  # no multiple of the processes
 EXACT = {"dropout": 0.0, "attention_dropout": 0.0}
 GHOSTS = {"ghost_batch": 4}
 STILL = {**COMPARING["comparison"], "dropout": 0.0, "drop_path": 0.0}
+# Gradients of prototypes are those of an epoch in which they are trained.
+TRAINED = {**MGCA["terms"], "prototypes": {"number": 12, "rest_epochs": 0}}
+AS_CODED: dict[str, Any] = {
+    "encoder": {
+        **MGCA["encoder"],
+        "projection_head": {"kind": "mgca", "hidden": 24, "padded_words": 47},
+    },
+    "terms": {
+        **MGCA["terms"],
+        "token_alignment": {"sep_is_word": True, "unit_context": False},
+        "prototypes": {"number": 12, "rest_epochs": 0, "code_batch": 4},
+    },
+    **{"text_layers": 1, "single_position": True, "segment_embedding": False, "decay_all": True},
+    **GHOSTS,
+}
 VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a training, what differs
     "phase II": ("phase II", {}, {}),
     "phase II in parts": ("phase II", {}, {"accumulate": 2}),
@@ -44,6 +59,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "studies": ("studies", {}, {}),
     "matched pairs": ("matched pairs", {}, {}),
     "joint with words": ("joint with words", {}, {}),
+    "MGCA": ("MGCA", {"terms": TRAINED}, {}),
+    "MGCA as coded": ("MGCA", AS_CODED, {"batch_size": 16}),
     "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
     "report": ("report", {}, {}),
     "Caption-LSTM": ("Caption-LSTM", {"decoder": {**LSTM, "dropout": 0.0}}, {}),
@@ -187,7 +204,7 @@ def wait_for(process: subprocess.Popen[str], words: str) -> None:
 def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What joint training and reports start from."""
     folder = tmp_path_factory.mktemp("parents")
-    for name in ("phase II", "phase III", "SimCLR"):
+    for name in ("phase II", "phase III", "SimCLR", "supervised transformer"):
         trainings(inputs, folder)[name].train(name, folder, epochs=1).succeeds()
     # Reports start from an image encoder that draws nothing by itself.
     trainings(inputs, folder)["joint"].train("temporal", folder, epochs=1).succeeds()

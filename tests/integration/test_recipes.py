@@ -17,6 +17,7 @@ from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.files.source_code import code_digest
 from cxrflow.papers import paper_names
 from cxrflow.settings import overlay
+from small_sizes import VIT
 
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
@@ -28,6 +29,7 @@ SIZES: dict[str, Any] = {
     "image": {**ONE_STEP, "encoder": GREY, "ghost_batch": None},
     "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
     "studies": {**ONE_STEP, "encoder": GREY, "length": 48},
+    "image_reports": {**ONE_STEP, "encoder": VIT, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
     "caption": {
         **ONE_STEP,

@@ -21,7 +21,7 @@ import pytest
 import torch
 from programs import ENVIRONMENT
 from safetensors.torch import load_file
-from toy_programs import Toy, trainings
+from toy_programs import MGCA, Toy, trainings
 
 from command_options import run_to_end
 from cxrflow.encoders.image_encoder import Frames
@@ -81,7 +81,7 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
 
 NAMES = (
     *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
-    *("supervised", "studies", "matched pairs"),
+    *("supervised", "supervised transformer", "studies", "matched pairs", "MGCA"),
     *("report", "Caption-LSTM", "Caption-Transformer"),
 )
 
@@ -171,6 +171,19 @@ def test_joint_model_folder_is_complete(undisturbed: Undisturbed) -> None:
     lines = log_of(undisturbed.model("joint"))
     steps = [line["step"] for line in lines if line["split"] == "train"]
     assert steps == sorted(set(steps)), "no line is written twice"
+
+
+def test_mgca_keeps_what_it_is_and_reads_prompts_as_reports(undisturbed: Undisturbed) -> None:
+    import cxrflow
+
+    folder = undisturbed.model("MGCA")
+    model = cxrflow.load(folder)
+    assert model.similarity_map(torch.rand(2, 1, 32, 32), ["A", "b"]).shape == (2, 4, 4)
+    assert model.image_features(torch.rand(2, 1, 32, 32)).shape == (2, 16)
+    shouted, *rest = model.encode_text(["LEFT, Effusion!", "left effusion", "left pneumothorax"])
+    assert torch.equal(shouted, rest[0]) and not torch.equal(shouted, rest[1])
+    terms = json.loads((folder / "run.json").read_text())["permuted_pairs"]["terms"]
+    assert terms.keys() == MGCA["terms"].keys() and None not in [t["p"] for t in terms.values()]
 
 
 def test_joint_model_with_words_pools_as_it_was_trained(undisturbed: Undisturbed) -> None:

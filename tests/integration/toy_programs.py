@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from programs import End, command, program
 
-from small_sizes import FRAMES, IMAGE, TEXT
+from small_sizes import FRAMES, IMAGE, TEXT, VIT
 
 FINDINGS = ("effusion", "pneumothorax", "consolidation", "edema", "cardiomegaly")
 TRAINING = {
@@ -50,6 +50,15 @@ WITH_WORDS: dict[str, Any] = {
     "text": "sentence",
     "text_pooling": "max",
     "frozen_layers": 1,
+}
+# MGCA's terms and projections; prototypes rest in the first epoch.
+MGCA: dict[str, Any] = {
+    "encoder": {**VIT, "projection_head": {"kind": "mgca", "hidden": 24}},
+    "terms": {
+        "global_alignment": {"temperature": 0.07, "weight": 1.0},
+        "token_alignment": {},
+        "prototypes": {"number": 12},
+    },
 }
 
 
@@ -206,13 +215,18 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     matched = {**studies, **linear, **terms(40, more=PLATEAU, pair_matching={"hidden": 8})}
     of_studies = {**both, "pairs": inputs / "images of studies" / "pairs.parquet"}
     classes = {**stored, "pairs": inputs / "samples" / "samples.parquet"}
+    whole = {"augmentation": {"angle": 20}, "length": 48, **terms(15, more=best), **MGCA}
+    mgca = {**stored, "text": done / "phase III", "image": done / "supervised transformer"}
+    transformer = {**images, "encoder": VIT, **terms(10, classification={})}
     toys: dict[str, Any] = {
         "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
         "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),
         "SimCLR": ("image", {**images, **terms(40, more=lars, simclr=HEAD)}, stored),
         "MoCo": ("image", {**images, **terms(40, momentum_contrast=QUEUE)}, stored),
         "supervised": ("supervised", {**images, **terms(40, classification={})}, classes),
+        "supervised transformer": ("supervised", transformer, classes),
         "joint": ("joint", joint, both),
+        "MGCA": ("image_reports", whole, mgca),
         "studies": ("studies", studies, of_studies),
         "matched pairs": ("studies", matched, of_studies),
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),

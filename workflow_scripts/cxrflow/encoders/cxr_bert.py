@@ -11,7 +11,7 @@ positions, V vocabulary.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
+POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 
 class CXRBert(nn.Module):
@@ -53,6 +54,7 @@ class CXRBert(nn.Module):
         self.cls_projection_head = initialised(text_projection(config), deviation)
         self.cls.predictions.decoder.weight = self.bert.embeddings.word_embeddings.weight
         self.cls.predictions.decoder.bias = self.cls.predictions.bias
+        self.single_position = False  # every token stands at the first (MGCA's published code)
         self._before_attention: TokenWise = Layer.before_attention
         self._after_attention: TokenWise = Layer.after_attention
 
@@ -147,6 +149,8 @@ class CXRBert(nn.Module):
         blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
         if segment_ids_BL is None:
             segment_ids_BL = torch.zeros_like(input_ids_BL)
+        if self.single_position:
+            position_ids_BL = torch.zeros_like(position_ids_BL)
         ids = (input_ids_BL, position_ids_BL, segment_ids_BL)
         hidden_TD = self.bert.embeddings(*(id_BL.flatten()[blocks.tokens] for id_BL in ids))
         layers: Any = self.bert.encoder.layer
@@ -204,12 +208,13 @@ class CXRBert(nn.Module):
         summed_BD = hidden_BLD.masked_fill(~there_BL1, 0).sum(1)
         return self.cls_projection_head(summed_BD / there_BL1.sum(1))
 
-    def project_words(self, word_BWD: Tensor) -> Tensor:
-        """Words [B, W, D], sums of token states, by the same projection: [B, W, P].
+    def project_words(self, word_BWD: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Words [B, W, D], sums of token states, in the joint space, [B, W, P].
 
-        BioViL-T section 3.2 projects text tokens so, beside [CLS].
+        By the projection of [CLS], as BioViL-T section 3.2 projects text tokens, unless the head
+        has one for words. Text b has the first ``lengths[b]`` words.
         """
-        return self.cls_projection_head(word_BWD)
+        return self.cls_projection_head.words(word_BWD, lengths)
 
     def predict_tokens(self, hidden_BLD: Tensor, positions_M: Tensor) -> Tensor:
         """Vocabulary logits [M, V] at ``positions_M``, flat indices into B*L."""
@@ -251,12 +256,19 @@ def save_text_half(text: CXRBert, folder: Path) -> None:
 
 
 def untied(text: CXRBert) -> dict[str, Tensor]:
-    """The parameters on the CPU, tied ones once."""
-    return {
+    """The parameters on the CPU, tied ones once.
+
+    Where only the first position is read, all are like it: readers need not know.
+    """
+    weights = {
         name: value.detach().float().cpu().contiguous()
         for name, value in text.state_dict().items()
         if name not in TIED
     }
+    if text.single_position:
+        positions = weights[POSITIONS]
+        weights[POSITIONS] = positions[:1].expand_as(positions).contiguous()
+    return weights
 
 
 def load_text_half(folder: Path) -> CXRBert:

@@ -5,10 +5,11 @@ A kind is a module ``cxrflow.encoders.heads.<kind>`` with the classes ``ImageHea
 settings. Their parameters lie under ``projector`` in an image half, under ``cls_projection_head``
 in a text half.
 
-Shapes: B studies, F features, P joint space, h x w grid.
+Shapes: B studies or texts, F features, P joint space, h x w grid, W words.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -19,6 +20,9 @@ class ImageProjection(nn.Module, ABC):
     @abstractmethod
     def forward(self, grid_BFhw: Tensor, pooled_BF: Tensor) -> tuple[Tensor, Tensor]:
         """Studies [B, P] and their patches [B, h, w, P], float32 and not normalised."""
+
+    def freeze_local(self) -> None:
+        """Freeze what projects patches alone, where nothing compares them."""
 
 
 class PooledProjection(ImageProjection):
@@ -37,3 +41,11 @@ class TextProjection(nn.Module, ABC):
     @abstractmethod
     def forward(self, states: Tensor) -> Tensor:
         """States [..., width] to [..., P], not normalised."""
+
+    def words(self, word_BWD: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Words [B, W, width] to [B, W, P], of which text b has the first ``lengths[b]``."""
+        projected: Tensor = self(word_BWD)
+        return projected
+
+    def freeze_local(self) -> None:
+        """Freeze what projects words alone, where nothing compares them."""

@@ -35,8 +35,22 @@ class LinearHeadSettings(ProjectionHeadSettings):
     kind: Literal["linear"] = "linear"
 
 
+class MgcaHeadSettings(ProjectionHeadSettings):
+    """Linear, BN, ReLU, linear, BN, of the whole and another of patches and words (MGCA)."""
+
+    kind: Literal["mgca"] = "mgca"
+    hidden: int = Field(2048, ge=1, description="width inside, of MGCA's published code")
+    padded_words: int | None = Field(
+        None,
+        ge=1,
+        description="words that a text is padded to before the projection of words. Padding then "
+        "counts in batch statistics and in token_alignment; null: it is left out (ours). MGCA's "
+        "code: 111, the tokens of a text but [CLS]",
+    )
+
+
 ProjectionHeadKind = Annotated[
-    BiovilHeadSettings | MlpHeadSettings | LinearHeadSettings, OneKind("biovil")
+    BiovilHeadSettings | MlpHeadSettings | LinearHeadSettings | MgcaHeadSettings, OneKind("biovil")
 ]
 
 

@@ -46,7 +46,6 @@ class Attention(nn.Module):
         context_BHLd = scaled_dot_product_attention(q, k, v)
         return self.proj(context_BHLd.transpose(1, 2).flatten(2))
 
-    @torch.no_grad()
     def of_cls(self, states_BLD: Tensor) -> Tensor:
         """Weights with which [CLS] looks at each token, [B, heads, L]; attention holds none."""
         qkv_BL3Hd = self.qkv(states_BLD).unflatten(2, (3, self.heads, -1))
@@ -78,9 +77,10 @@ class Block(nn.Module):
         states_BLD = states_BLD + self.attn(self.norm1(states_BLD))
         return states_BLD + self.mlp(self.norm2(states_BLD))
 
+    @torch.no_grad()
     def of_cls(self, states_BLD: Tensor) -> Tensor:
         """The attention of [CLS] to the states that enter, [B, heads, L]; without gradient."""
-        return self.attn.of_cls(self.norm1(states_BLD))
+        return self.attn.of_cls(self.norm1(states_BLD.detach()))
 
 
 class Trunk(ImageTrunk):

@@ -27,7 +27,7 @@ from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import ALONE, Processes
-from cxrflow.training.program import Losses, Program
+from cxrflow.training.program import Losses, ParameterRule, Program
 from cxrflow.training.sampler import (
     choose_sampler,
     contrastive_batches,
@@ -249,6 +249,7 @@ class Term(nn.Module, ABC):
     needs = Needs()  # the views that it reads
     compares: bool  # it compares the samples of a batch, and is validated on whole batches alone
     pairs: str = ""  # what it pairs; terms that pair the same answer one question of validation
+    parameter_rules: Sequence[ParameterRule] = ()  # how its own parameters are trained
 
     def __init__(self, settings: Any, encoders: Encoders) -> None:
         super().__init__()
@@ -309,6 +310,7 @@ class TermsProgram(Program):
             for name, values in settings.terms.named().items()
         }
         self.needs = Needs.of_all(term.needs for term in self.terms.values())
+        self.parameter_rules = [r for term in self.terms.values() for r in term.parameter_rules]
         self.modules = {**encoders, **self.terms}
         self._record: dict[str, Any] = {}
         self.validation_state = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from cxrflow.pretrain.settings import (
     CaptionTrainingSettings,
     ImagePretrainingSettings,
+    ImageReportSettings,
     InitialSettings,
     JointPretrainingSettings,
     ReportTrainingSettings,
@@ -109,6 +110,14 @@ TRAINING_PROGRAMS = {
     "studies": TrainingProgram(
         StudyPretrainingSettings,
         "images and texts of studies",
+        "pretrain_joint",
+        JOINT,
+        requires=("text", "cohort"),
+        accepts=HALVES,
+    ),
+    "image_reports": TrainingProgram(
+        ImageReportSettings,
+        "images and whole reports",
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from cxrflow.encoders.settings import (
     Captioning,
     ImageEncoderKind,
+    MgcaHeadSettings,
     MultiImageSettings,
     ReportDecoderSettings,
     ResNetSettings,
@@ -16,6 +17,7 @@ from cxrflow.encoders.settings import (
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.pretrain.terms.settings import (
     CaptionTerms,
+    ImageReportTerms,
     ImageTerms,
     JointTerms,
     ReportTerms,
@@ -205,6 +207,55 @@ class StudyPretrainingSettings(JointPretrainingSettings):
             )
         if self.encoder.takes_prior:
             raise ValueError(f"encoder.kind is {self.encoder.kind}; expected one of single images")
+        return self
+
+
+class ImageReportSettings(JointPretrainingSettings):
+    """MGCA's joint training on images and cleaned reports, which MedCutMix begins with.
+
+    The projections of both encoders are new, of the kind and width that ``encoder`` says.
+    """
+
+    length: int = Field(112, ge=8, description="tokens of a report, in MGCA's published code")
+    text: Literal["report"] = Field("report", description="IMPRESSION before FINDINGS")
+    terms: ImageReportTerms
+    text_layers: int | None = Field(
+        None,
+        ge=1,
+        description="first layers of the text encoder, without those behind them; null: all. "
+        "MGCA's code: 6",
+    )
+    single_position: bool = Field(
+        False, description="every token stands at the first position: MGCA's published code"
+    )
+    segment_embedding: bool = Field(
+        True, description="false: the text encoder goes without: MGCA's published code"
+    )
+    decay_all: bool = Field(
+        False,
+        description="weight decay on biases and normalisation, too: MGCA's published code",
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="text encoder; BERT's")
+    attention_dropout: float = Field(0.1, ge=0, lt=1, description="likewise")
+    sentence_shuffling: bool = Field(False, description="of a report, anew in every epoch")
+
+    @model_validator(mode="after")
+    def _padding_is_as_long_as_texts(self) -> Self:
+        head = self.encoder.projection_head
+        if self.encoder.takes_prior:
+            raise ValueError(f"encoder.kind is {self.encoder.kind}; expected one of single images")
+        if not isinstance(head, MgcaHeadSettings):
+            return self
+        if head.padded_words is not None and head.padded_words < self.length - 1:
+            raise ValueError(
+                f"encoder.projection_head.padded_words is {head.padded_words}; expected at least "
+                f"{self.length - 1}, the tokens of a report of length {self.length} but [CLS]"
+            )
+        if head.padded_words is None and self.ghost_batch is not None:
+            raise ValueError(
+                f"ghost_batch is {self.ghost_batch} without encoder.projection_head.padded_words; "
+                "expected null: texts have different numbers of words"
+            )
         return self
 
 

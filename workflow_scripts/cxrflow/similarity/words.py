@@ -19,11 +19,14 @@ class WordReader(NamedTuple):
     dropped_V: Tensor  # bool: a piece of no word
 
     @classmethod
-    def of(cls, vocabulary: VocabularyInfo, layers: int, cls_is_word: bool) -> "WordReader":
-        """Words without [SEP] and padding and, unless it counts as a word (GLoRIA), [CLS]."""
+    def of(
+        cls, vocabulary: VocabularyInfo, layers: int, cls_is_word: bool, sep_is_word: bool = False
+    ) -> "WordReader":
+        """Words without padding and, unless it counts as a word, [CLS] (GLoRIA) or [SEP] (MGCA)."""
         continues_V = torch.from_numpy(vocabulary.continues)
         dropped_V = torch.zeros_like(continues_V)
-        dropped_V[[vocabulary.pad, vocabulary.sep]] = True
+        dropped_V[vocabulary.pad] = True
+        dropped_V[vocabulary.sep] = not sep_is_word
         dropped_V[vocabulary.cls_] = not cls_is_word
         return cls(layers, continues_V, dropped_V)
 
@@ -32,4 +35,4 @@ class WordReader(NamedTuple):
         words = aggregate_words(
             states[-self.layers :], ids_TL.cpu(), self.continues_V, self.dropped_V
         )
-        return Words(text.project_words(words.word_BWD), words.lengths)
+        return Words(text.project_words(*words), words.lengths)

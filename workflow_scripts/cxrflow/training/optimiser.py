@@ -21,12 +21,13 @@ from cxrflow.training.settings import OptimiserSettings
 def parameter_groups(
     modules: Mapping[str, nn.Module], weight_decay: float, rules: Sequence[ParameterRule] = ()
 ) -> list[dict[str, Any]]:
-    """Trainable parameters by factor on the learning rate (``rate``) and by decay.
+    """Trainable parameters by factor on the learning rate (``rate``), decay and ``rest``.
 
     First matrices and kernels with decay, then biases and normalisation parameters without, then
     what ``rules`` set apart. InputError for a rule that fits no parameter.
     """
-    groups: dict[tuple[float, bool], list[nn.Parameter]] = {(1.0, True): [], (1.0, False): []}
+    groups: dict[tuple[float, bool, int], list[nn.Parameter]]
+    groups = {(1.0, True, 0): [], (1.0, False, 0): []}
     unused = set(rules)
     parameter_ids = set()
     for key, module in modules.items():
@@ -38,7 +39,7 @@ def parameter_groups(
             unused.difference_update(fitting)
             rule = fitting[0] if fitting else ParameterRule("*")
             decay = parameter.ndim > 1 if rule.decay is None else rule.decay
-            groups.setdefault((rule.rate, decay), []).append(parameter)
+            groups.setdefault((rule.rate, decay, rule.rest), []).append(parameter)
     if unused:
         patterns = ", ".join(rule.pattern for rule in unused)
         raise InputError(f"parameter rules: no trained parameter has a name like {patterns}")
@@ -48,8 +49,9 @@ def parameter_groups(
             "rate": rate,
             "decays": decay,
             "weight_decay": weight_decay if decay else 0.0,
+            "rest": rest,
         }
-        for (rate, decay), parameters in groups.items()
+        for (rate, decay, rest), parameters in groups.items()
     ]
 
 

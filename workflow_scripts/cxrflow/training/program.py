@@ -25,6 +25,7 @@ class ParameterRule(NamedTuple):
     pattern: str
     rate: float = 1.0  # factor on the learning rate
     decay: bool | None = None  # None: on matrices and kernels, not on biases and normalisation
+    rest: int = 0  # first epochs in which they are left as they are
 
 
 class Program(Protocol):

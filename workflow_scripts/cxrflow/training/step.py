@@ -67,6 +67,7 @@ class Step:
                 terms[name] = terms[name] + value if name in terms else value
             samples, tokens = samples + losses.samples, tokens + losses.tokens
 
+        self._let_rest(epoch)
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         if settings.gradient_limit is not None:
             nn.utils.clip_grad_value_(parameters, settings.gradient_limit)
@@ -78,6 +79,13 @@ class Step:
         with torch.no_grad():
             program.after_update()
         return StepValues(number, terms, self.processes), samples, tokens
+
+    def _let_rest(self, epoch: int) -> None:
+        """Take the gradients of what rests: without them nothing changes it, decay included."""
+        for group in self.optimiser.param_groups:
+            if epoch < group.get("rest", 0):  # a state may be older than the key
+                for parameter in group["params"]:
+                    parameter.grad = None
 
     def _seed(self, number: int) -> None:
         """Dropout and every other torch draw of a step depend on nothing before it."""

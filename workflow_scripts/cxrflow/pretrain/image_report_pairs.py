@@ -1,0 +1,108 @@
+"""The program of images and their whole reports, as MGCA trains (Wang et al. 2022).
+
+A sample is an image. Its text is the report's IMPRESSION and FINDINGS, cleaned.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from tokenizers import Tokenizer
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.errors import InputError
+from cxrflow.images.store import PixelStore
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.pair_tables import PairTable
+from cxrflow.pretrain.report_text import REPORT, Texts
+from cxrflow.pretrain.settings import ImageReportSettings, JointPretrainingSettings
+from cxrflow.text.cleaned_reports import (
+    FEWEST_WORDS,
+    clean_in_tokenizer,
+    cleaned_sentences,
+    count_words,
+)
+from cxrflow.text.report_batch import ReportTokens
+from cxrflow.training.program import ParameterRule
+
+
+class ReportTable(PairTable):
+    """Pairs of an image and a report that has some words after cleaning."""
+
+    def rows(
+        self, split: str, settings: JointPretrainingSettings, store: PixelStore, priors: bool
+    ) -> pd.DataFrame:
+        """Return the rows with a stored image and enough words."""
+        frame = self.split(split, (), store, settings.max_dropped_share)
+        words = np.array([count_words(sentences) for sentences in cleaned_reports(frame)])
+        reason = f"fewer than {FEWEST_WORDS} words in {' and '.join(REPORT)}, cleaned"
+        frame = self._keep(frame, words >= FEWEST_WORDS, split, reason)
+        if frame.empty:
+            raise InputError(f"{self.path}: split '{split}': every report has {reason}")
+        return frame.reset_index(drop=True)
+
+
+def cleaned_reports(pairs: pd.DataFrame) -> list[list[str]]:
+    """The cleaned sentences of each row's report."""
+    sections = zip(*(pairs[section] for section in REPORT), strict=True)
+    return [cleaned_sentences(report) for report in sections]
+
+
+def report_texts(
+    settings: JointPretrainingSettings, pairs: pd.DataFrame, tokenizer: Tokenizer, training: bool
+) -> Texts:
+    """The cleaned reports of ``pairs``, in the place of their IMPRESSION."""
+    sentences = pd.Series(cleaned_reports(pairs), index=pairs.index, dtype=object)
+    reports = pairs.assign(impression_sentences=sentences)
+    tokens = ReportTokens(reports, tokenizer, settings.length)
+    return Texts(tokens, ("impression",), settings.sentence_shuffling and training)
+
+
+class ImageReportProgram(ImageTextProgram):
+    """Trains both encoders on images and reports."""
+
+    settings: ImageReportSettings
+
+    def __init__(self, settings: ImageReportSettings, run: Run, *inputs: Any) -> None:
+        """``inputs`` are those of an :class:`ImageTextProgram`."""
+        *_, text, folder = inputs
+        prepare_text(text, settings, folder)
+        super().__init__(settings, run, *inputs)
+        if not any(term.matches_words for term in settings.terms.named().values()):
+            freeze_local(self.image, text)
+        if settings.decay_all:
+            self.parameter_rules = [*self.parameter_rules, ParameterRule("*", decay=True)]
+
+    def export(self, folder: Path) -> None:
+        """Both halves, and a tokenizer that cleans what it is given."""
+        super().export(folder)
+        clean_in_tokenizer(folder)
+
+
+def prepare_text(text: CXRBert, settings: ImageReportSettings, folder: Path) -> None:
+    """Take from a text encoder what MGCA's published code does without, where settings say so."""
+    layers = settings.text_layers
+    if layers is not None:
+        if layers > text.config.num_hidden_layers:
+            raise InputError(
+                f"settings: key 'text_layers' is {layers}, but {folder} has "
+                f"{text.config.num_hidden_layers} layers; expected no more than that"
+            )
+        text.bert.encoder.layer = text.bert.encoder.layer[:layers]
+        text.config = text.config.model_copy(update={"num_hidden_layers": layers})
+    text.single_position = settings.single_position
+    if not settings.segment_embedding:
+        segments = text.bert.embeddings.token_type_embeddings.weight.requires_grad_(False)
+        with torch.no_grad():
+            segments.zero_()
+
+
+def freeze_local(image: ImageEncoder, text: CXRBert) -> None:
+    """Freeze projections of patches and words alone, which no term would train."""
+    assert image.projector is not None
+    image.projector.freeze_local()
+    text.cls_projection_head.freeze_local()
