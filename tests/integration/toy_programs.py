@@ -217,7 +217,7 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     classes = {**stored, "pairs": inputs / "samples" / "samples.parquet"}
     whole = {"augmentation": {"angle": 20}, "length": 48, **terms(15, more=best), **MGCA}
     mgca = {**stored, "text": done / "phase III", "image": done / "supervised transformer"}
-    transformer = {**images, "encoder": VIT, **terms(10, classification={})}
+    transformer = {**images, "encoder": VIT, **terms(40, classification={})}
     toys: dict[str, Any] = {
         "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
         "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),

@@ -20,8 +20,8 @@ from cxrflow.encoders.heads.mgca import ImageHead, TextHead
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import MgcaHeadSettings
 from cxrflow.errors import InputError
-from cxrflow.pretrain.image_report_pairs import ImageReportProgram, prepare_text, report_texts
 from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.mgca.pairs import ImageReportProgram, prepare_text, report_texts
 from cxrflow.pretrain.objective import Encoders, TextOutput
 from cxrflow.pretrain.settings import ImageReportSettings
 from cxrflow.pretrain.starts import renew_projection

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.pretrain.image_report_pairs import ImageReportProgram, ReportTable, report_texts
+    from cxrflow.pretrain.mgca.pairs import ImageReportProgram, ReportTable, report_texts
     from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
 
     method = PairMethod(ReportTable, ImageReportProgram, report_texts, new_projection=True)

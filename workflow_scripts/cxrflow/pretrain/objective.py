@@ -305,10 +305,8 @@ class TermsProgram(Program):
         text: Any = encoders.get("text")
         pieces: Any = vocabulary
         readable = Encoders(samples["train"], trunk, image, text, pieces, ghost_batch)
-        self.terms = {
-            name: self._term(name, values, readable)
-            for name, values in settings.terms.named().items()
-        }
+        named = settings.terms.named().items()
+        self.terms = {name: self._term(name, values, readable) for name, values in named}
         self.needs = Needs.of_all(term.needs for term in self.terms.values())
         self.parameter_rules = [r for term in self.terms.values() for r in term.parameter_rules]
         self.modules = {**encoders, **self.terms}

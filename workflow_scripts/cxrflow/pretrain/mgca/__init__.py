@@ -1,0 +1,1 @@
+"""MGCA's training, on images and their whole reports."""
