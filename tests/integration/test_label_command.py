@@ -46,8 +46,13 @@ def label(path: Path, output: Path, *words: str, **options: Any) -> End:
 def values(path: Path) -> np.ndarray:
     """The 14 labels of each row of a CSV or Parquet output, NaN for blank."""
     read = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-    assert tuple(read.columns[1:]) == OBSERVATIONS
+    assert tuple(read.columns[1:]) == (*OBSERVATIONS, "outcome")
     return read[list(OBSERVATIONS)].to_numpy(float)
+
+
+def labels_of(row: pd.Series) -> dict[str, float]:
+    """The labels of a row that are not blank."""
+    return dict(row[list(OBSERVATIONS)].dropna())
 
 
 def summary(output: Path) -> dict[str, Any]:
@@ -85,9 +90,10 @@ def test_a_csv_is_labelled_as_the_published_files_are_written(path: Path, tmp_pa
     output = tmp_path / "out" / "labels.csv"
     label(path, output, id_column="study").succeeds()
     lines = output.read_text().split("\n")
-    assert lines[0] == ",".join(("study", *OBSERVATIONS))
-    assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,"
-    assert lines[3] == "s2" + "," * 14 and lines[5] == "s4" + "," * 14 and lines[6:] == [""]
+    assert lines[0] == ",".join(("study", *OBSERVATIONS, "outcome"))
+    assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,,labelled"
+    assert [lines[3], lines[5]] == [f"{study}{',' * 15}empty" for study in ("s2", "s4")]
+    assert lines[6:] == [""]
     told = summary(output)
     assert told["reports"] == 5
     assert told["outcomes"] == {"labelled": 3, "empty": 2}
@@ -129,7 +135,7 @@ def test_a_folder_of_texts_with_and_without_headings(tmp_path: Path, output: Pat
     # Without a heading all of it is read, not only the last paragraph.
     assert found.loc["deep/plain.txt", ["Pleural Effusion", "Edema"]].tolist() == [1, 0]
     assert found.loc["headed.txt", ["Pleural Effusion", "Edema"]].tolist() == [1, 0]
-    assert found.loc["empty.txt"].isna().all() and summary(output)["outcomes"]["empty"] == 1
+    assert not labels_of(found.loc["empty.txt"]) and summary(output)["outcomes"]["empty"] == 1
 
 
 def test_lists_and_limits_of_the_settings_hold_for_tables(tmp_path, path, output):
@@ -161,18 +167,22 @@ def test_too_many_unusable_reports_write_nothing(tmp_path: Path, output: Path) -
 def test_reasons_say_where_each_label_comes_from(tmp_path, path, output):
     reasons = tmp_path / "reasons.parquet"
     label(path, output, "--with-text", id_column="study", reasons=reasons).succeeds()
-    found = pd.read_parquet(reasons)
+    rows = pd.read_parquet(reasons)
+    found = rows.dropna(subset="observation")
     for row in found.itertuples():
+        text = TEXTS[int(row.id[1:])]
         assert row.text[row.start : row.end] == row.phrase
-        assert row.text in " ".join(TEXTS[int(row.id[1:])].split())
+        assert row.text in " ".join(text.split())
+        assert " ".join(text[row.text_start : row.text_end].split()) == row.phrase
     assert found.set_index(["id", "observation"])["sentence"]["s0", "Pneumonia"] == 1
     for study, given in found.groupby("id"):
         is_finding = (given["value"] != 0) & (given["observation"] != "Support Devices")
-        again = aggregate(zip(given["observation"], given["value"], is_finding, strict=True))
+        rank = given["value"].map({0: 1, -1: 2, 1: 3})
+        again = aggregate(zip(given["observation"], rank, given["value"], is_finding, strict=True))
         np.testing.assert_array_equal(again, values(output)[int(str(study)[1:])])
     bare = tmp_path / "bare.parquet"
     label(path, output, id_column="study", reasons=bare).succeeds()
-    pd.testing.assert_frame_equal(pd.read_parquet(bare), found.drop(columns=["phrase", "text"]))
+    pd.testing.assert_frame_equal(pd.read_parquet(bare), rows.drop(columns=["phrase", "text"]))
 
 
 def test_the_result_does_not_depend_on_processes_or_chunks(tmp_path: Path) -> None:
@@ -249,9 +259,9 @@ def test_an_indication_is_not_labelled_whatever_its_heading_looks_like(tmp_path,
     folder = folder_of(tmp_path, texts)
     label(folder, output).succeeds()
     found = pd.read_csv(output).set_index("path")
-    assert found.loc["a.TXT"].dropna().to_dict() == {"Pleural Effusion": 1}
-    assert found.loc["b.txt"].dropna().to_dict() == {"No Finding": 1}
-    assert found.loc["c.txt"].dropna().to_dict() == {"No Finding": 1, "Edema": 0}
+    assert labels_of(found.loc["a.TXT"]) == {"Pleural Effusion": 1}
+    assert labels_of(found.loc["b.txt"]) == {"No Finding": 1}
+    assert labels_of(found.loc["c.txt"]) == {"No Finding": 1, "Edema": 0}
     told = summary(output)
     assert told["read"] == {"findings and impression": 2, "impression only": 1}
     assert told["addenda"] == 1
@@ -310,11 +320,12 @@ def test_texts_in_another_language_are_not_labelled_and_counted(path, output):
     label(path, output).succeeds()
     assert np.isnan(values(output)[[0, 2]]).all() and np.nansum(values(output)[1]) == 1
     told = summary(output)
-    assert told["outcomes"] == {"too few words known": 2, "labelled": 1}
+    assert told["outcomes"] == {"another language: too few words known": 2, "labelled": 1}
     (step,) = told["steps"]
     assert step["kept"] == 1 and step["dropped"][0]["examples"] == ["0", "2"]
     label(path, output, settings={"labels": {"least_known": 0}}).succeeds()
-    assert summary(output)["outcomes"] == {"labelled": 3}
+    assert summary(output)["outcomes"] == {"labelled": 2, "no statement on the chest": 1}
+    assert summary(output)["not_labelled"] == {"no statement on the chest": ["0"]}
 
 
 def test_a_file_that_cannot_be_read_is_named_and_does_not_hold_the_rest_up(tmp_path, output):

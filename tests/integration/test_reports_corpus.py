@@ -350,7 +350,7 @@ def test_addenda_and_other_languages_are_counted(tmp_path: Path) -> None:
     assert labels["Fracture"].isna().all()
     corpus = record(folder)
     assert corpus["counts"]["addenda"] == 1
-    assert drops(corpus) == {"too few words known": (1, ["59990003"])}
+    assert drops(corpus) == {"another language: too few words known": (1, ["59990003"])}
     assert len(table(folder, "sections")) == len(table(folder, "documents")) == 3
 
 

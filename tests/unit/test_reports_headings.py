@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cxrflow.commands.draft import read_report
 from cxrflow.reports.headings import hint, line_starts
-from cxrflow.reports.labels.language import known_share
+from cxrflow.reports.labels.language import is_english
 from cxrflow.reports.sections import parse_report
 from cxrflow.reports.settings import LabellerSettings, ReportSettings, SectionSettings
 
@@ -97,7 +97,6 @@ def test_what_headings_bound(text: str, sections: dict[str, str | None]) -> None
     [
         "Big heart. No edema.",
         "Seen at 10:30: big heart; two things: a line, a tube.",
-        "No edema. Comparison: none. Big heart.",
         "Compared with the findings of last week, no change.",
         "Big\nfindings\nas before.",
         "HISTORY OF CHF. NO EDEMA.",
@@ -207,7 +206,7 @@ LEAST = LabellerSettings().least_known
     ],
 )
 def test_other_languages_are_told_apart(text: str) -> None:
-    assert known_share([text]) < LEAST
+    assert not is_english([text], LEAST)
 
 
 def test_sentences_of_reports_are_english() -> None:
@@ -216,8 +215,8 @@ def test_sentences_of_reports_are_english() -> None:
         for file in (Path(__file__).parent / "label_sentences").glob("*.tsv")
         for line in file.read_text(encoding="utf-8").splitlines()[1:]
     ]
-    strange = sum(known_share([line[-2]]) < LEAST for line in lines)
-    assert len(lines) > 500 and strange <= 0.01 * len(lines)
+    strange = sum(not is_english([line[-2]], LEAST) for line in lines)
+    assert len(lines) > 500 and strange <= 0.002 * len(lines)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_sentences_of_reports_are_english() -> None:
      "XXXX effusion.", "Moderat efusion", "Bibasilar atelectasis.", "Fuzzy grey things are seen."],
 )  # fmt: skip
 def test_short_english_is_known(text: str) -> None:
-    assert known_share([text]) >= LEAST
+    assert is_english([text], LEAST)
 
 
 def test_an_earlier_report_is_given_by_its_sections(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from cxrflow.files.atomic import atomic_folder, fingerprint, is_synthetic, write
 from cxrflow.files.drops import Drop, Tally
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.reports.headings import hint
-from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
 from cxrflow.reports.parsing import require_few, warn_of_headings
 from cxrflow.reports.reading import KEPT, CorpusRows, Processor
@@ -120,7 +119,8 @@ class _Account:
             unheaded=rows.unheaded,
         )
         self.labelled.kept += len(rows.labels)
-        self.labelled.drop(UNKNOWN_LANGUAGE, rows.unlabelled)
+        for study, reason in rows.unlabelled:
+            self.labelled.drop(reason, [study])
         self.starts += rows.starts
         self.other_forms += rows.other_forms
         for _, values in rows.labels:

@@ -1,9 +1,10 @@
 """Headings of reports of any hospital, in any form.
 
-A heading is a known name before a colon: at a line's start in any case, flush left or not, with or
-without list numbers and marks around it; or alone on its line; in capitals also before other text.
-In the middle of a line, where the line breaks of a report were lost, it is in capitals, or it
-follows a stop. Known are the names in ``rules/headings.yaml``, those of MIMIC-CXR's parser, and a
+A heading is a known name before a colon or a dash between blanks: at a line's start in any case,
+flush left or not, with or without list numbers and marks around it; or alone on its line; in
+capitals also before other text. In the middle of a line, where the line breaks of a report were
+lost, it is in capitals, or it follows a stop. The name of an examination ("XR Chest:") begins the
+findings. Known are the names in ``rules/headings.yaml``, those of MIMIC-CXR's parser, and a
 hospital's own (``sections.names``). Other names before a colon ("Left lung:") are text.
 """
 
@@ -21,7 +22,10 @@ OPENING = ("organ", "title")
 OF_A_LINE = ("comparison", "examination", "technique", "date")
 LONGEST, MOST_WORDS = 60, 6
 LINE = re.compile(r"[^\n]++")
-COLON = re.compile(r"[:：][*_]*+")
+COLON = re.compile(r"[:：](?:[*_]++|\s?-++(?=\s))?|(?<=\s)-++(?=\s)")
+# Headings that begin inside a line with no stop before them: "cough Findings: clear lungs".
+PLAIN_WITHIN = frozenset(("Findings", "Impression", "Conclusion", "Opinion"))
+ALPHANUMERIC = re.compile(r"[a-z]+|\d+")
 AROUND = " \t*#_=~>•-–—.:：[]"
 NUMBER = re.compile(r"\(?\d{1,2}[.)]\s*")
 WORD = re.compile(r"\S++")
@@ -68,6 +72,8 @@ class Headings:
         self._contained: list[str] = data["contained"]
         self._organs = _flattened(data["organs"]) - set(self._sections)
         self._titles = titles
+        self._title_words = _flattened(data["titles"]["words"])
+        self._title_names = frozenset(data["titles"]["names"])
         self._speller = Speller((k for k in self._sections if " " not in k), self._organs)
         self._names: dict[str, str | None] = {}
 
@@ -75,8 +81,8 @@ class Headings:
         """The headings of a report in order.
 
         An organ's name or the title of an examination begins the findings, unless findings or
-        impression are open; an organ's name is part of their text. In a report without findings
-        and impression, headings inside a line count as text.
+        impression are open; an organ's name is part of their text, and so is all that stands
+        before it where no other heading does.
         """
         headings: list[Heading] = []
         for heading in self._candidates(text):
@@ -84,14 +90,14 @@ class Headings:
             within = bool(headings) and headings[-1].name in MAIN
             if name in OPENING:
                 if not within:
-                    headings.append(Heading(start, start if name == "organ" else body, "findings"))
+                    first = start if headings else 0  # nothing stands before a body but its begin
+                    at = (first, first) if name == "organ" else (start, body)
+                    headings.append(Heading(*at, "findings"))
                 continue
             # "No edema. Comparison: a film of last week shows …" goes on.
             goes_on = within and name in OF_A_LINE and _amid(text, start)
             if not goes_on or text[start:body].isupper():
                 headings.append(heading)
-        if MAIN.isdisjoint(heading.name for heading in headings):
-            return [h for h in headings if not _amid(text, h.start)]
         return headings
 
     def _candidates(self, text: str) -> Iterator[Heading]:
@@ -101,14 +107,17 @@ class Headings:
             if (capitals := CAPITALS.match(words)) and (name := self._section_of(capitals[1])):
                 begin = capitals.end()
                 yield Heading(at, at + begin, name)
-            marks = list(COLON.finditer(words, begin)) if ":" in words or "：" in words else []
+            marks = list(COLON.finditer(words, begin)) if ":" in words or " -" in words else []
             if not marks and not begin and len(words) <= LONGEST and (name := self._alone(words)):
                 yield Heading(at, end, name)
             for mark in marks:
                 head = words[max(begin, mark.start() - LONGEST) : mark.start()]
                 start = 0
                 at_start = begin == 0 and mark.start() <= LONGEST
+                dash = mark[0].startswith("-")
                 name = self._at_start(head) if at_start else None
+                if dash and (name in OPENING or not self._section_of(head.strip(AROUND))):
+                    name = None
                 if name is None:
                     name, start = self._inside(head, mark.start() - len(head))
                 if name is not None:
@@ -120,8 +129,15 @@ class Headings:
 
     def _alone(self, line: str) -> str | None:
         bare = line.strip(AROUND)
-        name = self._section_of(bare) if bare[:1].isupper() else None
+        name = self._section_of(bare) if bare[:1].isupper() or line.lstrip()[:1] == "#" else None
+        if name is None and bare[:1].isupper() and self._is_title(bare.lower()):
+            name = "title"
         return name if line.rstrip()[-1:] not in (".", ",") else None
+
+    def _is_title(self, name: str) -> bool:
+        """True if the name consists of an examination's words."""
+        words = ALPHANUMERIC.findall(name)
+        return self._title_words.issuperset(words) and not self._title_names.isdisjoint(words)
 
     def _at_start(self, head: str) -> str | None:
         name = self._names.get(head, "")
@@ -142,6 +158,8 @@ class Headings:
         names = [self._sections.get(words.strip()) for words in JOINED.split(lower)]
         if all(names):  # "Clinical History/Indication"
             return next((name for name in ("impression", "findings") if name in names), names[-1])
+        if self._is_title(lower):
+            return "title"
         if bare.upper() == bare and len(bare.split()) <= MOST_WORDS and not STOP.search(bare):
             for name in self._contained:
                 if name in lower:
@@ -156,7 +174,7 @@ class Headings:
             name = head[word.start() :].strip(AROUND)
             section = self._section_of(name)
             before = head[: word.start()].rstrip(" \t*_")
-            stop = not before or before[-1] in ENDS
+            stop = not before or before[-1] in ENDS or name in PLAIN_WITHIN
             if section and (name.upper() == name or (stop and name[:1].isupper())):
                 return section, at + word.start()
         return None, 0

@@ -1,8 +1,10 @@
 """From a published report to its sections, or to the reason why it has none.
 
-The first steps of every program that reads reports, in this order: refuse too long a text, correct
-spelling, cut into sections, take the conclusion. Follows BioViL (section 3, "MIMIC-CXR"), whose
-reports went through MIMIC-CXR's section parser and a public list of spelling corrections.
+The first steps of every program that reads reports, in this order: refuse too long a text, bring
+its characters into their normal form (:mod:`.characters`; not where MIMIC-CXR's parser is followed
+``as_published``), correct spelling, cut into sections, take the conclusion. Follows BioViL
+(section 3, "MIMIC-CXR"), whose reports went through MIMIC-CXR's section parser and a public list of
+spelling corrections.
 """
 
 import logging
@@ -13,6 +15,7 @@ from typing import Literal, NamedTuple
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import is_synthetic
 from cxrflow.files.drops import Tally
+from cxrflow.reports.characters import normalised
 from cxrflow.reports.headings import MAIN, frequent, hint
 from cxrflow.reports.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxrflow.reports.settings import ReportSettings
@@ -67,16 +70,17 @@ class ReportParser:
             sections = {}
             for name, text in (report.sections or {}).items():
                 name = "impression" if name == "notes" else name
-                sections[name], changed = self._typos.correct(study, text)
+                sections[name], changed = self._typos.correct(study, normalised(text))
                 typos += changed
             return labelled_report(sections), typos
         case = self._cases.get(study)
         if case is not None and case.section is None:
             # Offsets count characters of the published text, so corrections come after the cut.
             cut = parse_report(report.text, settings, case)
-            conclusion, typos = self._typos.correct(study, cut.conclusion)
+            conclusion, typos = self._typos.correct(study, normalised(cut.conclusion))
             return ParsedReport(cut.sections, conclusion, cut.conclusion_from), typos
-        text, typos = self._typos.correct(study, report.text)
+        text = report.text if settings.as_published else normalised(report.text)
+        text, typos = self._typos.correct(study, text)
         return parse_report(text, settings, case), typos
 
 

@@ -11,8 +11,9 @@ from typing import get_args
 
 from cxrflow.reports.headings import MAIN, line_starts
 from cxrflow.reports.labels.labeller import make_labeller
-from cxrflow.reports.labels.language import known_share
+from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE, is_english
 from cxrflow.reports.labels.observations import Labels
+from cxrflow.reports.labels.statements import NO_STATEMENT, states_something
 from cxrflow.reports.parsing import ReportParser, labelled_sections, misses_headings
 from cxrflow.reports.sections import ParsedReport, any_headings
 from cxrflow.reports.sentences import make_splitter
@@ -34,7 +35,7 @@ class CorpusRows:
     documents: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     typos: int = 0
-    unlabelled: list[str] = field(default_factory=list)  # of too few known words
+    unlabelled: list[tuple[str, str]] = field(default_factory=list)  # (study id, reason)
     unheaded: int = 0  # reports whose findings and impression have no known heading
     starts: Counter[str] = field(default_factory=Counter)  # of their lines
     other_forms: int = 0  # reports whose findings and impression have headings of another form
@@ -94,8 +95,14 @@ class Processor:
             for (_, content), sentences_of in zip(parsed, by_report, strict=True)
         ]
         for number, sentences in enumerate(to_label):
-            if sentences and known_share(sentences) < self._settings.labels.least_known:
-                rows.unlabelled.append(parsed[number][0].study_id)
+            study = parsed[number][0].study_id
+            if not sentences:
+                continue
+            if not is_english(sentences, self._settings.labels.least_known):
+                rows.unlabelled.append((study, UNKNOWN_LANGUAGE))
+                to_label[number] = []
+            elif not states_something(sentences):
+                rows.unlabelled.append((study, NO_STATEMENT))
                 to_label[number] = []
         label_rows = self._labeller.label(to_label)
         for (report, content), sentences_of, labelled, labels in zip(

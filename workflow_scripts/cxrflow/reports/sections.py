@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from cxrflow.reports.headings import MAIN, OF_A_LINE, Headings
+from cxrflow.reports.headings import MAIN, OF_A_LINE, Heading, Headings
 from cxrflow.reports.rules import read_rules
+from cxrflow.reports.sentences import OPEN_LINE
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -27,6 +28,14 @@ PARAGRAPH_BREAK = "\n \n"
 
 CONCLUSION_ORDER = ("impression", "findings", "last_paragraph", "comparison")
 BLANK_LINE = re.compile(r"\n[ \t]*+\n")
+# A line of this length may have been wrapped.
+WRAPPED = 60
+# What distinguishes a reading from a patient's history.
+STATEMENT = re.compile(
+    r"\b(?:is|are|there|no|not|normal|clear|unremarkable|seen|lungs?|heart|cardiac|mediastin\w+|lobe"
+    r"|bases?|effusions?|stable|unchanged|enlarged|within)\b",
+    re.IGNORECASE,
+)
 # Sections that stand behind the text of a report.
 BEHIND = ("addendum", "notification", "recommendations", "signature")
 
@@ -168,7 +177,11 @@ def parse_report(
 
 
 def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
-    """A report of any hospital; one without headings is its impression."""
+    """A report of any hospital; one without headings is its impression.
+
+    What no heading of its own stands over is findings where an impression follows, else the
+    ``last_paragraph``: text before the first heading, and text behind another section's own.
+    """
     headings = any_headings(settings).find(text) if settings.headings == "any" else []
     if not headings:
         sections = {"impression": text.strip()} if text.strip() else {}
@@ -181,27 +194,66 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
             previous = sections.get(name)
             sections[name] = f"{previous}\n\n{body}" if previous else body
     before = [h for h in zip(headings, ends, strict=True) if h[0].name not in BEHIND]
-    if MAIN.isdisjoint(sections):
-        for (_, start, name), end in before[-1:]:
-            below = "\n" if name in OF_A_LINE else BLANK_LINE
-            sections |= _parted(name, text[start:end], below, "last_paragraph")
-    elif "findings" not in sections:
-        names = [heading.name for heading, _ in before]
-        first = names.index("impression")
-        if first:
-            (_, start, name), end = before[first - 1]
-            sections |= _parted(name, text[start:end].strip(), BLANK_LINE, "findings")
-        elif sections["preamble"].endswith(".") and ":" not in sections["preamble"]:
-            sections["findings"] = sections.pop("preamble")
+    main = not MAIN.isdisjoint(sections)
+    if main:
+        at = [heading.name for heading, _ in before if heading.name not in ("findings",)]
+        before = before[: at.index("impression")] if "impression" in at else []
+    if "findings" not in sections:
+        rest = _headless(sections, text, before, main)
+        if rest:
+            sections["findings" if main else "last_paragraph"] = rest
     usable = {name: body for name, body in sections.items() if name != "comparison"}
     return ParsedReport(sections, *conclude(usable))
 
 
-def _parted(name: str, body: str, below: str | re.Pattern[str], rest: str) -> dict[str, str]:
-    """Cut section ``name`` at ``below``; the text behind it is section ``rest``."""
-    head, *tail = re.split(below, body.lstrip(" \t"), maxsplit=1)
-    remainder = tail[0].strip() if tail else ""
-    return {name: head.strip(), rest: remainder} if remainder else {}
+def _headless(
+    sections: dict[str, str], text: str, spans: list[tuple[Heading, int]], main: bool
+) -> str:
+    """Take the text that has no heading of its own out of ``sections``."""
+    rest = ""
+    for (_, start, name), end in reversed(spans):
+        own, rest = _own(name, text[start:end], main)
+        if rest:
+            sections[name] = own
+            break
+    preamble = sections["preamble"]
+    if ":" not in preamble and STATEMENT.search(preamble) and preamble.endswith("."):
+        rest = "\n\n".join(filter(None, (sections.pop("preamble"), rest)))
+    return rest
+
+
+def _own(name: str, body: str, main: bool) -> tuple[str, str]:
+    """A section's own text, and what stands behind it; ``main``: an impression follows.
+
+    Its own are its first line in sections of one line, else its first paragraph; of a single
+    paragraph the first line, with lines that go on with it; of a single line the first sentence,
+    if there is nothing else to read.
+    """
+    below = "\n" if name in OF_A_LINE and not main else BLANK_LINE
+    own, *tail = re.split(below, body.strip(" \t"), maxsplit=1)
+    rest = tail[0].strip() if tail else ""
+    if rest and not own.strip() and not (name in OF_A_LINE and STATEMENT.match(rest)):
+        # The heading stands alone: the first paragraph below is its own, if another follows.
+        first, *others = re.split(below, rest, maxsplit=1)
+        if others or main:
+            own, rest = first, "".join(others).strip()
+    if rest:
+        return own.strip(), rest
+    lines = body.strip().split("\n")
+    count = 1
+    while count < len(lines) and _goes_on(lines[count - 1].rstrip(), lines[count].lstrip()):
+        count += 1
+    own, rest = "\n".join(lines[:count]), "\n".join(lines[count:])
+    if not rest and not main:
+        own, _, rest = body.strip().partition(". ")
+        own += "." * bool(rest)
+    return (own.strip(), rest.strip()) if STATEMENT.search(rest) else (body.strip(), "")
+
+
+def _goes_on(line: str, following: str) -> bool:
+    """True if a line was wrapped."""
+    wrapped = len(line) >= WRAPPED or OPEN_LINE.search(line) or following[:1].islower()
+    return bool(wrapped) and not line.endswith(".")
 
 
 def any_headings(settings: SectionSettings) -> Headings:

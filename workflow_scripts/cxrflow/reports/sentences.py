@@ -56,6 +56,23 @@ GOES_ON_BELOW = re.compile(
     r"|seen|identified|present|noted)\b",
     re.IGNORECASE,
 )
+# A line that ends in an answer is complete: "Pneumothorax: No", "Effusion (-)", "Edema  no".
+ANSWERED_LINE = re.compile(
+    r"(?i:(?:[:=?|;\t]|\s[-–—]|\s\s|\.\.)\s*(?:no|none|nil|n|neg|negative|absent|yes|y|pos|positive"
+    r"|present|[-+])[.\s]*$)|[(\[][-+xX ]?[)\]]\s*$|[a-z)]\s(?:No|NO|Yes|YES)[.\s]*$"
+)
+LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}[:=?|\t]")
+# Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
+# fracture No pneumothorax".
+STATEMENT = re.compile(
+    r"(?<=[a-z0-9)]) (?=(?:No|The|Left|Right|Bilateral|Both|Small|Mild|Moderate|Large|Minimal"
+    r"|Tiny|Trace|Heart|Cardiac|Cardiomegaly|Lungs?|Stable|Unchanged|Normal|Mediastinum|Mediastinal"
+    r"|Pleural|Pulmonary|Bones|Bony|Osseous|Enlarged|New|Increased|Decreased|Patchy|Basal|Bibasilar"
+    r"|Bibasal|Atelectasis|Consolidation|Effusion|Pneumothorax|Pneumonia|Edema|Oedema|Opacity"
+    r"|Fracture|Nodule|Mass|Clear|Worsening|Improved|Resolved|Calcified|Old|Healed)\b)"
+)
+# Behind a question mark.
+ANSWER = re.compile(r"\s*(?:no|yes|none|negative|positive)\b\s*(?:[.,;(]|$)", re.IGNORECASE)
 # Lines are wrapped at this width or a larger one.
 NARROWEST = 60
 
@@ -87,7 +104,7 @@ def _without_marks(text: str) -> str:
 def _ends_sentence(piece: str, stop: str, rest: str) -> bool:
     """True if ``stop`` ends the sentence ``piece``; ``rest`` is the beginning of the next text."""
     if not stop.startswith("."):
-        return True
+        return not (stop.startswith("?") and ANSWER.match(rest))
     word = piece[piece.rfind(" ") + 1 :].lstrip("([\"'").lower()
     if word in GOES_ON:
         return False
@@ -125,6 +142,7 @@ def _statements(text: str) -> list[str]:
     have had room for the first word; otherwise it was wrapped.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
+    lines = [statement for line in lines for statement in _parted(line)]
     one_case = text.isupper() or text.islower()
     width = max([NARROWEST, *map(len, lines)])
     runs: list[str] = []
@@ -134,11 +152,29 @@ def _statements(text: str) -> list[str]:
         if one_case or (first.isupper() and not begins):
             room = len(above) + 1 + len(first) <= width
             begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
-        if runs and not (begins and not OPEN_LINE.search(above)):
+        labelled = LABELLED_LINE.match(line)
+        complete = (labelled and LABELLED_LINE.match(above)) or (
+            (labelled or begins) and ANSWERED_LINE.search(above)
+        )
+        if runs and not complete and not (begins and not OPEN_LINE.search(above)):
             runs[-1] += "\n" + line
         else:
             runs.append(line)
     return runs
+
+
+def _parted(line: str) -> list[str]:
+    """A line at the capitals that begin statements, if nothing else parts it."""
+    parts = STATEMENT.split(line)
+    if len(parts) == 1 or line.istitle() or ". " in line:
+        return [line]
+    joined = parts[:1]
+    for part in parts[1:]:
+        if OPEN_LINE.search(joined[-1]) or QUALIFIER.search(joined[-1]):
+            joined[-1] += f" {part}"
+        else:
+            joined.append(part)
+    return joined
 
 
 class RuleSplitter:

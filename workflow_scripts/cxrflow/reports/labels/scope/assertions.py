@@ -44,6 +44,8 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
         cue = effects[effect]
         return Assertion(mention, value, cue.kind.rule, (cue.start, cue.end))
 
+    if "void" in effects:
+        return None
     if "uncertain_first" in effects:
         return verdict("uncertain_first", UNCERTAIN)
     # "Engorgement … within normal limits" is as negative as a normal organ.

@@ -23,7 +23,12 @@ PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middl
 DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
 ORGANS = frozenset(("heart", "cardiac", "mediastinum", "lungs", "hila", "aorta", "bones", "pleura"))
 # Words that join two states of one organ.
-STATE_JOINTS = frozenset(("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are"))
+STATE_JOINTS = frozenset(
+    ("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are", "in", "size", "of")
+    + ("changed", ";", "it", "which", "they")
+)
+# A clause about what the clause before names: "an effusion, which has since cleared", "…; it is".
+PRONOUNS = frozenset(("which", "it", "they", "this", "these"))
 # Most words before a noun ("no small, rounded nodule") between which a comma ends no scope.
 LONGEST_ROW = 6
 
@@ -261,15 +266,15 @@ class SentenceScopes:
         has_state = bisect_left(self.states, at) < bisect_left(self.states, last)
         return rest[0] in ORGANS and not has_state and self.verbs.isdisjoint(rest)
 
-    def backward(self, start: int, end: int, limit: int, state: bool) -> int:
+    def backward(self, start: int, end: int, limit: int, effect: str) -> int:
         """First word of the scope that runs back from the cue at ``start``.
 
         With a verb the subject may be a list ("A, B and C are not seen"); without one the cue
         belongs to the piece between commas.
         """
-        first = self.clause(start)[0]
+        first, state = self.clause(start)[0], effect.startswith("state")
         # "The heart, which is enlarged", "a nodule (6 mm) may be …": about the clause before.
-        if first and state and self.words[first] == "which":
+        if first and self._refers(first, start) and (state or effect == "negative"):
             first = self.clause(first - 1)[0]
         elif first and self.words[first - 1] == ")":
             first = self.clause(self.opening.get(first - 1, first))[0]
@@ -284,6 +289,13 @@ class SentenceScopes:
             if i >= 0:
                 first = max(first, self.states[i] + 1)
         return max(first, self._piece(start, first, has_verb, state))
+
+    def _refers(self, first: int, start: int) -> bool:
+        """True if the words ``first`` to ``start`` are about the clause before."""
+        at = first + (self.words[first] in ("but", "and"))
+        mention = bisect_left(self.mention_starts, first)
+        names_none = mention == bisect_left(self.mention_starts, start)
+        return self.words[at] in PRONOUNS and names_none
 
     def _piece(self, start: int, first: int, has_verb: bool, state: bool) -> int:
         """First word, from ``first`` on, of the cue's piece between commas."""

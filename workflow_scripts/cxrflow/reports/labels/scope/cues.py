@@ -51,6 +51,9 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
         reach[family] = match.end
         if family == "state":
             reach["steady"] = match.end
+            # The "not" of "not normal", "no more than borderline" denies nothing else.
+            if match.payload.effect in ("state positive", "state uncertain"):
+                reach["cue"] = match.end
         if match.payload.effect == "neutral":
             reach["state"] = max(reach["state"], match.end)
         chosen.append(match)
@@ -73,6 +76,9 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
             unchanged = sentence.clause(end)
         if kind.effect in ("neutral", "break"):
             continue
+        # "The prior film showed edema, which persists"
+        if kind.rule == "earlier" and not cue_rules().lasting.isdisjoint(words):
+            continue
         # "No change in A or B": both are there.
         if kind.effect == "between" and unchanged[0] <= start < unchanged[1]:
             continue
@@ -87,7 +93,6 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
             kind.reach == "back if last" and not following.isalnum()
         )
         if kind.reach in ("backward", "both") or at_end:
-            state = kind.effect.startswith("state")
-            first = sentence.backward(start, end, kind.words, state)
+            first = sentence.backward(start, end, kind.words, kind.effect)
             cues.append(Cue(kind, start, end, first, start))
     return cues

@@ -5,7 +5,8 @@ with cue words and their reach in place of its parsers. A sentence is read once 
 are cached, as reports repeat the same sentences by the thousand.
 
 From assertions to labels, as published: positive outranks uncertain outranks negative; an
-observation that is nowhere mentioned stays blank. Heart failure, positive or uncertain, makes
+observation that is nowhere mentioned stays blank. "Unchanged" yields to a state: beside "the heart
+is normal" an unchanged heart is normal. Heart failure, positive or uncertain, makes
 Cardiomegaly at least uncertain. No Finding is 1 when nothing but support devices is positive or
 uncertain, other findings (emphysema, hernia, granuloma …) included, and is otherwise blank, never
 0 or -1.
@@ -20,11 +21,11 @@ from cxrflow.reports.labels.observations import (
     BLANK,
     NEGATIVE,
     OBSERVATIONS,
-    OTHER_FINDING,
     POSITIVE,
     UNCERTAIN,
     Labels,
 )
+from cxrflow.reports.labels.scope.answers import spelled_out
 from cxrflow.reports.labels.scope.assertions import assess
 from cxrflow.reports.labels.scope.cue_words import knows
 from cxrflow.reports.labels.scope.mentions import find_mentions, mention_tree, speller
@@ -36,7 +37,8 @@ HEART_FAILURE = frozenset(("ccf", "chf", "failure", "hf", "lvf"))
 # "The mediastinum is stable" is uncertain and no finding.
 STEADY = "organ steady"
 STEADY_WITHOUT_FINDING = ("Enlarged Cardiomediastinum",)
-RANK = {NEGATIVE: 0, UNCERTAIN: 1, POSITIVE: 2}
+RANK = {NEGATIVE: 1, UNCERTAIN: 2, POSITIVE: 3}
+RANK_STEADY = 0
 
 
 @dataclass(frozen=True)
@@ -58,24 +60,31 @@ class Reason:
     cue_end: int
 
     @property
+    def rank(self) -> int:
+        """Of an observation's assertions, the one of the highest rank is its label."""
+        return RANK_STEADY if self.rule == STEADY else RANK[self.value]
+
+    @property
     def is_finding(self) -> bool:
         """True if it rules out No Finding."""
         steady = self.rule == STEADY and self.observation in STEADY_WITHOUT_FINDING
         return self.value != NEGATIVE and self.observation != "Support Devices" and not steady
 
 
-def aggregate(values: Iterable[tuple[str, int, bool]]) -> Labels:
-    """From (observation, value, is it a finding?) the 14 labels."""
-    best: dict[str, int] = {}
-    clear = True
-    for observation, value, finding in values:
-        if observation not in best or RANK[value] > RANK[best[observation]]:
-            best[observation] = value
-        clear = clear and not finding
-    if clear:
-        best["No Finding"] = POSITIVE
-    best.pop(OTHER_FINDING, None)
-    return tuple(float(best[o]) if o in best else BLANK for o in OBSERVATIONS)
+# Observation, rank, value, and whether it rules out No Finding.
+Assertion = tuple[str, int, int, bool]
+
+
+def aggregate(assertions: Iterable[Assertion]) -> Labels:
+    """The 14 labels of a report's assertions."""
+    best: dict[str, tuple[int, int, bool]] = {}
+    for observation, rank, value, finding in assertions:
+        if observation not in best or rank > best[observation][0]:
+            best[observation] = rank, value, finding
+    labels = {observation: float(value) for observation, (_, value, _) in best.items()}
+    if not any(finding for *_, finding in best.values()):
+        labels["No Finding"] = float(POSITIVE)
+    return tuple([labels.get(observation, BLANK) for observation in OBSERVATIONS])
 
 
 @lru_cache(maxsize=100_000)
@@ -87,7 +96,7 @@ def _corrected(word: str) -> str:
 
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
     """All assertions of one sentence; ``number`` is its place in the report."""
-    tokens = tokenize(sentence)
+    tokens = spelled_out(sentence, tokenize(sentence))
     words = [_corrected(token.word) for token in tokens]
     mentions = find_mentions(words)
     if not mentions:
@@ -112,13 +121,13 @@ class ScopeLabeller:
     """Labels reports given as sentences by cue words and their reach."""
 
     def __init__(self) -> None:
-        self._cache: dict[str, tuple[tuple[str, int, bool], ...]] = {}
+        self._cache: dict[str, tuple[Assertion, ...]] = {}
 
-    def _assertions(self, sentence: str) -> tuple[tuple[str, int, bool], ...]:
+    def _assertions(self, sentence: str) -> tuple[Assertion, ...]:
         assertions = self._cache.get(sentence)
         if assertions is None:
             reasons = read_sentence(sentence)
-            assertions = tuple({(r.observation, r.value, r.is_finding) for r in reasons})
+            assertions = tuple({(r.observation, r.rank, r.value, r.is_finding) for r in reasons})
             if len(sentence) <= CACHED_LENGTH:
                 if len(self._cache) >= CACHED_SENTENCES:
                     self._cache.clear()

@@ -1,0 +1,214 @@
+"""Answers of templates: "Pneumothorax: No", "effusion (+)", "[x] Edema", "Fracture? Yes".
+
+An answer belongs to the label beside it and to nothing else. It is spelled out in words that the
+cues know, and parted from what follows: ``pneumothorax : none ;``, ``effusion ;``. A box without a
+cross says nothing (``: unanswered``). A cardiothoracic ratio ("CTR 0.58") is followed by the
+heart's state; above one half the heart is enlarged.
+"""
+
+import re
+from collections.abc import Sequence
+
+from cxrflow.reports.labels.scope.cue_words import LINKING
+from cxrflow.reports.labels.scope.mentions import mention_tree
+from cxrflow.reports.labels.scope.phrases import JOINING, Token
+
+NO = frozenset(("no", "n", "none", "nil", "neg", "negative", "absent", "-"))
+YES = frozenset(("yes", "y", "pos", "positive", "present", "+"))
+UNANSWERED = "unanswered"
+ANSWERS = NO | YES | {UNANSWERED}
+# Answers that no mark needs to stand before.
+BARE = frozenset(("no", "none", "nil", "neg", "negative", "yes", "pos", "positive", "+", "-"))
+MARKS = frozenset((":", "=", "?", "|", "-", "(", "[", ";", ","))
+JOINED_MARKS = frozenset((":", "=", "-", "(", "[", "?"))
+QUESTIONS = frozenset((":", "=", "?", "|"))
+# Behind an answer.
+BORDERS = frozenset((".", ",", ";", "|", "/", ")", "]", "(", "[", "!"))
+ENDS = frozenset((".", ";", "|", "!"))
+TICKS = frozenset(("x", "v", "*"))
+# Most words of a label ("right lower lobe consolidation:").
+LONGEST_LABEL = 6
+
+WORDS_OF_ANSWERS = re.compile(
+    r"\b(?:yes|y|n|neg|pos)\b|[\[+]|\(\s*-|-\s*(?:[,;/|)]|$)|\bctr\b|thoracic (?:ratio|index)"
+    r"|[:=?|,;(-]\s*(?:no|none|nil|negative|absent|positive|present)\b"
+    r"|\b(?:no|none|nil|negative)\W*$",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+ABOVE = frozenset((">", "exceeds", "exceeding", "above", "over", "greater", "more", "larger"))
+BELOW = frozenset(("<", "below", "under", "less", "smaller"))
+BEFORE_RATIO = re.compile(
+    r"[:=()~<>-]|of|is|was|at|than|measures|measuring|approximately|about|around|ratio|index|ctr"
+    r"|estimated|to|be|the|now"
+)
+LARGEST_NORMAL = 0.5
+
+
+def spelled_out(sentence: str, tokens: list[Token]) -> list[Token]:
+    """The sentence's words with its answers spelled out; most sentences have none."""
+    if not WORDS_OF_ANSWERS.search(sentence):
+        return tokens
+    return _answered(_ratios(_ticked(tokens)))
+
+
+def _mark(word: str, token: Token) -> Token:
+    return Token(word, token.start, token.end)
+
+
+def _boxes(tokens: Sequence[Token]) -> dict[int, tuple[int, bool]]:
+    """Of each box the place where it ends, by where it begins, and whether it is ticked."""
+    boxes: dict[int, tuple[int, bool]] = {}
+    for i, token in enumerate(tokens):
+        inside = [t.word for t in tokens[i + 1 : i + 3]]
+        if token.word == "[" and inside[:1] == ["]"]:
+            boxes[i] = i + 2, False
+        elif token.word == "[" and inside[1:] == ["]"] and inside[0] in TICKS:
+            boxes[i] = i + 3, True
+    return boxes
+
+
+def _ticked(tokens: list[Token]) -> list[Token]:
+    """Boxes as answers: before a label, behind it, or before "Yes" and "No"."""
+    boxes = _boxes(tokens)
+    if not boxes:
+        return tokens
+    last = tokens[max(end for end, _ in boxes.values()) :]
+    behind = 0 not in boxes and [token.word for token in last] in ([], ["."])
+    answers: list[Token] = []
+    open_label: Token | None = None  # of an empty box before a label
+    asked: Token | None = None  # a label followed by boxes of "yes" and "no", none ticked so far
+    i = 0
+    while i < len(tokens):
+        token = tokens[i]
+        if i not in boxes:
+            if open_label and token.word in (";", ",", ".", "|"):
+                answers += [_mark(":", token), _mark(UNANSWERED, open_label)]
+                open_label = None
+            answers.append(token)
+            i += 1
+            continue
+        end, ticked = boxes[i]
+        word = tokens[end].word if end < len(tokens) else ""
+        if word in NO | YES:
+            if ticked:
+                answers += [_mark(":", token), tokens[end], _mark(";", tokens[end])]
+                asked = None
+            elif not any(t.word in ("no", "yes") for t in answers[-3:]):
+                asked = token
+            i = end + 1
+            if asked and i not in boxes:
+                answers += [_mark(":", asked), _mark(UNANSWERED, asked), _mark(";", asked)]
+                asked = None
+            continue
+        if open_label:
+            answers += [_mark(":", open_label), _mark(UNANSWERED, open_label)]
+            open_label = None
+        if behind:
+            word = "yes" if ticked else UNANSWERED
+            answers += [_mark(":", token), _mark(word, token), _mark(";", token)]
+        else:
+            answers.append(_mark(";", token))
+            open_label = None if ticked else token
+        i = end
+    if open_label:
+        answers += [_mark(":", open_label), _mark(UNANSWERED, open_label)]
+    return answers
+
+
+def _ratios(tokens: list[Token]) -> list[Token]:
+    """The heart's state behind a cardiothoracic ratio."""
+    words = [token.word for token in tokens]
+    if not {"ctr", "ratio", "index"}.intersection(words):
+        return tokens
+    stated: list[Token] = []
+    relation: str | None = None  # between a ratio and its number; "" until one is named
+    i = 0
+    while i < len(tokens):
+        word, end = words[i], i + 1
+        state = None
+        if word == "ctr" or (word in ("ratio", "index") and words[i - 1].endswith("thoracic")):
+            relation = ""
+        elif relation is not None and NUMBER.fullmatch(word):
+            number = word
+            if words[end : end + 1] == [","] and "".join(words[end + 1 : end + 2]).isdigit():
+                number, end = f"{word}.{words[end + 1]}", end + 2  # "0,58"
+            end += words[end : end + 1] == ["%"]
+            state, relation = _state(float(number), relation), None
+        elif relation is not None:
+            relation = word if word in ABOVE | BELOW else relation
+            relation = relation if word in ABOVE | BELOW or BEFORE_RATIO.fullmatch(word) else None
+        stated += tokens[i:end]
+        if state:
+            stated.append(_mark(state, tokens[i]))
+        i = end
+    return stated
+
+
+def _state(number: float, relation: str) -> str | None:
+    """The heart's state by the ratio, as a share or in percent."""
+    ratio = number / 100 if number > 1 else number
+    if relation in ABOVE:
+        return "enlarged" if ratio >= LARGEST_NORMAL else None
+    if relation in BELOW:
+        return "normal" if ratio <= LARGEST_NORMAL else None
+    return "enlarged" if ratio > LARGEST_NORMAL else "normal"
+
+
+def _answered(tokens: list[Token]) -> list[Token]:
+    """Answers behind their labels, each with a mark that ends its reach."""
+    words = [token.word for token in tokens]
+    answered: list[Token] = []
+    i, labelled = 0, False  # whether words stand before, which may be a label
+    while i < len(tokens):
+        at = _answer(words, i) if labelled else None
+        if at is None:
+            answered.append(tokens[i])
+            labelled = words[i] not in ENDS and (labelled or words[i].isalpha())
+            i += 1
+            continue
+        answer, mark = tokens[at], tokens[min(i, at)]
+        if answer.word not in YES:
+            # A colon reaches back over a list, a dash to the last comma.
+            colon = i < at and words[i] not in ("-", ",")
+            word = answer.word if answer.word == UNANSWERED else "none"
+            answered += [_mark(":" if colon else "-", mark), _mark(word, answer)]
+        i, labelled = at + 1 + (words[at + 1 : at + 2] in ([")"], ["]"])), False
+        if i < len(tokens):
+            answered.append(_mark(";", answer))
+    return answered
+
+
+def _answer(words: Sequence[str], i: int) -> int | None:
+    """The place of the answer whose marks, if any, begin at ``i``."""
+    at = i + (words[i] in MARKS)
+    while at > i and at < len(words) and words[at] in JOINED_MARKS:
+        at += 1
+    if at == len(words) or words[at] not in ANSWERS:
+        at -= 1  # "edema (-)": the last mark may be the answer
+        if at < i or words[at] != "-":
+            return None
+    following = words[at + 1] if at + 1 < len(words) else "."
+    if at == i:
+        is_label = _names(words[i - 1]) or words[i - 1] == ")"
+        return at if words[at] in BARE and is_label and following in BORDERS else None
+    if words[i] == ",":
+        return at if words[at] in ("yes", "no") and following in (".", ";") else None
+    if following in BORDERS or (words[i] in QUESTIONS and _labelled(words, at + 1)):
+        return at
+    return None
+
+
+def _names(word: str) -> bool:
+    """True if the word may end a finding's name."""
+    return word.isalpha() and word not in LINKING | JOINING and bool(mention_tree().atoms(word))
+
+
+def _labelled(words: Sequence[str], start: int) -> bool:
+    """True if a label with an answer of its own begins at ``start``."""
+    for i in range(start, min(start + LONGEST_LABEL, len(words) - 1)):
+        if words[i] in QUESTIONS:
+            return words[i + 1] in ANSWERS and any(map(_names, words[start:i]))
+        if not words[i].isalnum():
+            return False
+    return False

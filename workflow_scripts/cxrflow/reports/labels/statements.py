@@ -1,0 +1,54 @@
+"""Whether a report says anything on the chest: "None.", "See above" and "Report pending" do not.
+
+The published labeller calls such a report No Finding. A sentence is a statement if it mentions a
+finding, a device or an organ, or says of something that it is normal; sentences about an
+examination that was not made, or a report that was not written, are none.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+
+from cxrflow.reports.labels.scope.labeller import read_sentence
+from cxrflow.reports.rules import read_rules
+
+NO_STATEMENT = "no statement on the chest"
+WORD = re.compile(r"[a-z]+")
+# "No finding(s)", "no significant change" are statements, "see findings" and "finding" are none.
+DENIAL = re.compile(
+    r"\bno(?:thing)?\b(?:\s+[a-z]+){0,3}\s+(?:findings?|change|changes|focal|evidence)"
+)
+# Of an examination or a report that is not there.
+ADMINISTRATIVE = re.compile(
+    r"\b(?:not|never|no|without|cannot|unable|could not)\b(?:\s+[a-z]+){0,3}\s+(?:available"
+    r"|performed|obtained|done|received|reported|completed|included|acquired|interpretable|diagnostic|read"
+    r"|reviewed|transmitted|submitted|evaluated|images?|films?)\b"
+    r"|\b(?:unavailable|pending|awaited|awaiting|cancell?ed|disregard|uninterpretable|nondiagnostic)\b"
+    r"|\b(?:to follow|refer to|see (?:the|above|below|report|findings)|in error|did not attend)\b"
+    r"|\b(?:views?|radiographs?|images?|films?|x-?rays?)\b[^.]*\b(?:obtained|performed|acquired"
+    r"|submitted|reviewed|provided|compared|comparison)\b"
+)
+
+
+@cache
+def _words() -> tuple[frozenset[str], frozenset[str]]:
+    data = read_rules("statements")
+    return frozenset(data["states"].split()), frozenset(data["anatomy"].split())
+
+
+@lru_cache(maxsize=100_000)
+def is_statement(sentence: str) -> bool:
+    """True if the sentence says something of a chest."""
+    text = sentence.lower()
+    states, anatomy = _words()
+    words = WORD.findall(text)
+    if not states.isdisjoint(words) or DENIAL.search(text):
+        return True
+    if not anatomy.isdisjoint(words) and not ADMINISTRATIVE.search(text):
+        return True
+    return bool(read_sentence(sentence))
+
+
+def states_something(sentences: Iterable[str]) -> bool:
+    """True if a sentence says something of a chest."""
+    return any(map(is_statement, sentences))
