@@ -215,7 +215,7 @@ def test_the_papers_own_settings_on_slurm(fresh: Checkout, tmp_path: Path) -> No
             (tmp_path / folder / name).touch()
     paper = fresh.with_overlay("paper.yaml")
     planned = paper.planned("biovil", "--profile", "slurm", CXR_DATA=str(tmp_path))
-    assert planned["pretrain_joint"] == 4 * 12 and planned["pretrain_text"] == 6
+    assert planned["pretrain_joint"] == 4 * 13 and planned["pretrain_text"] == 6
     assert not {"draw_phantom", "train_sentence_splitter", "train_entity_tagger"} & {*planned}
 
 
@@ -230,7 +230,8 @@ def test_real_data(fresh: Checkout, tmp_path: Path, overlay: str) -> None:
     assert "results/real/benchmarks/label_agreement/open_i/terms/metrics.json" in made
     assert "draw_phantom" not in {job.rule for job in jobs}
     tasks = {job.wildcards["task"] for job in jobs if job.rule == "evaluate"}
-    names = ("retrieval", "zero_shot_findings", "linear_findings") if images else ()
+    scored = ("retrieval", "zero_shot_findings", "zero_shot_findings_named", "linear_findings")
+    names = scored if images else ()
     assert tasks == {"biovil/mask_prediction", *(f"public_data/{name}" for name in names)}
 
 
