@@ -27,7 +27,7 @@ SIZES: dict[str, Any] = {
     "supervised": {**ONE_STEP, "encoder": GREY},
     "text": {**ONE_STEP, "encoder": TEXT, "length": 48},
     "image": {**ONE_STEP, "encoder": GREY, "ghost_batch": None},
-    "joint": {**ONE_STEP, "encoder": IMAGE, "length": 48},
+    "joint": {**ONE_STEP, "encoder": GREY, "length": 48},
     "studies": {**ONE_STEP, "encoder": GREY, "length": 48},
     "image_reports": {**ONE_STEP, "encoder": VIT, "length": 48},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
@@ -54,6 +54,7 @@ def small(name: str) -> str:
     """A model's settings but for its sizes."""
     recipe = DEMO.recipes[name]
     settings = DEMO.model(name).settings.model_dump(mode="json")
+    settings.pop("training_share", None)  # a size
     return json.dumps(overlay(settings, SIZES[recipe.program]))
 
 

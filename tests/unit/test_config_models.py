@@ -219,7 +219,7 @@ def test_a_task_sees_images_in_a_geometry_of_its_own(overlay):
 def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):
     """Nothing is described that no table, figure or control asks for."""
     papers = paper_names()
-    config = overlay({"papers": papers})
+    config = overlay({"papers": papers, "scale": "paper"})  # others leave some out
     assert set(config.models_in_use) == set(config.recipes)
     results = [result for paper in papers for result in config.results_of(paper, "all")]
     measured = {config.library.tasks[task].benchmark for task, _ in results}

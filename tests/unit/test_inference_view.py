@@ -38,7 +38,11 @@ def configuration() -> Config:
 
 
 CONFIG = configuration()
-SEEING = [name for name, recipe in CONFIG.recipes.items() if recipe.geometry is not None]
+SEEING = [
+    name
+    for name, recipe in CONFIG.recipes.items()
+    if recipe.geometry is not None and recipe.share == 100 and CONFIG.trainable(name)
+]
 
 
 @pytest.fixture(scope="module")

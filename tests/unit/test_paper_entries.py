@@ -1,6 +1,5 @@
 """Entries of a paper's file: what they extend, and the variants made of them."""
 
-import json
 import textwrap
 from pathlib import Path
 
@@ -186,10 +185,6 @@ def test_a_wrong_setting_is_named_where_it_is_written(overlay, paper, settings, 
         overlay({"papers": [mine]})
 
 
-STUDY = Path(__file__).parent / "low_data_study.yaml"
-SHARES = {1: 0.01, 5: 0.05, 10: 0.1, 20: 0.2, 50: 0.5, 100: 1.0}
-
-
 def names(template, vary, **entry):
     """Names of the variants of an entry, each with its values."""
     entry = entry | {"vary": vary}
@@ -208,63 +203,6 @@ def test_values_have_names_and_the_last_variable_changes_fastest():
     }
     nested = names("a", {"x": [3]}, settings={"{x}": [{"deep": "{x}"}, "b{x}"]})
     assert nested == {"a": {"settings": {"3": [{"deep": 3}, "b3"]}}}
-
-
-def test_eighty_four_models_are_nine_entries(overlay):
-    """What Windsor et al. train: fourteen kinds on six shares (Figures 3, 4, 5 and 7)."""
-    written = yaml.safe_load(STUDY.read_text(encoding="utf-8"))["models"]
-    assert len(written) == 13  # nine of them are of pairs
-    config = overlay({"papers": [str(STUDY)]})
-    paper = config.chosen[STUDY.stem]
-    joint = {name: recipe for name, recipe in paper.models.items() if recipe.program == "joint"}
-    assert len(joint) == 84
-    settings = {name: config.model(f"{STUDY.stem}/{name}") for name in joint}
-    unlike = {
-        json.dumps([dict(joint[name].parents), model.settings.model_dump(mode="json")])
-        for name, model in settings.items()
-    }
-    assert len(unlike) == 84
-    # Each has its share of the pairs, its terms and its starts.
-    for name, model in settings.items():
-        share = int(name.rpartition("_")[2])
-        assert model.settings.training_share == SHARES[share], name
-        assert model.settings.training.optimiser.betas == (0.9, 0.99), name
-        assert model.geometry == "square128"
-    terms = {
-        name: {key for key, term in settings[f"{name}_5"].settings.terms if term is not None}
-        for name in ("infonce", "local", "both", "declip", "ours", "alone_views")
-    }
-    assert terms == {
-        "infonce": {"global_alignment"},
-        "local": {"local_alignment"},
-        "both": {"global_alignment", "local_alignment"},
-        "declip": {"global_alignment", "mlm"},
-        "ours": {"global_alignment", "local_alignment", "mlm"},
-        "alone_views": {"global_alignment", "local_alignment", "mlm"},
-    }
-    starts = {name: (joint[name].text, joint[name].image) for name in joint}
-    assert starts["bert_random_1"] == (f"{STUDY.stem}/bert_base", f"{STUDY.stem}/random")
-    assert starts["cxr_bert_50"] == ("biovil/cxr_bert_phase2", f"{STUDY.stem}/simclr")
-    assert starts["clip_20"] == (f"{STUDY.stem}/clip_text", f"{STUDY.stem}/clip_image")
-    # Nothing is adapted once a share.
-    assert len([name for name in config.models_in_use if name.startswith(STUDY.stem)]) == 84 + 7
-
-
-def test_its_tables_have_a_row_or_a_column_a_value(overlay):
-    config = overlay({"papers": [str(STUDY)]})
-    tables = config.chosen[STUDY.stem].tables
-    rows = tables["figure5"].rows
-    assert [row.label for row in rows[:2]] == ["CLIP, 1 % of the pairs", "CLIP, 5 % of the pairs"]
-    values = [row.published["zero_shot"][0] for row in rows[6:]]
-    assert values == ["65.7", "66.2", "66.4", "66.7", "68.7", "68.5"]
-    assert rows[11].model == f"{STUDY.stem}/ours_100"
-    columns = tables["retrieval"].columns
-    assert [column.key for column in columns] == [f"share_{share}" for share in SHARES]
-    assert columns[0].label == "1 % of the pairs"
-    shown = {model for _, model in tables["retrieval"].results()}
-    assert len(shown) == 84 and shown <= set(config.recipes)
-    claims = config.orderings(STUDY.stem)
-    assert [claim.rows[1] for claim in claims] == [row.label for row in rows[:6]]
 
 
 VARIED = {"program": "initial", "geometry": "square64"}
@@ -339,9 +277,3 @@ def test_the_documented_example_is_six_models(read):
     assert [*models] == [f"contrastive_{start}_{n}" for start in starts for n in (1, 10, 100)]
     assert models["contrastive_imagenet_10"].image == "mine/imagenet"
     assert models["contrastive_random_1"].settings["training_share"] == 0.01
-
-
-def test_a_training_share_needs_a_cohort_with_shares(overlay, paper):
-    path = paper(STUDY.read_text().replace(", share_unit: study", ""), STUDY.name)
-    with pytest.raises(InputError, match="share' is 0.01, but rows of cohort .*share_unit"):
-        overlay({"papers": [path]})

@@ -316,6 +316,7 @@ SAID_WITHIN = {
     "attention_rollout": "uniform and other_patch of the same attention",
     "prior_influence": "the gain over another patient's prior",
     "checkpoint_series": "no correlation is 0, against which it is claimed",
+    "training_time": "hours of a training, no score",
 }
 
 

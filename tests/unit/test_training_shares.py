@@ -127,6 +127,12 @@ def test_a_table_names_a_model_and_its_share(overlay, paper):
     ]
 
 
+def test_a_training_share_needs_a_cohort_with_shares(overlay, paper):
+    cohorts = {"pairs": {"extends": "biovil/mimic_cxr"}}
+    with pytest.raises(InputError, match="share' is 0.1, but rows of cohort .*share_unit"):
+        overlay({"papers": [paper(PAPER | {"cohorts": cohorts})]})
+
+
 @pytest.mark.parametrize(
     ("place", "change", "message"),
     [
@@ -195,7 +201,7 @@ def test_reports_of_the_scored_are_read_where_the_recipe_says_so(overlay, paper)
     config = overlay({"papers": [paper(reading())]})
     (note,) = overlap_notes(config, "mine", "retrieval")
     assert note == (
-        "biovil/cxr_bert_phase2 and biovil/cxr_bert, from which base_share10, base started, have "
+        "biovil/cxr_bert_phase2 and biovil/cxr_bert, from which base started, have "
         "read reports of patients that are scored here, never with their images."
     )
     assert overlap_notes(config, "mine", "headline/retrieval") == [note]

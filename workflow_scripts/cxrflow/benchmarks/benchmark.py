@@ -27,17 +27,17 @@ class Benchmark:
 
     ``program``: its module below ``cxrflow.benchmarks`` (:mod:`cxrflow.benchmarks.runner` says what
     it offers). ``kind``: of its cohort; None: any. ``needs``: what a model must offer (image, text,
-    joint, report, decoder, frames, guided, checkpoints); none: it is measured on the data
-    themselves. ``reads``: what its program takes beside the cohort's rows, or in their place
+    joint, report, decoder, frames, guided, checkpoints; run: that it was trained here); none: it is
+    measured on the data themselves. ``reads``: beside the cohort's rows, or in their place
     (curation, data sets as published). ``split``: its cohort must have a part to train on and
     another to test on. ``training``: the kind of a second cohort, which it learns from.
     ``reports``: a task may name a cohort of pairs instead, whose reports say which of its texts a
     model has read, or what was written of a patient before.
 
     Rows of a table are tested against each other by ``statistic`` of the module of this name (the
-    program's, where none is named) on predictions.parquet. ``key``: the columns that name a sample;
-    ``clusters`` (module:function): which samples are drawn together; ``own``: protocol that belongs
-    to the model, and may differ between models that are compared.
+    program's, where none is named; None: nothing is scored) on predictions.parquet. ``key``: the
+    columns that name a sample; ``clusters`` (module:function): which samples are drawn together;
+    ``own``: protocol that belongs to the model, and may differ between models that are compared.
 
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
     ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
@@ -57,7 +57,7 @@ class Benchmark:
     split: bool = False
     training: str | None = None
     reports: bool = False
-    statistic: str = ""
+    statistic: str | None = ""
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "result:patients"
     own: tuple[str, ...] = ()
@@ -69,7 +69,9 @@ class Benchmark:
     @property
     def statistic_module(self) -> str | None:
         """The module of the statistic by which rows are compared; None where nothing is scored."""
-        return (self.statistic or self.program) if self.needs else None
+        return (
+            (self.statistic or self.program) if self.needs and self.statistic is not None else None
+        )
 
     def inputs(self, settings: Settings, reference: bool = False) -> set[str]:
         """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …

@@ -23,6 +23,7 @@ from cxrflow.benchmarks.data.settings import (
     CurationStatisticsSettings,
     MsCxrStatisticsSettings,
     RowStatisticsSettings,
+    TrainingTimeSettings,
 )
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
@@ -64,7 +65,9 @@ TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN))
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
 )
-FRAMES, GUIDED, CHECKPOINTS = (frozenset({name}) for name in ("frames", "guided", "checkpoints"))
+FRAMES, GUIDED, CHECKPOINTS, RUN = (
+    frozenset({name}) for name in ("frames", "guided", "checkpoints", "run")
+)
 WORD_RULES = ("random", "negation", "words", "tfidf", "overlap", "length")
 
 BENCHMARKS = {
@@ -307,6 +310,10 @@ BENCHMARKS = {
     ),
     "sentence_pair_statistics": Benchmark(
         "data.sentence_pair_statistics", RowStatisticsSettings, "nli"
+    ),
+    "pair_statistics": Benchmark("data.pair_statistics", RowStatisticsSettings, "pairs"),
+    "training_time": Benchmark(
+        "data.training_time", TrainingTimeSettings, "pairs", needs=RUN, statistic=None
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",

@@ -27,7 +27,7 @@ def inputs_of(benchmark: str, options: Namespace, settings: Any) -> Inputs:
         return Inputs(options, file, columns)
     from cxrflow.benchmarks.model_inputs import ModelInputs
 
-    return ModelInputs(options, file, columns, settings.device)
+    return ModelInputs(options, file, columns, getattr(settings, "device", "auto"))
 
 
 def score(benchmark: str, inputs: Inputs, settings: Any, reference: str | None = None) -> Result:

@@ -9,11 +9,12 @@ every table with such a model says so.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cxrflow.benchmarks.registry import RUN
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.cohorts.settings import SPLITS
 from cxrflow.data.layouts.overlap import CohortRows, overlap
-from cxrflow.names import is_reference, paper_of, short_name
+from cxrflow.names import is_reference, name_of_share, paper_of, short_name
 
 
 class Leak(NamedTuple):
@@ -53,7 +54,8 @@ def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
         for names, published in ((learners, False), (imported, True)):
             if names:
                 key = tuple(dict.fromkeys(names)), published
-                readers.setdefault(key, []).append(short_name(model))
+                of_share = name_of_share("", config.recipes[model].share)
+                readers.setdefault(key, []).append(short_name(model).removesuffix(of_share))
     return [_note(*key, models) for key, models in readers.items()]
 
 
@@ -90,6 +92,8 @@ def _check_pair(config: Config, model: str, task: str) -> None:
 
 def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
     scored = config.task(task)
+    if scored.benchmark.needs == RUN:  # a record of its training, of no patient's
+        return
     split = getattr(scored.settings, "split", None)
     evaluated = _rows(config, scored.task.cohort, *([split] if split else SPLITS))
     learners: dict[str, list[str]] = {}  # by what they were trained on

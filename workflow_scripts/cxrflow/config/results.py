@@ -119,7 +119,7 @@ class RunResults(Models):
         if is_reference(model):
             has_reference = short_name(model) in self.task(task).benchmark.references
             return has_reference and task in self.first_models
-        offers = self.recipes[model].offers
+        offers = self.recipes[model].offers | ({"run"} if self.trained(model) else set())
         if self.imported(model):
             offers -= {"guided", "checkpoints"}  # published weights come without them
         return self.available(task) and self.trainable(model) and needs <= offers

@@ -22,10 +22,15 @@ class Axis(Settings):
 
     label: str
     values: list[float] = Field(min_length=2, description="where the cells of a series stand")
+    columns: list[str] | None = Field(
+        None, description="keys of the columns that stand there; a series is then a row"
+    )
     log: bool = False
 
     @model_validator(mode="after")
     def _values_rise(self) -> Self:
+        if self.columns is not None and len(self.columns) != len(self.values):
+            raise ValueError(f"columns are {self.columns}; expected {len(self.values)}")
         if sorted(set(self.values)) != self.values or (self.log and self.values[0] <= 0):
             raise ValueError(f"values are {self.values}; expected rising ones, above 0 where log")
         return self
@@ -45,12 +50,15 @@ class CurveFigure(Settings):
     title: str
     table: str
     column: str = Field(description="key of the column: the y axis")
+    y: str | None = Field(None, description="label of the y axis, where not the column's")
     x: Axis
     series: list[Series] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _series_fit_the_axis(self) -> Self:
         for line in self.series:
+            if self.x.columns is not None and len(line.cells) != 1:
+                raise ValueError(f"series '{line.label}' has several cells; expected a row")
             if len(line.cells) not in (1, len(self.x.values)):
                 raise ValueError(
                     f"series '{line.label}' has {len(line.cells)} cells; expected one, or "
@@ -60,6 +68,9 @@ class CurveFigure(Settings):
 
     def cells(self, series: Series) -> list[Address]:
         """The cells of a series, in the order of the x axis."""
+        if self.x.columns is not None:
+            row = address(series.cells[0], self.table, self.column)
+            return [row._replace(column=column) for column in self.x.columns]
         return [address(cell, self.table, self.column) for cell in series.cells]
 
     def results(self, tables: Mapping[str, Table]) -> list[Result]:

@@ -89,7 +89,9 @@ Shares = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length
 class ModelScale(Settings):
     """Sizes that a scale lays over a model."""
 
-    shares: Shares | None = Field(None, description="those of its shares that are made; null: all")
+    shares: list[float] | None = Field(
+        None, description="those of its shares that are made, 100 is itself; null: all"
+    )
 
     geometry: str | None = Field(None, description="of the pixels it sees")
     settings: dict[str, Any] = Field(default_factory=dict)

@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     column = paper.tables[figure.table].column(figure.column)
     series = read_series(paper, figure, results, read_tests(options.tests))
     ours = "ours, on synthetic data" if results.synthetic else "ours"
-    png = draw(figure, series, column.label, ours)
+    png = draw(figure, series, figure.y or column.label, ours)
     with atomic_path(options.output) as temporary:
         temporary.write_bytes(png)
     lines = [

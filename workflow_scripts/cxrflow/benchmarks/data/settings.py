@@ -39,9 +39,13 @@ class CourseStatisticsSettings(Settings):
 
 
 class RowStatisticsSettings(Settings):
-    """Numbers of a cohort's rows by kind (BioViL-T Tables C.1, C.2, F.2)."""
+    """Numbers of a cohort's rows (BioViL-T Tables C.1, C.2, F.2; Windsor et al. 2023, Table 1)."""
 
     split: Split | None = Field(default="test", description="rows that are counted; null: all")
+
+
+class TrainingTimeSettings(Settings):
+    """Hours of a training, which has nothing to set (Windsor et al. 2023, Table 3)."""
 
 
 class CurationStatisticsSettings(Settings):

@@ -1,0 +1,33 @@
+"""Hours, samples and samples a second of a training (Windsor et al. 2023, Table 3).
+
+What the training itself has noted in its ``run.json``, over all its starts. metrics.json has
+``hours``, ``samples_per_second`` and, of trainings on images, ``samples``, of the training part.
+"""
+
+import pandas as pd
+
+from cxrflow.benchmarks.data.settings import TrainingTimeSettings
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.files.atomic import read_object
+from cxrflow.metrics.intervals import Estimate
+
+COLUMNS = ("study_id", "split")
+
+
+def predict(inputs: ModelInputs, settings: TrainingTimeSettings) -> Predictions:
+    """Read the record of the training."""
+    file = inputs.options.model / "run.json"
+    run = read_object(file, ("seconds", "samples_per_second", "device", "processes", "data"))
+    values = {
+        "hours": run["seconds"] / 3600,
+        "samples_per_second": run["samples_per_second"],
+        "samples": run["data"].get("train_samples"),
+    }
+    return Predictions(
+        pd.DataFrame({"sample_id": [str(run.get("model", ""))], "seconds": [run["seconds"]]}),
+        estimates={
+            name: Estimate.counted(value, 1) for name, value in values.items() if value is not None
+        },
+        data={**inputs.cohort.data, "device": run["device"], "processes": run["processes"]},
+    )
