@@ -32,13 +32,14 @@ COUNT = 1000
 HOSPITAL = HospitalSettings(
     **{"patients": 12, "image_size": 64, "rsna_images": 8, "abstracts": 20, "notes": 10},
     **{"radnli_pairs": 20, "mednli_pairs": 12, "generic_pictures": 16, "splitter_reports": 6},
+    **{"captioned_pictures": 8, "nih_patients": 6, "padchest_patients": 8},
     ms_cxr_patient_share=0.5,
     followed=FollowedSettings(patients=10, sentence_pairs=12),
 )
 READ = tuple(name for name in layouts.LAYOUTS if layouts.layout(name).synthetic)
 OWN = ("labels", "documents", "corpus", "metrics")
 PICTURES = (".dcm", ".png", ".jpg", ".jpeg")
-OFFICIAL = ("chexpert", "mura", "covidx", "imagenet")
+OFFICIAL = ("chexpert", "mura", "covidx", "imagenet", "nih")
 
 
 def run(trial: Trial, work: Path) -> None:

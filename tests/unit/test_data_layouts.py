@@ -53,7 +53,7 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
         *("captioned_pictures", "covid_chestxray", "hospital", "mimic_cxr", "musculoskeletal"),
         "open_i",
     )
-    assert holders("boxes") == ("ms_cxr", "rsna")
+    assert holders("boxes") == ("ms_cxr", "nih", "rsna")
 
 
 def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ ELSEWHERE = {
     "txt/section_parser.py",
 } | {
     *(f"labels/{part}_COVIDx4.txt" for part in ("train", "test")),
-    *(f"{part}_list.txt" for part in ("train", "val", "test")),
+    *(f"{part}_list.txt" for part in ("train", "val", "train_val", "test")),
 }
 
 

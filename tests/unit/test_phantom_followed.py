@@ -35,7 +35,12 @@ from cxrflow.phantom.report import report_of
 from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.phantom.temporal_pairs import CONTRADICTION, PARAPHRASE, SWAPS, temporal_pairs
 
-ADDED = ("generic_pictures", "captioned_pictures")  # fields that came later
+ADDED = (
+    "generic_pictures",
+    "captioned_pictures",
+    "nih_patients",
+    "padchest_patients",
+)  # fields that came later
 LATER = {"followed": None, **HospitalSettings().model_dump(include=set(ADDED))}
 BEFORE = SETTINGS.model_copy(update=LATER)
 DEMO = HospitalSettings(followed=FollowedSettings())

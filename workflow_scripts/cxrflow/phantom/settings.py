@@ -31,7 +31,10 @@ OF = {
 
 # In a statement of its own: an entry above would count as code of every data set (source_files).
 OF.update(covidx_shortcut=("covidx",), generic_pictures=("imagenet",))
-OF.update(captioned_pictures=("captioned_pictures",))
+OF.update(captioned_pictures=("captioned_pictures",), nih_patients=("nih",))
+OF.update(rsna_mapping=("rsna",), padchest_patients=("padchest",))
+OF.update({name: (*OF[name], "nih") for name in ("rsna_images", "rsna_opacity_share")})
+OF.update(rsna_not_normal_share=("rsna", "nih"))
 
 
 class FollowedSettings(Settings):
@@ -134,6 +137,17 @@ class HospitalSettings(Settings):
     rsna_opacity_share: Share = Field(0.33, description="RSNA images of class 'Lung Opacity'")
     rsna_not_normal_share: Share = Field(
         0.33, description="RSNA images of class 'No Lung Opacity / Not Normal'"
+    )
+    rsna_mapping: Annotated[bool, Before(False)] = Field(
+        False,
+        description="the RSNA copy says which image of the NIH copy each of its own is, and so of "
+        "which patient",
+    )
+    nih_patients: Annotated[int, Before(300)] = Field(
+        300, ge=1, description="patients of the NIH copy, of one to three images, beside RSNA's"
+    )
+    padchest_patients: Annotated[int, Before(400)] = Field(
+        400, ge=8, description="patients of the PadChest copy"
     )
     abstracts: int = Field(120, ge=1, description="abstracts of the PubMed copy")
     notes: int = Field(90, ge=1, description="notes of the MIMIC-III copy")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cxrflow.files.atomic import write_json
 from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
 from cxrflow.phantom.course import Finding, first_findings, sample_finding
 from cxrflow.phantom.drawing import draw
@@ -131,6 +132,22 @@ def _header(case: RsnaCase) -> dicom_file.FileDataset:
     return file
 
 
+def image_count(settings: HospitalSettings, images_per_test_image: int = 3) -> int:
+    """Images of the challenge's training and test parts."""
+    return settings.rsna_images + max(2, settings.rsna_images // images_per_test_image)
+
+
+def nih_name(index: int) -> str:
+    """The name of image ``index`` (from 0) in the NIH copy, where each has a patient of its own."""
+    return f"{index + 1:08d}_000.png"
+
+
+def _write_mapping(folder: Path, names: list[str]) -> None:
+    """Which image of NIH each image of the challenge is, as its publisher says it."""
+    records = [{"subset_img_id": uid, "img_id": nih_name(index)} for index, uid in enumerate(names)]
+    write_json(folder / "pneumonia-challenge-dataset-mappings_2018.json", records)
+
+
 @dataset_writer(images_per_test_image=3, validation_share=0.1)
 def write_rsna(
     folder: Path,
@@ -146,9 +163,10 @@ def write_rsna(
     """
     (folder / TRAIN).mkdir()
     (folder / TEST).mkdir()
-    tests = max(2, settings.rsna_images // images_per_test_image)
-    indices = range(settings.rsna_images + tests)
+    indices = range(image_count(settings, images_per_test_image))
     cases = list(each(indices, threads, "rsna", _write_image, folder, settings))
+    if settings.rsna_mapping:
+        _write_mapping(folder, [uid for uid, _, _ in cases])
     # The published order is arbitrary; so is that of the ids.
     training = sorted(cases[: settings.rsna_images])
     tested = sorted(cases[settings.rsna_images :])

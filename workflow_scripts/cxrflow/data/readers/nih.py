@@ -1,0 +1,148 @@
+"""NIH ChestX-ray14 (Wang et al., CVPR 2017): labels of 112,120 images, official lists, boxes.
+
+Both editions of the table are read (``Data_Entry_2017_v2020.csv``, ``Data_Entry_2017.csv``), whose
+headers have names with commas in them, one also a comma at its end. A patient is the number before
+the underscore in an image's name; RSNA's images are some of these, renamed.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.data.readers.boxes import impossible
+from cxrflow.data.readers.common_tables import (
+    Request,
+    Tables,
+    read_once,
+    require_none,
+    shaped,
+    without,
+)
+from cxrflow.errors import InputError
+from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
+from cxrflow.files.drops import Drop
+
+TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv")
+BOXES = "BBox_List_2017.csv"
+LISTS = {"train": "train_val_list.txt", "test": "test_list.txt"}
+NO_FINDING = "No Finding"
+CLASSES = (
+    *("Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia"),
+    *("Pneumothorax", "Consolidation", "Edema", "Emphysema", "Fibrosis", "Pleural_Thickening"),
+    *("Hernia", NO_FINDING),
+)
+_BOX_NAMES = {"Infiltrate": "Infiltration"}  # as the list of boxes calls it
+_IMAGE = r"^(?P<subject_id>\d{8})_\d{3}\.png$"
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the table, the lists and, if asked, whether the image files are there."""
+    path = require_file(require_root(root), *TABLES)
+    rows, damage = read_once(
+        path,
+        {"Image Index": "id", "Finding Labels": "id", "View Position": "text"},
+        "Image Index",
+    )
+    names = rows["Image Index"]
+    labels = _labels(rows["Finding Labels"])
+    subjects = names.str.extract(_IMAGE)["subject_id"]
+    strange = labels.isna().any(axis=1)
+    tests = {
+        f"{path.name}: Image Index is not <8 digits>_<3 digits>.png": subjects.isna(),
+        f"{path.name}: Finding Labels has another word than the 14 and {NO_FINDING}": strange,
+    }
+    rows = rows.assign(image_id=names, subject_id=subjects, view=rows["View Position"])
+    rows, wrong = without(rows.join(labels), names, tests)
+    splits, unlisted = _splits(root, rows)
+    rows = request.select(rows.assign(study_id=rows["image_id"]))
+    rows["image_path"] = _paths(root, rows["image_id"])
+    images = request.images_of(root, rows)
+    boxes, box_damage = _boxes(root, set(rows["image_id"]))
+    return Tables(
+        source=root,
+        studies=shaped("studies", rows),
+        images=images,
+        boxes=boxes,
+        labels=rows[["image_id", *CLASSES]],
+        splits=splits,
+        dropped={"images": [*damage, *wrong], "boxes": box_damage},
+        notes=unlisted,
+        opened=request.headers,
+    )
+
+
+def _labels(texts: pd.Series) -> pd.DataFrame:
+    """Labels [N, 15] of lists such as ``Effusion|Mass``; null where a word is none of the classes.
+
+    ``No Finding`` stands alone.
+    """
+    words = texts.str.split("|")
+    known = words.map(lambda names: set(names) <= set(CLASSES))
+    alone = words.map(lambda names: NO_FINDING not in names or len(names) == 1)
+    values = {name: words.map(lambda names, n=name: float(n in names)) for name in CLASSES}
+    return pd.DataFrame(values).where(known & alone)
+
+
+def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
+    """The official split by patient, and a note where there is none.
+
+    Raises:
+        InputError: one list is missing, or an image or a patient is in both.
+    """
+    paths = {part: root / name for part, name in LISTS.items()}
+    if not any(path.is_file() for path in paths.values()):
+        return None, [f"neither {' nor '.join(LISTS.values())} is in the root: no official split"]
+    listed = {part: _lines(path) for part, path in paths.items()}
+    both = sorted(listed["train"] & listed["test"])
+    source = f"{paths['train'].name} and {paths['test'].name}"
+    require_none(both, source, "image(s) in both lists", "expected each in one")
+    part = rows["image_id"].map({name: part for part, names in listed.items() for name in names})
+    splits = rows[["subject_id"]].assign(split=part).dropna().drop_duplicates()
+    shared = splits.loc[splits["subject_id"].duplicated(), "subject_id"]
+    require_none(shared, source, "patient(s) with images in both lists", "expected each in one")
+    absent = int(part.isna().sum())
+    note = f"{absent} images of the table are in neither official list"
+    return splits, [note] if absent else []
+
+
+def _lines(path: Path) -> set[str]:
+    if not path.is_file():
+        raise InputError(f"{path}: not found; expected both official lists, or neither")
+    return set(path.read_text(encoding="utf-8").split())
+
+
+def _paths(root: Path, names: pd.Series) -> pd.Series:
+    """Where each image lies: ``images_001/images/``, ``images_002/images/`` … or ``images/``."""
+    folders = [*sorted(root.glob("images_*/images")), root / "images"]
+    places: dict[str, str] = {}
+    for folder in folders:
+        if folder.is_dir():
+            place = folder.relative_to(root).as_posix()
+            for file in folder.iterdir():
+                places.setdefault(file.name, f"{place}/{file.name}")
+    return names.map(lambda name: places.get(name, f"images/{name}"))
+
+
+def _boxes(root: Path, images: set[str]) -> tuple[pd.DataFrame, list[Drop]]:
+    """Boxes in pixels of the image; those of images that were left out are too.
+
+    The list may be missing. Its header has nine fields, its rows six.
+    """
+    path = find_file(root, BOXES)
+    if path is None:
+        return shaped("boxes", {}), []
+    sides = {"x": "Bbox [x", "y": "y", "w": "w", "h": "h]"}
+    rows, damage = read_csv(
+        path, {"Image Index": "id", "Finding Label": "id", **dict.fromkeys(sides.values(), "value")}
+    )
+    rows = rows.rename(columns={column: side for side, column in sides.items()})
+    rows = rows.rename(columns={"Image Index": "image_id"})
+    rows["category"] = rows["Finding Label"].replace(_BOX_NAMES)
+    unknown = ~rows["category"].isin(CLASSES)
+    sizes = rows[["image_id"]].assign(image_width=None, image_height=None)
+    tests = {
+        f"{path.name}: Finding Label is none of the classes": unknown,
+        f"{path.name}: box without area, or larger than any image": impossible(rows, sizes).notna(),
+    }
+    rows, wrong = without(rows[rows["image_id"].isin(images)], rows["image_id"], tests)
+    return shaped("boxes", rows), [*damage, *wrong]

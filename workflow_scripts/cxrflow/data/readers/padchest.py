@@ -1,0 +1,107 @@
+"""PadChest (Bustos et al. 2020): labels that physicians gave to the reports of 39,053 images.
+
+The table has 36 columns, of which lists are written as Python writes them, with stray spaces in
+their items. Only rows that a physician labelled (``MethodLabel``) are read; those labelled by a
+recurrent network are counted. ``Projection`` is reliable, ``ViewPosition_DICOM`` is not. Images are
+PNG files of 16 bits, a few of which are cut off or missing.
+"""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
+from cxrflow.errors import InputError
+from cxrflow.files.csv_table import require_root
+
+TABLE = "PADCHEST_chest_x_ray_images_labels_160K*.csv*"
+PHYSICIAN, NETWORK = "Physician", "RNN_model"
+#: Views as other data sets call them; what is not here keeps its name.
+VIEWS = {"L": "LATERAL", "AP_horizontal": "AP SUPINE"}
+
+
+def read(root: Path, request: Request) -> Tables:
+    """Read the physicians' rows and, if asked, whether their image files are there."""
+    path = _table(require_root(root))
+    rows, damage = read_once(
+        path,
+        {
+            **{"ImageID": "path", "ImageDir": "id", "StudyID": "id", "PatientID": "id"},
+            **{"Projection": "text", "MethodLabel": "id", "Labels": "text"},
+        },
+        "ImageID",
+    )
+    names = rows["ImageID"]
+    rows, by_network = without(
+        rows, names, {"labelled by a network": rows["MethodLabel"] == NETWORK}, failed=False
+    )
+    strange = rows["MethodLabel"] != PHYSICIAN
+    blank = rows["Labels"].isna() | rows["Labels"].isin(["nan", "[]"])
+    items = rows["Labels"].where(~blank).map(_items, na_action="ignore")
+    rows, wrong = without(
+        rows.assign(items=items),
+        names[rows.index],
+        {f"{path.name}: MethodLabel is neither {PHYSICIAN} nor {NETWORK}": strange},
+    )
+    unread = rows["items"].isna() & ~blank[rows.index]
+    rows, broken = without(rows, rows["ImageID"], {f"{path.name}: Labels is no list": unread})
+    rows, unlabelled = without(
+        rows, rows["ImageID"], {"no labels": blank[rows.index]}, failed=False
+    )
+    rows = request.select(
+        rows.rename(columns={"ImageID": "image_id", "StudyID": "study_id"}).assign(
+            subject_id=rows["PatientID"], view=rows["Projection"].replace(VIEWS).str.upper()
+        )
+    )
+    rows["image_path"] = _paths(root, rows)
+    labels = _labels(rows["items"])
+    return Tables(
+        source=root,
+        studies=shaped("studies", rows.drop_duplicates("study_id")),
+        images=request.images_of(root, rows),
+        labels=pd.concat([rows[["image_id"]], labels], axis=1),
+        dropped={"images": [*damage, *by_network, *wrong, *broken, *unlabelled]},
+        opened=request.headers,
+    )
+
+
+def _table(root: Path) -> Path:
+    paths = sorted(path for path in root.glob(TABLE) if path.suffix in (".csv", ".gz"))
+    if not paths:
+        raise InputError(f"{root}: no {TABLE}; expected the table of labels, plain or .gz")
+    return paths[0]
+
+
+def _items(text: str) -> list[str] | None:
+    """The items of a list such as ``['cardiomegaly', ' pleural effusion']``; None if it is none."""
+    try:
+        items = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        return None
+    return [item.strip() for item in items if item.strip()]
+
+
+def _labels(items: pd.Series) -> pd.DataFrame:
+    """Labels [N, C]: 1 where an item is the class, whole and not as part of another, else 0."""
+    classes = sorted({name for names in items for name in names})
+    place = {name: number for number, name in enumerate(classes)}
+    labels = np.zeros((len(items), len(classes)), np.float32)
+    for row, names in enumerate(items):
+        labels[row, [place[name] for name in names]] = 1
+    return pd.DataFrame(labels, columns=classes, index=items.index)
+
+
+def _paths(root: Path, rows: pd.DataFrame) -> pd.Series:
+    """Where each image lies: ``<ImageDir>/``, ``images/<ImageDir>/`` or ``images/``."""
+    folders = {
+        number: next(
+            (p for p in (f"{number}/", f"images/{number}/", "images/") if (root / p).is_dir()),
+            f"{number}/",
+        )
+        for number in rows["ImageDir"].unique()
+    }
+    return rows["ImageDir"].map(folders) + rows["image_id"]
