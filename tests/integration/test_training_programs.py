@@ -81,7 +81,7 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
 
 NAMES = (
     *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
-    *("supervised", "supervised transformer", "studies", "matched pairs", "MGCA"),
+    *("supervised", "supervised transformer", "studies", "matched pairs", "MGCA", "DeCLIP"),
     *("report", "Caption-LSTM", "Caption-Transformer"),
 )
 
@@ -140,6 +140,7 @@ def test_a_joint_step_reads_from_few_files(
 ) -> None:
     """From batch to views, terms and update a reader has few files to open."""
     files, step = set[str](), Step.__call__
+    toy = undisturbed.toy("joint")
 
     def watched(self: Step, number: int, *rest: Any) -> Any:
         if number:  # the first step makes what later ones find
@@ -150,7 +151,7 @@ def test_a_joint_step_reads_from_few_files(
             sys.setprofile(None)
 
     monkeypatch.setattr(Step, "__call__", watched)
-    undisturbed.toy("joint").train("joint", tmp_path, epochs=None, steps=2).succeeds()
+    toy.train("joint", tmp_path, epochs=None, steps=2).succeeds()
     entered = sorted(name for name in files if name.startswith(str(PACKAGE)))
     assert str(PACKAGE / "training/step.py") in entered and len(entered) <= 20, entered
 

@@ -190,6 +190,14 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     frames = terms(20, more=kinds, global_alignment={}, local_alignment={"layers": 2}, mlm={})
     best = {"stopping": {"keep": "best"}, "deterministic": True}
     joint = {**images, "length": 48, **terms(25, more=best, global_alignment={}, mlm={})}
+    # DeCLIP's terms beside both losses of the low-data study.
+    cropped = {**elastic, "second_crop": {"of": "area"}}
+    sides = {"mlm": {"forward": "shared", "masking": {"unit": "token"}}, "simclr": HEAD}
+    further = {**sides, "neighbours": {"queue": 40, "start": "random"}}
+    declip = {
+        **{**joint, "augmentation": cropped, "encoder": FINER},
+        **terms(20, more=best, global_alignment={}, local_alignment={"layers": 2}, **further),
+    }
     both = {**stored, "text": done / "phase III", "image": done / "SimCLR"}
     written = {"decoder": WRITTEN, "augmentation": elastic, "written_validation": 6}
     bleu = {"stopping": {"keep": "best", "monitor": "bleu_2", "mode": "max"}}
@@ -230,6 +238,7 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
         "studies": ("studies", studies, of_studies),
         "matched pairs": ("studies", matched, of_studies),
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),
+        "DeCLIP": ("joint", declip, both),
         "temporal": ("temporal", {**joint, **frames, "encoder": COMPARING}, both),
         "report": ("report", report, {**stored, "start": done / "temporal"}),
         "Caption-LSTM": ("caption", caption, described),

@@ -49,14 +49,14 @@ def projections(image: Tensor, text: Tensor) -> Any:
     }
     texts |= {"impression": texts["intact"], "other": SimpleNamespace(projected=drawn(N, P) + 1)}
     view = SimpleNamespace(projected_global=image, unnormalised_patches=image[:, None, None])
-    return SimpleNamespace(batch=batch(), images=[view], texts=texts)
+    return SimpleNamespace(batch=batch(), images=[view, view], texts=texts, equal_texts=None)
 
 
 IMAGE, TEXT = drawn(N, P), drawn(P, N).T
 POOLED = SimpleNamespace(
     trunk=torch.nn.Linear(1, 1),
     image=SimpleNamespace(settings=SimpleNamespace(projection=P)),
-    samples=SimpleNamespace(classes="abc"),
+    samples=SampleTable(range(9), classes=tuple("abc")),
     ghost_batch=None,
 )
 POOLED.trunk.features = P
@@ -106,6 +106,17 @@ def of_mirrored() -> Case:
     ), views
 
 
+def of_neighbours() -> Case:
+    term = build("neighbours", POOLED, start="random")
+    nearest = term.nearest
+
+    def views(order: Tensor) -> Any:
+        term.nearest = lambda text, study: nearest(text, study)[order]
+        return projections(IMAGE, TEXT)
+
+    return term, views
+
+
 class Reports:
     """A writer whose logits depend on the image alone; report i has i % 3 + 1 tokens."""
 
@@ -141,6 +152,7 @@ CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
         lambda: (build("section_matching"), lambda order: projections(IMAGE, TEXT[order])), ANY),
     "local_alignment": (of_local, ANY),
     "mirrored_pairs": (of_mirrored, SWAP),
+    "neighbours": (of_neighbours, ANY),
     "simclr": (
         lambda: (build("simclr", POOLED).eval(), lambda order: of_pooled(second=TEXT[order])), ANY),
     "plain_simclr": (

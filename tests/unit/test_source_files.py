@@ -86,7 +86,7 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         ("objectives/simclr.py", "import torch\n", "import torch\nfrom typing import Any\n", set()),
         # Settings: values are a parameter. A field, a validator, another term count for nobody ...
         (SETTINGS, "    temp1: float", "    temp0: float = 1.0\n    temp1: float", set()),
-        (SETTINGS, "names no term", "has no term", set()),
+        ("pretrain/terms/base_settings.py", "names no term", "has no term", set()),
         (
             SETTINGS,
             "class JointTerms(Terms):\n",

@@ -218,8 +218,8 @@ class Models(Values):
         settings = self.model(name).settings
         program = f"pretrain.{self.recipes[name].program}"
         terms = getattr(settings, "terms", None)
-        named = terms.named() if terms is not None else ()
-        return [program, *(f"pretrain.terms.{term}" for term in named), *self.kinds_of(name)]
+        names = terms.names if terms is not None else ()
+        return [program, *(f"pretrain.terms.{term}" for term in names), *self.kinds_of(name)]
 
     def kinds_of(self, name: str) -> list[str]:
         """The modules of a model's trunk, heads and, unless it is the cosine, its similarity.

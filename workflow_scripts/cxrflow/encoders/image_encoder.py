@@ -11,7 +11,7 @@ Shapes: B studies, K of which have a prior, F features of the trunk, P joint spa
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -125,6 +125,11 @@ class ImageOutput(NamedTuple):
     # [B, heads, h, w], how [CLS] looks at the patches in a transformer's last block, without
     # gradient; with what it gives to itself a head's weights add up to 1. None: no [CLS].
     cls_attention: Tensor | None = None
+
+    def rows(self, rows: slice) -> "ImageOutput":
+        """The features of some of the studies."""
+        parts: list[Any] = [part if part is None else part[rows] for part in self]
+        return ImageOutput(*parts)
 
 
 class ImageEncoder(nn.Module):

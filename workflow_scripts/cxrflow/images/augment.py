@@ -6,12 +6,15 @@ and one bilinear resampling, so nothing is interpolated twice; brightness and co
 come after the warp. What lies outside the image is black. Every number that is drawn depends on
 (seed, epoch, sample, view) only (:mod:`cxrflow.compute.keyed_random`).
 
+With ``second_crop`` a further view is a window of the first: of the same draws, at as many pixels,
+still in one resampling. Blur and noise are of the pixels of a view; noise is drawn for each.
+
 Shapes: B images, H x W pixels. Coordinates are pixels from the image's centre, y downwards.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,7 +26,7 @@ from cxrflow.compute.keyed_random import KeyedRandom
 from cxrflow.images.settings import AugmentationSettings
 
 # Streams of the keyed generator. Numbers are part of what a seed means: never renumber.
-_PARAMETERS, _ELASTIC, _NOISE, _FURTHER = 0, 1, 2, 3
+_PARAMETERS, _ELASTIC, _NOISE, _FURTHER, _SECOND_CROP = 0, 1, 2, 3, 4
 _PARAMETER_COUNT, _FURTHER_COUNT = 17, 7
 
 #: Lines that are smoothed by one product; see :func:`smoothing`.
@@ -55,6 +58,7 @@ class Draws:
     shift: Tensor  # [B, 2] x, y in pixels
     scale: Tensor
     blur: Tensor  # standard deviation; 0: none
+    window: Tensor | None = None  # [B, 4] left, top, width, height of the view; None: all of it
 
 
 class Augmentation:
@@ -75,14 +79,19 @@ class Augmentation:
         """One view of each image: float32 [B, 1, H, W] in [0, 1].
 
         What is drawn depends on the keys, never on pixels or the place in the batch. ``view`` tells
-        apart the two views of SimCLR.
+        apart the views of an image.
         """
         images, keys, inside = stored
         # Autocast would do the smoothing and the coordinates in half precision.
         with torch.autocast(images.device.type, enabled=False):
-            random = KeyedRandom(keys.to(images.device), seed, epoch, view)
-            draws = self.draw(random, images.shape[-2], images.shape[-1], inside)
-            views = self.warp(centre(images), draws, random)
+            random = first = KeyedRandom(keys.to(images.device), seed, epoch, view)
+            nested = view > 0 and self.settings.second_crop is not None
+            if nested:
+                first = KeyedRandom(keys.to(images.device), seed, epoch, 0)
+            draws = self.draw(first, images.shape[-2], images.shape[-1], inside)
+            if nested:
+                draws = self.cropped(draws, random, images.shape[-2], images.shape[-1])
+            views = self.warp(centre(images), draws, first)
             views = self.jitter(views, draws)
             views = self.blur(views, draws)
             views = self.occlude(views, draws)
@@ -143,11 +152,25 @@ class Augmentation:
             blur=_between(v[6], *(s.blur_sigma or (0.0, 0.0))) * (v[5] < s.blur_probability),
         )
 
+    def cropped(self, draws: Draws, random: KeyedRandom, height: int, width: int) -> Draws:
+        """``draws`` of the first view with a window of it, in which its occlusion lies as there."""
+        s = self.settings
+        assert s.second_crop is not None
+        view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
+        u = random.uniform(_SECOND_CROP, 2)
+        view = u.new_tensor([view_width, view_height]).expand_as(u)
+        sides = view * s.second_crop.side
+        begin = u * (view - sides)
+        corner, box = draws.occlusion.split(2, dim=1)
+        occlusion = torch.cat([corner - begin, box], dim=1) / s.second_crop.side
+        window = torch.cat([begin, sides], dim=1)
+        return replace(draws, window=window, occlusion=occlusion)
+
     def warp(self, images: Tensor, draws: Draws, random: KeyedRandom) -> Tensor:
-        """Affine, crop, flip and elastic warp in one resampling of float32 [B, 1, H, W]."""
+        """Affine, crop, flip, elastic warp and window in one resampling of float32 [B, 1, H, W]."""
         s = self.settings
         moves = (s.angle, s.shear, s.crop_scale, s.flip_probability, s.elastic_probability)
-        if not any((*moves, s.translation, s.scaling, s.size)):
+        if draws.window is None and not any((*moves, s.translation, s.scaling, s.size)):
             return images
         height, width = images.shape[-2:]
         view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
@@ -157,6 +180,10 @@ class Augmentation:
         matrix, offset = matrix / half[:, None], offset / half
         x = torch.arange(view_width, device=images.device) + (0.5 - view_width / 2)
         y = torch.arange(view_height, device=images.device) + (0.5 - view_height / 2)
+        if draws.window is not None:  # [B, 1, W] and [B, 1, H], still of the whole view
+            left, top, window_width, window_height = draws.window[:, :, None, None].unbind(1)
+            x = left + (x + view_width / 2) * (window_width / view_width) - view_width / 2
+            y = top + (y + view_height / 2) * (window_height / view_height) - view_height / 2
         columns = matrix[:, :, :1] * x  # [B, 2, W]
         rows = matrix[:, :, 1:] * y + offset[:, :, None]  # [B, 2, H]
         grid = columns[:, :, None, :] + rows[:, :, :, None]  # [B, 2, H, W]
@@ -164,6 +191,12 @@ class Augmentation:
             for batch in chosen_rows(draws.elastic):
                 shift = self.displacement(random.rows(batch), view_height, view_width)
                 shift *= draws.elastic[batch, None, None, None]
+                if draws.window is not None:
+                    places = [
+                        (x[batch] * (2 / view_width)).expand(-1, view_height, -1),
+                        (y[batch] * (2 / view_height)).mT.expand(-1, -1, view_width),
+                    ]
+                    shift = sampled(shift, torch.stack(places, dim=1), outside="border")
                 grid[batch] += (matrix[batch] @ shift.flatten(2)).view_as(shift)
         return sampled(images, grid)
 
@@ -217,8 +250,8 @@ class Augmentation:
             return images
         height, width = images.shape[-2:]
         left, top, box_width, box_height = draws.occlusion[:, :, None].unbind(1)  # [B, 1] each
-        x = torch.arange(width, device=images.device)
-        y = torch.arange(height, device=images.device)
+        x = torch.arange(width, device=images.device) + 0.5
+        y = torch.arange(height, device=images.device) + 0.5
         in_columns = (x >= left) & (x < left + box_width)
         in_rows = (y >= top) & (y < top + box_height)
         inside = in_rows[:, None, :, None] & in_columns[:, None, None, :]
@@ -240,13 +273,13 @@ def centre(images: Tensor) -> Tensor:
     return images[:, None].to(torch.float32).mul_(1 / 255)
 
 
-def sampled(images: Tensor, grid: Tensor) -> Tensor:
-    """``images`` [B, 1, H, W] at places [B, 2, h, w] in [-1, 1] from edge to edge; 0 outside."""
+def sampled(images: Tensor, grid: Tensor, outside: str = "zeros") -> Tensor:
+    """``images`` [B, C, H, W] at places [B, 2, h, w] in [-1, 1] from edge to edge."""
     return F.grid_sample(
         images,
         grid.permute(0, 2, 3, 1),
         mode="bilinear",
-        padding_mode="zeros",
+        padding_mode=outside,
         align_corners=False,
     )
 

@@ -4,7 +4,8 @@ The numbers are those of BioViL Table E.1; where the table can be read in two wa
 docs/pixels.md.
 """
 
-from typing import Annotated, Self
+import math
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -111,6 +112,22 @@ _INTERVALS = (
 )
 
 
+class SecondCropSettings(Settings):
+    """A further view of an image: a random crop of its first one, of the same aspect (low-data
+    study, Appendix B.1: "a 50% random crop of the already-augmented original image")."""
+
+    share: float = Field(default=0.5, gt=0, le=1, description="What the crop keeps.")
+    of: Literal["area", "side"] = Field(
+        default="area",
+        description="What it is a share of: the view's area or each of its sides; not stated.",
+    )
+
+    @property
+    def side(self) -> float:
+        """The crop's share of each side."""
+        return self.share if self.of == "side" else math.sqrt(self.share)
+
+
 class AugmentationSettings(Settings):
     """Random changes of a training view. The defaults are Table E.1's image–text column."""
 
@@ -167,6 +184,11 @@ class AugmentationSettings(Settings):
     )
     noise_probability: float = Field(
         default=0.5, ge=0, le=1, description="Not in the paper; the authors' public settings."
+    )
+    second_crop: SecondCropSettings | None = Field(
+        default=None,
+        description="Views after an image's first are random crops of that one, at its size "
+        "(DeCLIP in the low-data study); null: each view is augmented for itself.",
     )
 
     @model_validator(mode="after")

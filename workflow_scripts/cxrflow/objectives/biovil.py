@@ -17,16 +17,18 @@ def global_alignment(
     temperature: float = 0.5,
     rows: slice = ALL,
     image_to_text: float = 0.5,
+    equal_NN: Tensor | None = None,
 ) -> Tensor:
     """Match N images with their N texts in the L2-normalised joint space; a scalar.
 
     BioViL's Eq. 2 (section 2.2) sums both directions; ConVIRT's Eq. 4 gives the share lambda, here
     ``image_to_text``, to the one that finds the text of an image, and 1 - lambda to the other.
     This is twice ConVIRT's sum, which at equal shares is Eq. 2.
-    ``rows``: the pairs of this process, see :func:`symmetric_contrastive`.
+    ``rows``: the pairs of this process, ``equal_NN``: those that are no negatives, see
+    :func:`symmetric_contrastive`.
     """
     image_NP, text_NP = (normalize(embedding.float(), dim=1) for embedding in (image_NP, text_NP))
-    return symmetric_contrastive(image_NP, text_NP, temperature, rows, image_to_text)
+    return symmetric_contrastive(image_NP, text_NP, temperature, rows, image_to_text, equal_NN)
 
 
 def section_matching(
@@ -51,7 +53,12 @@ def section_matching(
 
 
 def symmetric_contrastive(
-    a_NP: Tensor, b_NP: Tensor, temperature: float, rows: slice = ALL, first_share: float = 0.5
+    a_NP: Tensor,
+    b_NP: Tensor,
+    temperature: float,
+    rows: slice = ALL,
+    first_share: float = 0.5,
+    equal_NN: Tensor | None = None,
 ) -> Tensor:
     """Sum of both directions' cross-entropies of row i against all rows, mean over N.
 
@@ -59,8 +66,12 @@ def symmetric_contrastive(
     log softmax_j(b_i.a_j/t)[i])``. The callers normalise the inputs. ``rows``
     takes the sum over these i alone, still divided by N: the share of one of several processes.
     ``first_share`` weighs the direction from a to b; see :func:`symmetric_cross_entropy`.
+    ``equal_NN``, bool, False on its diagonal: pairs of i and j that are left out of the sums.
     """
-    return symmetric_cross_entropy(a_NP.float() @ b_NP.float().T / temperature, rows, first_share)
+    logits_NN = a_NP.float() @ b_NP.float().T / temperature
+    if equal_NN is not None:
+        logits_NN = logits_NN.masked_fill(equal_NN, float("-inf"))
+    return symmetric_cross_entropy(logits_NN, rows, first_share)
 
 
 def symmetric_cross_entropy(logits_NN: Tensor, rows: slice = ALL, row_share: float = 0.5) -> Tensor:

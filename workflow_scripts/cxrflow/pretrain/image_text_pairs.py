@@ -4,10 +4,11 @@ The methods of BioViL's Table 5 are terms and options of it. In ConVIRT's own tr
 3.2) a sample is a study, and its images are those that are drawn of studies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
@@ -40,34 +41,47 @@ class PairViews(TextViews):
         sources = {name: partial(source, texts) for name, source in PASSES.items()}
         super().__init__(program.passes, sources, ("intact",), batch)
         self._program, self._split = program, split
+        self._together = max(1, program.needs.images) if program.stacked else 1  # in one pass
+        self._passes = Computed(self._pass)
         self.images = Computed(self._encoded)
 
     def _encoded(self, number: int) -> ImageOutput:
+        if self._together == 1:
+            return self._passes[number]
+        return self._passes[0].rows(slice(number, None, self._together))
+
+    def _pass(self, number: int) -> ImageOutput:
+        """All views after the image encoder, those of an image as neighbours, or one view."""
         image, stage = self._program.image, self._program.needs.stage
         if number or stage is None:
-            return image(self.pixels(number))
+            return image(self._frames(number))
         return image.project(image.encoder.forward_from(self._paused, stage))
 
     @cached_property
     def _paused(self) -> Frames[Tensor]:
-        """Features of the first view after the stage at which images are mixed."""
+        """Features of the first pass after the stage at which images are mixed."""
         stage = self._program.needs.stage
         assert stage is not None
-        return self._program.image.encoder.forward_until(self.pixels(0), stage)
+        return self._program.image.encoder.forward_until(self._frames(0), stage)
+
+    def _frames(self, number: int) -> Frames[Tensor]:
+        if self._together == 1:
+            return self.pixels(number)
+        return neighbours([self.pixels(view) for view in range(self._together)])
 
     def mixed(self, rows: Tensor, share: Tensor) -> ImageOutput:
         """The first view with features of other images, after the image encoder."""
         image, stage = self._program.image, self._program.needs.stage
         assert stage is not None
-        hidden = only_current(self._paused)
+        hidden = only_current(self._paused)[:: self._together]
         mixed = share * hidden[rows] + (1 - share) * hidden
         return image.project(image.encoder.forward_from(Frames(mixed), stage))
 
     def pixels(self, number: int) -> Frames[Tensor]:
-        """View ``number`` of the images, augmented in training; else all views are the centre."""
+        """View ``number`` of the images, augmented; the first one is the centre in validation."""
         program, (_, seed, epoch, *_) = self._program, self.batch
         frames = self._stored
-        if self._split == "train":
+        if self._split == "train" or number:
             return frames.each(lambda image: program.augmentation(image, seed, epoch, number))
         return frames.each(program.augmentation.centre)
 
@@ -75,6 +89,22 @@ class PairViews(TextViews):
     def _stored(self) -> Frames[StoredPixels]:
         images, (_, seed, epoch, *_) = self._program.images[self._split], self.batch
         return images.take(images.drawn(self.batch.own, seed, epoch))
+
+
+def neighbours(views: Sequence[Frames[Tensor]]) -> Frames[Tensor]:
+    """One batch of all views, in which those of an image stand beside each other."""
+
+    def stacked(parts: Sequence[Tensor | None]) -> Tensor:
+        return torch.stack([part for part in parts if part is not None], dim=1).flatten(0, 1)
+
+    current, first = stacked([view.current for view in views]), views[0]
+    if first.prior is None:
+        return Frames(current)
+    rows = first.rows
+    if rows is not None:
+        places = torch.arange(len(views), device=rows.device)
+        rows = (rows[:, None] * len(views) + places).flatten()
+    return Frames(current, stacked([view.prior for view in views]), rows)
 
 
 class ImageTextProgram(TermsProgram):
@@ -102,6 +132,7 @@ class ImageTextProgram(TermsProgram):
         self.vocabulary = texts["train"].reports.vocabulary
         self.tokenizer = vocabulary
         self.augmentation = Augmentation(settings.augmentation)
+        self.stacked = settings.view_statistics == "shared"
         super().__init__(
             settings,
             run,

@@ -205,9 +205,11 @@ class Views:
             the trunk's features, not projected.
         texts: by name, passes of the texts through the text encoder.
         masked: the words that are predicted, an entry for each text of a sample.
+        equal_texts: bool [all N, all N], pairs that are no negatives, as their texts are one text.
     """
 
     tokens: int = 0
+    equal_texts: Tensor | None = None
     images: "Mapping[int, ImageOutput]"
     texts: Mapping[str, TextOutput]
     masked: list[MaskedText]
@@ -218,10 +220,9 @@ class Views:
     def mixed(self, rows: Tensor, share: Tensor) -> "ImageOutput":
         """The first view with features of other images of this process, after the image encoder.
 
-        After the trunk's stage ``Needs.stage`` the features are ``share`` of those of image
-        ``rows[i]`` and the rest of those of image i (MedCutMix Eq. 4), and the trunk goes on with
-        them. ``rows`` is int64 [N]; ``share``, in [0, 1], broadcasts to the features of that stage:
-        [N, 1, h, w] for [N, C, h, w] of a ResNet, [N, tokens, 1] for [N, tokens, D].
+        After the trunk's stage ``Needs.stage``, ``share`` of the features of image i is of image
+        ``rows[i]`` (MedCutMix Eq. 4). ``rows`` is int64 [N]; ``share``, in [0, 1], broadcasts:
+        [N, 1, h, w] to [N, C, h, w] of a ResNet, [N, tokens, 1] to [N, tokens, D].
         """
         raise _absent("images that are mixed after a stage of the trunk")
 

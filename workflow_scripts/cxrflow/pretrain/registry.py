@@ -19,7 +19,7 @@ from cxrflow.pretrain.settings import (
     TemporalPretrainingSettings,
     TextPretrainingSettings,
 )
-from cxrflow.pretrain.terms.settings import TermSettings
+from cxrflow.pretrain.terms.base_settings import TermSettings
 from cxrflow.settings import Settings
 
 

@@ -128,10 +128,10 @@ class TextPasses:
         self.stacked = masking and masking.forward == "separate" and self.layers > 0
         train_only(encoder, tokens=masking is not None, projection=self.layers > 0)
 
-    def __call__(self, tokens: dict[str, Tensor], batch: Batch) -> TextOutput:
-        """Encode this process's texts of a batch."""
+    def __call__(self, tokens: dict[str, Tensor], batch: Batch, masking: bool = True) -> TextOutput:
+        """Encode this process's texts of a batch, without ``masking`` intact alone."""
         ids, mask = tokens["input_ids"], tokens["attention_mask"]
-        if self.masker is None:
+        if self.masker is None or not masking:
             states = self.encoder.last_states(sent(ids, self.device), mask, self.layers)
             return TextOutput(self.encoder, ids, mask, states, None)
         masked = self.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
@@ -166,7 +166,9 @@ class TextViews(Views):
     ) -> None:
         super().__init__(batch)
         self.predicted = predicted
-        self.texts = Computed(lambda name: passes(sources[name](batch), batch))
+        self.texts = Computed(
+            lambda name: passes(sources[name](batch), batch, masking=name in predicted)
+        )
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]

@@ -138,6 +138,11 @@ class JointPretrainingSettings(StoredImagesSettings):
     text_augmentation: EasyAugmentationSettings | None = Field(
         None, description="of the text that terms read as `augmented` (docs/text.md)"
     )
+    view_statistics: Annotated[Literal["shared", "separate"], Before("shared")] = Field(
+        "shared",
+        description="where terms read several views of an image: one pass through the image "
+        "encoder, whose batch statistics are of all views, or a pass for each (DeCLIP's code)",
+    )
     terms: JointTerms
     dropout: float = Field(0.25, ge=0, lt=1, description="text encoder, section 2.2")
     attention_dropout: float = Field(0.25, ge=0, lt=1)

@@ -22,7 +22,12 @@ class GlobalAlignment(Term):
         (image_NP, text_NP), own = views.batch.gather(image, text)
         settings = self.settings
         return global_alignment(
-            image_NP, text_NP, settings.temperature, own, settings.image_to_text
+            image_NP,
+            text_NP,
+            settings.temperature,
+            own,
+            settings.image_to_text,
+            views.equal_texts,
         )
 
     def comparisons(self, views: Views) -> Comparisons:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.compute.fifo import enqueue
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.momentum_contrast import momentum_contrast
@@ -93,7 +94,4 @@ class MomentumContrast(Term):
 
     def enqueue(self, key_NP: Tensor) -> None:
         """Put keys in the place of the oldest."""
-        key_NP = key_NP[-len(self.queue) :]
-        places = self.place + torch.arange(len(key_NP), device=key_NP.device)
-        self.queue[places % len(self.queue)] = key_NP
-        self.place.add_(len(key_NP)).remainder_(len(self.queue))
+        enqueue(self.place, (self.queue, key_NP))

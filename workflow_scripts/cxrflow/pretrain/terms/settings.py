@@ -4,33 +4,15 @@ Defaults are the papers' own. The order of the lists below is that in which term
 added up, whatever the order in a recipe.
 """
 
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Before, Settings
+from cxrflow.pretrain.terms.base_settings import Terms, TermSettings
+from cxrflow.settings import Before
 from cxrflow.text.settings import MaskingSettings
 
 MODEL_SIMILARITY = "the model compares images with texts by this term afterwards, not by the cosine"
-
-
-class TermSettings(Settings):
-    """The settings that every term has, and what its class says of the models it trains.
-
-    ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
-    ``matches_words``: it compares words with patches, a local loss (BioViL Appendix A.3).
-    """
-
-    title: ClassVar[str]
-    projects: ClassVar[bool] = False
-    matches_words: ClassVar[bool] = False
-
-    weight: float = Field(1.0, gt=0, description="of this term in the sum")
-
-    @property
-    def similarity(self) -> str | None:
-        """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any."""
-        return None
 
 
 class MaskedLanguageSettings(TermSettings):
@@ -191,40 +173,6 @@ class DoublyStochasticSettings(TermSettings):
     title = "Doubly stochastic attention"
 
 
-class Terms(Settings):
-    """The terms of an objective by name; one that is not named, or is null, is not there."""
-
-    @classmethod
-    def classes(cls) -> dict[str, type[TermSettings]]:
-        """The settings class of each term that can be named."""
-        return {name: get_args(term.annotation)[0] for name, term in cls.model_fields.items()}
-
-    def named(self) -> dict[str, TermSettings]:
-        """Those that are there."""
-        return {name: term for name, term in self if term is not None}
-
-    @model_validator(mode="after")
-    def _at_least_one(self) -> Self:
-        if not self.named():
-            raise ValueError(f"names no term; expected one of {', '.join(type(self).model_fields)}")
-        return self
-
-    @property
-    def similarity(self) -> str | None:
-        """The kind of :mod:`cxrflow.similarity` that the model keeps; None: the cosine."""
-        return next((term.similarity for term in self.named().values() if term.similarity), None)
-
-    @model_validator(mode="after")
-    def _one_similarity(self) -> Self:
-        names = [name for name, term in self.named().items() if term.similarity]
-        if len(names) > 1:
-            raise ValueError(
-                f"{' and '.join(names)} are both to be kept as the model's similarity; expected "
-                "at most one"
-            )
-        return self
-
-
 class TextTerms(Terms):
     """Of the text program."""
 
@@ -260,6 +208,42 @@ class ImageTerms(Terms):
     momentum_contrast: MomentumContrastSettings | None = None
 
 
+class GlobalTerms(Terms):
+    """Losses of images and texts by their places in the joint space."""
+
+    global_alignment: GlobalAlignmentSettings | None = None
+
+
+class NeighbourSettings(TermSettings):
+    """Nearest-neighbour supervision (DeCLIP; low-data study, Appendix C): L_NN of Eq. 5."""
+
+    title = "Nearest-neighbour texts"
+    projects = True
+
+    base: GlobalTerms = Field(
+        GlobalTerms(global_alignment=GlobalAlignmentSettings()),
+        description="the loss, of each view of an image with its text's neighbour; the mean counts",
+    )
+    queue: int = Field(
+        65536,
+        ge=0,
+        description="texts that are kept, at most as many as are trained on; 0: no neighbours. Not "
+        "stated, DeCLIP's code",
+    )
+    start: Literal["empty", "full", "random"] = Field(
+        "empty",
+        description="empty: neighbours are of the texts so far. full: there are none before the "
+        "queue is full, the strict reading of 'once the queue is populated' (section 2); the "
+        "validation loss rises then. random: unit vectors stand in for texts at first (DeCLIP's "
+        "code)",
+    )
+    shared: Literal["negatives", "masked"] = Field(
+        "negatives",
+        description="texts of a batch with the same neighbour: negatives of each other, as any "
+        "(not stated), or left out",
+    )
+
+
 class JointTerms(Terms):
     """Of the joint program."""
 
@@ -267,6 +251,8 @@ class JointTerms(Terms):
     local_alignment: LocalAlignmentSettings | None = None
     mlm: MaskedLanguageSettings | None = None
     mirrored_pairs: MirroredPairsSettings | None = None
+    simclr: SimclrSettings | None = None
+    neighbours: NeighbourSettings | None = None
 
 
 class TokenAlignmentSettings(TermSettings):

@@ -1,0 +1,164 @@
+"""Joint training with DeCLIP's terms: which views are read, and that the plain terms stay."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_text import MINIMAL, REPORTS, write_text_model
+from test_pair_matching import IMAGE
+from torch import Tensor
+
+from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
+from cxrflow.encoders.settings import ResNetSettings
+from cxrflow.images.augment import StoredPixels
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram, neighbours
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.objective import Batch, Views
+from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.processes import ALONE
+from cxrflow.training.samples import SampleTable
+
+SAMPLES, ROWS = 24, np.array([5, 0, 20, 11])
+GLOBAL = {"global_alignment": {}}
+CROPPED = {"augmentation": {"second_crop": {}}}
+
+
+class Images:
+    """Stored images of the samples, by row."""
+
+    priors = np.full(SAMPLES, -1)
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.pixels = torch.randint(256, (SAMPLES, 64, 64), generator=generator, dtype=torch.uint8)
+
+    def drawn(self, rows: np.ndarray, seed: int, epoch: int) -> np.ndarray:
+        return rows
+
+    def take(self, rows: np.ndarray) -> Frames[StoredPixels]:
+        return Frames(StoredPixels(self.pixels[rows], torch.from_numpy(rows)))
+
+
+def program_of(folder: Path, **changes: Any) -> ImageTextProgram:
+    values = {**MINIMAL, "encoder": {**IMAGE, "projection": 8}, "length": 16, **changes}
+    settings = JointPretrainingSettings.model_validate(values)
+    torch.manual_seed(0)
+    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**values["encoder"]))
+    reports = REPORTS[:SAMPLES].assign(impression_sentences=REPORTS["findings_sentences"])
+    texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
+    splits: Any = dict.fromkeys(("train", "validate"), Images())
+    samples = dict.fromkeys(splits, SampleTable(range(SAMPLES)))
+    run = Run(0, torch.device("cpu"), ALONE)
+    both = dict.fromkeys(splits, texts)
+    return ImageTextProgram(settings, run, samples, splits, both, image, text, folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text_model(tmp_path_factory.mktemp("text"))
+
+
+def views_of(program: ImageTextProgram, split: str = "train") -> Views:
+    return program.views(split, Batch(ROWS, 3, 5, ALONE))
+
+
+SIMCLR = {**GLOBAL, "simclr": {"hidden": 6, "output": 5}}
+
+
+@pytest.mark.parametrize("statistics", ["shared", "separate"])
+def test_views_share_batch_statistics_or_not(folder: Path, statistics: str) -> None:
+    program = program_of(folder, terms=SIMCLR, **CROPPED, view_statistics=statistics)
+    views = views_of(program)
+    pixels = [views.pixels(number).current for number in (0, 1)]
+    if statistics == "shared":  # the views of an image are neighbours, as ghost batches need it
+        both = program.image(Frames(torch.stack(pixels, dim=1).flatten(0, 1))).pooled
+        wanted = [both[0::2], both[1::2]]
+    else:
+        wanted = [program.image(Frames(view)).pooled for view in pixels]
+    for number in (0, 1):
+        torch.testing.assert_close(views.images[number].pooled, wanted[number])
+    assert not torch.allclose(pixels[0], pixels[1])
+
+
+def test_a_ghost_batch_holds_both_views(folder: Path) -> None:
+    for terms, ghosts in ((SIMCLR, {4}), (GLOBAL, {2})):
+        program = program_of(folder, terms=terms, ghost_batch=2)
+        found = {layer.group for layer in program.image.modules() if hasattr(layer, "group")}
+        assert found == ghosts
+    apart = program_of(folder, terms=SIMCLR, ghost_batch=2, view_statistics="separate")
+    groups = {layer.group for layer in apart.image.modules() if hasattr(layer, "group")}
+    head = {layer.group for layer in apart.terms["simclr"].modules() if hasattr(layer, "group")}
+    assert (groups, head) == ({2}, {4})
+
+
+def test_the_first_view_is_the_centre_in_validation_and_the_second_is_not(folder: Path) -> None:
+    program = program_of(folder, terms=SIMCLR, **CROPPED)
+    views, again = (views_of(program, "validate") for _ in range(2))
+    stored = program.images["validate"].take(ROWS)
+    centre = stored.each(program.augmentation.centre).current
+    assert torch.equal(views.pixels(0).current, centre)
+    assert torch.equal(views.pixels(1).current, again.pixels(1).current)
+    assert not torch.allclose(views.pixels(1).current, centre)
+
+
+def test_priors_stand_beside_their_current_images() -> None:
+    def view(shift: float) -> Frames[Tensor]:
+        return Frames(
+            torch.arange(3.0)[:, None] + shift, torch.tensor([[10.0], [12.0]]) + shift,
+            torch.tensor([0, 2]),
+        )  # fmt: skip
+
+    both = neighbours([view(0.0), view(0.5)])
+    assert both.current[:, 0].tolist() == [0, 0.5, 1, 1.5, 2, 2.5]
+    assert both.prior is not None and both.rows is not None
+    assert torch.equal(both.prior, both.current[both.rows] + 10)
+    everywhere = neighbours([view(0.0)._replace(current=torch.zeros(2, 1), rows=None)] * 2)
+    assert everywhere.rows is None and everywhere.prior is not None
+    assert everywhere.prior.shape == (4, 1)
+
+
+def test_words_are_masked_only_where_they_are_predicted(folder: Path) -> None:
+    mlm = {"forward": "shared", "masking": {"unit": "token", "rate": 0.9}}
+    program = program_of(folder, terms={**GLOBAL, "mlm": mlm})
+    program.text.eval()
+    views = views_of(program)
+    intact, other = views.texts["intact"], views.texts["other"]
+    assert intact.masked is not None and other.masked is None and len(views.masked) == 1
+    for text, same in ((intact, False), (other, True)):
+        (states,) = program.text.last_states(text.ids, text.mask, 1)
+        assert torch.allclose(text.states[-1], states, atol=1e-5) is same
+
+
+def trained(program: ImageTextProgram) -> dict[str, Tensor]:
+    """Weights and statistics after an epoch."""
+    modules = [program.image, program.text]
+    optimiser = torch.optim.SGD([p for m in modules for p in m.parameters()], 0.1)
+    for step in range(program.batches_per_epoch):
+        torch.manual_seed(step)
+        optimiser.zero_grad()
+        program.losses(0, step, 0, 1).total.backward()
+        optimiser.step()
+        with torch.no_grad():
+            program.after_update()
+    return {
+        f"{number}.{name}": value
+        for number, module in enumerate(modules)
+        for name, value in module.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize("terms", [{}, {"neighbours": {"queue": 0}}], ids=["absent", "no queue"])
+def test_without_further_terms_the_plain_loss_is_trained(folder: Path, terms: Any) -> None:
+    """Eq. 5 with alpha = beta = gamma = 0, bit for bit."""
+    plain = trained(program_of(folder, terms=GLOBAL))
+    further = trained(program_of(folder, terms={**GLOBAL, **terms}, **CROPPED))
+    assert plain.keys() == further.keys()
+    assert all(torch.equal(value, further[name]) for name, value in plain.items())
+    # With a term the same comparison fails.
+    other = trained(program_of(folder, terms={**GLOBAL, "neighbours": {}}, **CROPPED))
+    assert not all(torch.equal(value, other[name]) for name, value in plain.items())

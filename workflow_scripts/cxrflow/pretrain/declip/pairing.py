@@ -1,0 +1,78 @@
+"""The losses of images and their texts, of other pairs than the samples' (DeCLIP).
+
+Supervision by further pairs (low-data study, Appendix C) is the loss of the plain pairs, of the
+same class, with another view of the images or another text in the place of the first.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
+from cxrflow.pretrain.permutation import Comparisons
+from cxrflow.pretrain.terms.base_settings import Terms
+
+
+class Projection(NamedTuple):
+    """Texts of which nothing but their place in the joint space is known."""
+
+    projected: Tensor  # [N, P]
+
+
+class Pairing(Views):
+    """A batch in which view ``image`` of the images belongs to the texts ``text``."""
+
+    def __init__(
+        self,
+        views: Views,
+        image: int,
+        text: TextOutput | Projection,
+        equal_texts: Tensor | None = None,
+    ) -> None:
+        super().__init__(views.batch)
+        self.images = {0: views.images[image]}
+        self.texts = {"intact": cast(TextOutput, text)}
+        self.equal_texts = equal_texts
+
+
+class PairLosses(nn.Module):
+    """The weighted sum of terms of images and texts, the mean over several pairings."""
+
+    def __init__(self, base: Terms, encoders: Encoders) -> None:
+        super().__init__()
+        self.terms = nn.ModuleDict()
+        for name, settings in base.named().items():
+            module = import_module(f"cxrflow.pretrain.terms.{name}")
+            self.terms[name] = getattr(module, name.title().replace("_", ""))(settings, encoders)
+
+    @property
+    def needs(self) -> Needs:
+        """The views that the terms read of a pairing."""
+        return Needs.of_all(term.needs for term in self._terms())
+
+    def loss(self, pairings: Sequence[Views]) -> Tensor:
+        """This process's share; a scalar."""
+        losses = [
+            term.settings.weight * term.loss(pairing)
+            for pairing in pairings
+            for term in self._terms()
+        ]
+        return torch.stack(losses).sum() / len(pairings)
+
+    def comparisons(self, pairings: Sequence[Views]) -> Comparisons:
+        """The scores of all terms and pairings, whose texts are permuted alike."""
+        scores = []
+        for term in self._terms():
+            for pairing in pairings:
+                compared = term.comparisons(pairing)
+                assert compared is not None
+                factor = term.settings.weight * compared.slope / len(pairings)
+                scores.append(factor * compared.groups[0].score_KK)
+        return Comparisons.of_batch(torch.stack(scores).sum(0))
+
+    def _terms(self) -> list[Term]:
+        terms: Any = self.terms.values()
+        return list(terms)
