@@ -196,6 +196,7 @@ class FakeModel(CosineModel):
     geometry: str = f"shorter{SIZE}"
     run: dict = field(default_factory=lambda: {"model": "fake"})
     device: torch.device = torch.device("cpu")
+    folder: Path = Path("no model folder")
 
     takes_prior = False
     limits = None

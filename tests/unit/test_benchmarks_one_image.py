@@ -1,10 +1,11 @@
 """One image file grounded: the store's pixels, where the strongest patch is, the command line."""
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
@@ -12,17 +13,20 @@ from dicom_files import dataset, save
 from PIL import Image
 
 import cxrflow
+from cxrflow.benchmarks.grounding.calibration import calibrate, findings_of
+from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
 from cxrflow.benchmarks.grounding.one_image import Grounding
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
 from cxrflow.commands.ground import ground, main
-from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
 from cxrflow.images.store import PixelStore
+from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.training.precision import choose_precision
 
 BRIGHT, DARK = "bright area.", "No bright area"
@@ -230,3 +234,68 @@ def test_a_finer_grid_has_the_old_cells_and_leaves_the_model_as_it_was(folder):
     assert fine.shape[1] == 4 * before.shape[1]
     np.testing.assert_allclose(fine[:, ::4, ::4], before, atol=1e-5)
     np.testing.assert_array_equal(after, before)
+
+
+@pytest.fixture(scope="module")
+def calibration(folder):
+    """Pictures of studies: those with a bright square are of pneumonia, the others normal."""
+    numbers = range(120)
+    names = [f"image{number % 12}" for number in numbers]
+    bright = [number % 12 % 3 > 0 for number in numbers]
+    reports = pd.DataFrame(
+        {
+            **dict.fromkeys(("subject_id", "study_id"), names),
+            "image_id": names,
+            "split": "validate",
+            "findings": ["Pneumonia at the base." if one else "Lungs are clear." for one in bright],
+            "impression": [None if one else "Normal chest radiograph." for one in bright],
+        }
+    )
+    store = PixelStore(folder / "pixels")
+    return calibrate(FakeModel(), reports, store, CalibrationSettings(images=100))
+
+
+def test_a_peak_is_compared_with_those_of_images_without_the_finding(folder, calibration, tmp_path):
+    plain, other = (
+        calibration.without(findings_of(phrase)) for phrase in ("Dense pneumonia", "Bright area")
+    )
+    assert np.array_equal(plain, other) and len(calibration.images) == 100
+    pixels = PixelStore(folder / "pixels")
+    names = [f"image{number % 12}" for number in np.linspace(0, 119, 100).round().astype(int)]
+    dark = [name for name in names if int(name[5:]) % 3 == 0]
+    assert [names[row] for row in plain] == dark
+    squares = torch.from_numpy(pixels.read(pixels.rows(dark))).float()[:, None] / 255
+    patches = FakeModel().encode_image(Frames(squares)).unnormalised_patches
+    peaks = patches[..., 1].flatten(1).amax(1)  # the phrase is (0, 1), patches are of length 1
+    middle = float(peaks.double().median())
+    asked = calibration.percentile(FakeModel(), "Pneumonia", "Pneumonia", middle)
+    below = (peaks.half().float() < middle).double().mean()
+    assert (
+        asked.images == len(dark)
+        and not asked.normal
+        and asked.share == pytest.approx(float(below), abs=0.15)
+    )
+    assert calibration.percentile(FakeModel(), "Pneumonia", "Pneumonia", 2.0).share == 1
+    assert calibration.percentile(FakeModel(), "Pneumonia", "Pneumonia", -2.0).share == 0
+    assert calibration.percentile(FakeModel(), "Bright area", "Bright area", 2.0).normal
+    few = replace(calibration, labels_NC=np.full_like(calibration.labels_NC, np.nan))
+    assert few.percentile(FakeModel(), "Bright area", "Bright area", 0.5) is None
+    calibration.write(tmp_path / "calibration.safetensors")
+    image = folder / "root" / "image1.png"
+    found = ground(FakeModel(folder=tmp_path), image, ["Pneumonia", "No pneumonia"])
+    assert found.percentiles[0].share == 1 and found.percentiles[1].share < 0.5
+    assert ground(FakeModel(), image, ["Pneumonia"]).percentiles == ()
+
+
+def test_an_uncertain_finding_is_named_and_padding_is_no_peak(calibration):
+    labels = calibration.labels_NC.copy()
+    labels[:, OBSERVATIONS.index("Pneumonia")] = -1
+    assert not len(replace(calibration, labels_NC=labels).without(findings_of("Pneumonia")))
+    nowhere = replace(calibration, inside_Nhw=torch.zeros_like(calibration.inside_Nhw))
+    assert nowhere.percentile(FakeModel(), "Pneumonia", "Pneumonia", -5.0).share == 1
+
+
+def test_too_few_reports_are_refused(folder):
+    table = pd.DataFrame({"image_id": ["image1"], "findings": ["Clear."], "impression": [None]})
+    with pytest.raises(InputError, match="1 studies of split 'validate' .* expected at least 20"):
+        calibrate(FakeModel(), table, PixelStore(folder / "pixels"), CalibrationSettings())

@@ -8,6 +8,7 @@ from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 COMMANDS: Final = {
     "label": "reports.label",
     "ground": "commands.ground",
+    "calibrate": "commands.calibrate",
     "draft": "commands.draft",
     "load": "commands.load",
     "export": "commands.export",

@@ -7,6 +7,8 @@ BioViL section 4.3 and Figure 3 for a DICOM, PNG or JPEG file. The image is deco
 the model's geometry by the code that builds pixel stores, so a file gives here what it gave there.
 For each phrase the greatest cosine with a patch is printed, and where that patch is; the picture
 shows the cosines over the radiograph, a panel a phrase, what the model saw within a thin frame.
+Where the model folder is calibrated (``cxrflow calibrate``), also the share of images without the
+finding whose greatest cosine is less.
 """
 
 import logging
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 import cxrflow
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.grounding.calibration import Calibration, Percentile, shown_cells
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
@@ -62,6 +65,7 @@ class Grounding:
     shown: NDArray[np.uint8]  # the whole radiograph, its longer side SHOWN pixels
     settings: OneImageSettings
     limits: str | None = None  # what the picture says of the model
+    percentiles: tuple[Percentile | None, ...] = ()  # of the phrases' peaks, if calibrated
 
     def map(self, number: int) -> NDArray[np.float64]:
         """Cosines of phrase ``number`` on the file's pixels [H, W]; NaN outside the crop."""
@@ -70,13 +74,11 @@ class Grounding:
     def peak(self, number: int) -> Peak:
         """The patch with the greatest cosine, of those whose centre shows the image."""
         grid_hw = self.grids_Nhw[number]
-        left_edge, top, width, height = self.placement.inside_stored()
-        y_h, x_w = ((np.arange(n) + 0.5) * self.placement.size / n for n in grid_hw.shape)
-        seen_h = (top <= y_h) & (y_h <= top + height)
-        seen_w = (left_edge <= x_w) & (x_w <= left_edge + width)
-        inside = np.where(seen_h[:, None] & seen_w, grid_hw, -np.inf)
+        inside = np.where(shown_cells(self.placement, *grid_hw.shape), grid_hw, -np.inf)
         row, column = np.unravel_index(int(inside.argmax()), inside.shape)
-        x, y, _, _ = self.placement.to_original([[x_w[column], y_h[row], 0, 0]])[0]
+        cell_h, cell_w = (self.placement.size / n for n in inside.shape)
+        centre = [(column + 0.5) * cell_w, (row + 0.5) * cell_h, 0, 0]
+        x, y, _, _ = self.placement.to_original([centre])[0]
         return Peak(float(inside[row, column]), float(x), float(y))
 
     def draw(self) -> bytes:
@@ -89,6 +91,10 @@ class Grounding:
             grid_hw = self.grids_Nhw[number]
             view = panel(self.shown, self._on_pixels(number, placement), crop=crop)
             scale = f"{grid_hw.min():.2f} to {grid_hw.max():.2f}"
+            percentile = self.percentiles[number] if self.percentiles else None
+            if percentile is not None:
+                of = "normal ones" if percentile.normal else "those without"
+                scale += f"; peak above {percentile.share:.0%} of {of}"
             caption = f"{phrase}\n{DRAWN}" if self.limits else phrase
             strips.append(Strip(caption, [view], [scale]))
         return draw_sheet(strips, per_line=min(3, len(strips)))
@@ -134,6 +140,7 @@ def ground(
             single images and a prior is given.
     """
     settings = settings or OneImageSettings()
+    trained = model  # as calibrated, without dilation
     if not phrases or not all(phrase.strip() for phrase in phrases):
         raise InputError(f"phrases: {list(phrases)} holds no words; expected at least one phrase")
     if any(settings.dilate):
@@ -150,14 +157,28 @@ def ground(
     precision = choose_precision(settings.text_precision, model.device)
     grids_Nhw = similarity_grids(model, pixels_SS, plain, precision, prior_SS)
     prepared = [prepare_grid(grid, settings.smoothing_sigma, "none") for grid in grids_Nhw]
+    placement = geometry.place(height, width)
+    percentiles: list[Percentile | None] = []
+    calibration = Calibration.read(model.folder)
+    if calibration is not None:
+        if any(settings.dilate):
+            grids_Nhw = similarity_grids(trained, pixels_SS, plain, precision, prior_SS)
+        shown_hw = shown_cells(placement, *grids_Nhw.shape[1:])
+        peaks = [float(grid_hw[shown_hw].max()) for grid_hw in grids_Nhw]
+        with autocast(model.device, precision):
+            percentiles = [
+                calibration.percentile(trained, *of_phrase)
+                for of_phrase in zip(phrases, plain, peaks, strict=True)
+            ]
     return Grounding(
         list(phrases),
         np.stack(prepared),
-        geometry.place(height, width),
+        placement,
         pixels_SS,
         shown_SS[y : y + h, x : x + w],
         settings,
         model.limits,
+        tuple(percentiles),
     )
 
 
@@ -181,7 +202,12 @@ def draw(
     size = f"{maps.placement.original_width} x {maps.placement.original_height}"
     for number, phrase in enumerate(maps.phrases):
         peak = maps.peak(number)
-        print(f"{peak.similarity:.3f} at x {peak.x:.0f}, y {peak.y:.0f} of {size} pixels: {phrase}")
+        place = f"at x {peak.x:.0f}, y {peak.y:.0f} of {size} pixels"
+        percentile = maps.percentiles[number] if maps.percentiles else None
+        if percentile is not None:
+            of = "with a normal report" if percentile.normal else "without it"
+            place += f", above {percentile.share:.0%} of {percentile.images} images {of}"
+        print(f"{peak.similarity:.3f} {place}: {phrase}")
     print(f"picture: {output}")
 
 

@@ -1,0 +1,156 @@
+"""Grounding of a phrase in images whose reports do not name its findings: what a peak amounts to.
+
+Every map has a greatest cosine, whether or not the phrase is true of the image. A model folder with
+``calibration.safetensors`` holds the patches of a few hundred images and the labels of their
+reports. Of any phrase that gives the peaks in images without its findings, and the share of them
+that an image's own peak exceeds. Ours, not of a paper.
+
+Shapes: N images, C observations, h x w grid, P width of the joint space.
+"""
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
+from cxrflow.benchmarks.inputs import image_batches
+from cxrflow.benchmarks.study_images import usable_studies
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import atomic_path
+from cxrflow.images.geometry import Placement
+from cxrflow.reports.labels.labeller import make_labeller
+from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.settings import LabellerSettings
+from cxrflow.similarity.similarity import EncodedImages
+from cxrflow.text.sentences import sentences_of
+
+if TYPE_CHECKING:
+    from cxrflow.benchmarks.model_pixels import ModelPixels
+
+FILE = "calibration.safetensors"
+FEWEST = 20  # images, below which a share says too little
+_NORMAL = OBSERVATIONS.index("No Finding")
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """The place of a peak among those of the same phrase in images without its findings."""
+
+    share: float  # of them that it exceeds; equal ones count half
+    images: int
+    normal: bool  # the phrase names no finding that is read: images with a normal report
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Images of a cohort as a model encodes them."""
+
+    images: EncodedImages  # with patches
+    inside_Nhw: Tensor  # bool: the cell's centre shows the image, not what pads it
+    labels_NC: NDArray[np.float64]  # of the reports: 1, 0, -1 for uncertain, NaN if not named
+
+    def without(self, findings: list[int]) -> NDArray[np.int64]:
+        """Images whose reports do not name the findings, not as uncertain; of none, normal ones."""
+        if not findings:
+            return np.flatnonzero(self.labels_NC[:, _NORMAL] == 1)
+        named_NF = np.isin(self.labels_NC[:, findings], (1, -1))
+        return np.flatnonzero(~named_NF.any(axis=1))
+
+    @torch.inference_mode()
+    def percentile(self, model: Any, phrase: str, text: str, peak: float) -> Percentile | None:
+        """Return the place of ``peak``, or None with too few images.
+
+        ``text`` is the phrase as the model reads it.
+        """
+        findings = findings_of(phrase)
+        rows = self.without(findings)
+        if len(rows) < FEWEST:
+            return None
+        maps_Mhw = model.similarity.maps(
+            self.images.rows(rows).to(model.device), model.encode_texts([text])
+        )
+        inside_Mhw = self.inside_Nhw[rows].to(maps_Mhw.device)
+        peaks_M = maps_Mhw.float().masked_fill(~inside_Mhw, -torch.inf).flatten(1).amax(dim=1)
+        below = (peaks_M < peak).sum() + 0.5 * (peaks_M == peak).sum()
+        return Percentile(float(below) / len(rows), len(rows), normal=not findings)
+
+    def write(self, path: Path) -> None:
+        """Write the file; patches as float16."""
+        assert self.images.patches is not None
+        tensors = {
+            "embedding": self.images.embedding,
+            "patches": self.images.patches.half(),
+            "inside": self.inside_Nhw,
+            "labels": torch.from_numpy(self.labels_NC),
+        }
+        with atomic_path(path) as temporary:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Calibration | None":
+        """Read that of a model folder, if it has one."""
+        path = folder / FILE
+        if not path.is_file():
+            return None
+        tensors = load_file(path)
+        images = EncodedImages(tensors["embedding"], tensors["patches"].float())
+        return cls(images, tensors["inside"], tensors["labels"].double().numpy())
+
+
+def findings_of(phrase: str) -> list[int]:
+    """Numbers of the observations that our labeller reads in a phrase, but for "No Finding"."""
+    (labels,) = make_labeller(LabellerSettings()).label([[phrase]])
+    return [c for c, value in enumerate(labels) if value in (1, -1) and c != _NORMAL]
+
+
+def shown_cells(placement: Placement, height: int, width: int) -> NDArray[np.bool_]:
+    """Cells [h, w] of a grid whose centre shows the image, not what pads it."""
+    left, top, shown_width, shown_height = placement.inside_stored()
+    y_h, x_w = ((np.arange(n) + 0.5) * placement.size / n for n in (height, width))
+    shown_h = (top <= y_h) & (y_h <= top + shown_height)
+    shown_w = (left <= x_w) & (x_w <= left + shown_width)
+    return np.asarray(shown_h[:, None] & shown_w)
+
+
+@torch.inference_mode()
+def calibrate(
+    model: Any, table: pd.DataFrame, pixels: "ModelPixels", settings: CalibrationSettings
+) -> Calibration:
+    """Encode images of studies with a report, evenly spaced in ``table``, and label the reports.
+
+    Without priors, also for a model that takes them.
+
+    Raises:
+        InputError: fewer than ``FEWEST`` studies have an image and a report.
+    """
+    studies = usable_studies(table, pixels, settings.sections).table
+    if len(studies) < FEWEST:
+        raise InputError(
+            f"{len(studies)} studies of split '{settings.split}' have an image in the store and a "
+            f"report; expected at least {FEWEST}"
+        )
+    chosen = np.unique(np.linspace(0, len(studies) - 1, settings.images).round().astype(int))
+    table = studies.iloc[chosen].reset_index(drop=True)
+    encoded = [
+        EncodedImages.of(model.encode_image(frames))
+        for _, frames in image_batches(pixels, table, settings.batch_size)
+    ]
+    patches_NhwP = torch.cat([batch.patches for batch in encoded if batch.patches is not None])
+    places = [pixels.placement(int(row)) for row in pixels.rows(table["image_id"])]
+    shown = [shown_cells(place, *patches_NhwP.shape[1:3]) for place in places]
+    by_section = (sentences_of(table, section) for section in settings.sections)
+    sentences = [list(chain(*report)) for report in zip(*by_section, strict=True)]
+    labels = make_labeller(settings.labels).label(sentences)
+    return Calibration(
+        EncodedImages(torch.cat([batch.embedding for batch in encoded]).cpu(), patches_NhwP.cpu()),
+        torch.from_numpy(np.stack(shown)),
+        np.array([list(row) for row in labels], dtype=np.float64),
+    )
