@@ -22,6 +22,10 @@ from small_sizes import VIT
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
 GREY = {**IMAGE, "normalisation": "none"}
+# Of pictures of 64 pixels; another kind than the encoder they could start from.
+SQUARES = {**VIT, "patch": 16, "projection_head": {"hidden": 16}}
+VIEWS = {"augmentation": {"size": 64}}
+TRANSFORMER = {**ONE_STEP, "encoder": {**VIT, "patch": 16, "channels": 3}, **VIEWS}
 SIZES: dict[str, Any] = {
     "initial": {"encoder": GREY},
     "supervised": {**ONE_STEP, "encoder": GREY},
@@ -29,7 +33,7 @@ SIZES: dict[str, Any] = {
     "image": {**ONE_STEP, "encoder": GREY, "ghost_batch": None},
     "joint": {**ONE_STEP, "encoder": GREY, "length": 48},
     "studies": {**ONE_STEP, "encoder": GREY, "length": 48},
-    "image_reports": {**ONE_STEP, "encoder": VIT, "length": 48},
+    "image_reports": {**ONE_STEP, "encoder": SQUARES, "length": 48, "ghost_batch": None, **VIEWS},
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
     "caption": {
         **ONE_STEP,
@@ -55,7 +59,9 @@ def small(name: str) -> str:
     recipe = DEMO.recipes[name]
     settings = DEMO.model(name).settings.model_dump(mode="json")
     settings.pop("training_share", None)  # a size
-    return json.dumps(overlay(settings, SIZES[recipe.program]))
+    is_transformer = settings.get("encoder", {}).get("kind") == "vit"
+    alone = is_transformer and recipe.program == "supervised"
+    return json.dumps(overlay(settings, TRANSFORMER if alone else SIZES[recipe.program]))
 
 
 # Of models that differ in their sizes and starts alone, the first.
@@ -92,8 +98,10 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
         inputs = {"geometry": "shorter64"}
     start = models / ("joint" if recipe.program == "report" else "words")
     starts = {"start": start, "text": models / "sections", "image": models / "images"}
-    inputs |= {option: starts[option] for option in recipe.parents}
     output, settings = tmp_path / "model", json.loads(small(name))
+    if settings.get("encoder", {}).get("kind") == "vit":
+        starts.pop("image")
+    inputs |= {option: starts[option] for option in recipe.parents if option in starts}
     if recipe.program != "initial":
         inputs["state"] = tmp_path / "state"
     made = {**inputs, "model": name, "seed": 0, "output": output}
