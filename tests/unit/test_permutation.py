@@ -13,6 +13,7 @@ from torch.nn.functional import logsigmoid, normalize
 
 from cxrflow.metrics.permuted_pairs import DRAWS
 from cxrflow.objectives.pair_matching import pair_matching
+from cxrflow.objectives.token_alignment import TokenMatching
 from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
 from cxrflow.pretrain.permutation import Comparisons, PairGroup, Validated, Validation
 from cxrflow.pretrain.registry import TERMS
@@ -91,6 +92,23 @@ def of_local() -> Case:
     ), views
 
 
+def of_tokens() -> Case:
+    """Three words and four patches of each pair; some texts have two words."""
+    kind, words = kind_of("token_alignment"), drawn(N, 3, P)
+    is_word = torch.arange(3) < torch.tensor([3, 2, 3, 3, 2, 3])[:, None]
+    weights = is_word / is_word.sum(1, keepdim=True)
+    patches = drawn(N, 4, P), torch.full((N, 4), 0.25)
+    term = SimpleNamespace(
+        _words=lambda views: [part[views.order] for part in (words, is_word, weights)],
+        _patches=lambda views: patches,
+        matching=TokenMatching(),
+    )
+    loss, comparisons = kind.loss, kind.comparisons
+    return SimpleNamespace(
+        loss=lambda views: loss(term, views), comparisons=lambda views: comparisons(term, views)
+    ), lambda order: SimpleNamespace(order=order, batch=batch())
+
+
 def of_mirrored() -> Case:
     """Three images with their mirror images; texts are exchanged between the two."""
     kind, scores = kind_of("mirrored_pairs"), drawn(N // 2, 2, 2)
@@ -151,6 +169,10 @@ CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
     "section_matching": (
         lambda: (build("section_matching"), lambda order: projections(IMAGE, TEXT[order])), ANY),
     "local_alignment": (of_local, ANY),
+    "token_alignment": (of_tokens, ANY),
+    "prototypes": (
+        lambda: (build("prototypes", POOLED, number=7),
+                 lambda order: projections(IMAGE, TEXT[order])), ANY),
     "mirrored_pairs": (of_mirrored, SWAP),
     "neighbours": (of_neighbours, ANY),
     "simclr": (
