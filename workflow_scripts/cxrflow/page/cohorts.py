@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cxrflow.page.inputs import RunFolder
+from cxrflow.page.learnt_pictures import learnt_pictures
 
 EXAMPLES = re.compile(r"\s*\(e\.g\.[^)]*\)")
 
@@ -95,8 +96,9 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
     if flow is None:
         return content
     charts = lanes(flow["steps"])
-    checks = [*flow["checks"], sums_check(charts)]
     ids = run.config.may_show("text", bool(flow["synthetic"]))
+    pictures = learnt_pictures(run, name, ids)
+    checks = [*flow["checks"], sums_check(charts), *([pictures] if pictures else [])]
     priors = flow.get("priors") or {}
     studies = priors.get("found", 0) + sum(entry["count"] for entry in priors.get("none", []))
     return content | {

@@ -1,0 +1,80 @@
+"""Pictures that are scored in one data set and learnt from in another.
+
+Ids of two data sets cannot be compared, pictures can: by the checksums of the squares in pixel
+stores of one geometry. Collections copy from one another (RSNA's images are NIH's). Pictures that
+were saved anew have other checksums, and are not noticed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from cxrflow.files.drops import EXAMPLES
+from cxrflow.files.parquet import read_table
+from cxrflow.images.equal_pictures import patients_of
+from cxrflow.page.inputs import RunFolder
+
+NAME = "pictures of other data sets"
+
+
+def learnt_pictures(run: RunFolder, cohort: str, names: bool) -> dict[str, Any] | None:
+    """Check that no image that is scored is one that a model has learnt from elsewhere.
+
+    ``names``: ids may be shown. None where there are no stores to compare.
+    """
+    scored = _pictures(run, cohort, ("test",))
+    compared, shared = [], []
+    for other, models in learners(run, cohort).items():
+        learnt = _pictures(run, other, ("train", "validate"))
+        geometries = scored.keys() & learnt.keys()
+        if not geometries:
+            continue
+        compared.append(other)
+        equal = pd.concat(
+            scored[geometry][scored[geometry]["sha256"].isin(learnt[geometry]["sha256"])]
+            for geometry in sorted(geometries)
+        )["image_id"].drop_duplicates()
+        if len(equal):
+            examples = f" ({', '.join(map(str, equal.head(EXAMPLES)))})" if names else ""
+            shared.append(
+                f"{len(equal)} image(s) equal to images of {other}{examples}, from which "
+                f"{', '.join(models)} learnt"
+            )
+    if not compared:
+        return None
+    detail = "; ".join(shared) or f"none of the images that are scored is in {', '.join(compared)}"
+    return {"name": NAME, "passed": not shared, "detail": detail}
+
+
+def learners(run: RunFolder, cohort: str) -> dict[str, list[str]]:
+    """Cohorts of other data sets, with the models that learnt from them and are scored here."""
+    config = run.config
+    dataset, models = config.known_cohorts[cohort].dataset, dict[str, list[str]]()
+    for name in dict.fromkeys(_scored_models(run, cohort)):
+        for ancestor in config.ancestors(name):
+            other = None if config.imported(ancestor) else config.recipes[ancestor].cohort
+            if other is not None and config.known_cohorts[other].dataset != dataset:
+                models.setdefault(other, [])
+                models[other] += [ancestor] * (ancestor not in models[other])
+    return models
+
+
+def _scored_models(run: RunFolder, cohort: str) -> Iterator[str]:
+    for paper, extent in run.papers.items():
+        for task, model in run.config.results_of(paper, extent):
+            if model in run.config.recipes and run.config.library.tasks[task].cohort == cohort:
+                yield str(model)
+
+
+def _pictures(run: RunFolder, cohort: str, parts: tuple[str, ...]) -> dict[str, pd.DataFrame]:
+    """``image_id`` and ``sha256`` of the images in these parts of the split, by geometry."""
+    rows = patients_of([run.root / "cohorts" / cohort])
+    ids = set(rows.loc[rows["split"].isin(parts), "image_id"])
+    tables = {}
+    for name, geometry in run.config.stores:
+        path = run.root / "pixels" / name / geometry / "index.parquet"
+        if name == cohort and path.is_file():
+            index = read_table(path, ("image_id", "sha256"))[["image_id", "sha256"]]
+            tables[geometry] = index[index["image_id"].isin(ids)]
+    return tables
