@@ -56,6 +56,7 @@ SCORES = {
             ("query_auroc/image_to_text", 0.72), ("query_auroc/text_to_image", 0.71),
         )
     },
+    "fold_probe": {"balanced_accuracy": 0.7, "auroc": 0.76, "auroc/edema": 0.8},
     "zero_shot_findings": {"auroc": 0.81, "auroc/edema": 0.9},
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any
 from cxrflow.benchmarks.benchmark import Benchmark
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.settings import (
+    FoldProbeSettings,
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
@@ -113,6 +114,16 @@ BENCHMARKS = {
         own=("features", "start", "solution"),
         references=("nothing", *PLAIN),
         reference_program="classification.references",
+    ),
+    "fold_probe": Benchmark(
+        "classification.fold_probe",
+        FoldProbeSettings,
+        "pairs",
+        needs=IMAGE,
+        reads="pixels",
+        own=("features", "reference", "steps"),
+        references=("nothing", *PLAIN),
+        reference_program="classification.fold_probe_references",
     ),
     "linear_classification": Benchmark(
         "classification.linear_classification",

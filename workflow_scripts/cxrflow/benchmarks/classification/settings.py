@@ -1,11 +1,12 @@
 """Settings of classification by prompts and by probes, and of segmentation (BioViL 4.4, 4.5)."""
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import (
     BenchmarkSettings,
+    EncodingSettings,
     MapSettings,
     Section,
     Seeds,
@@ -15,7 +16,7 @@ from cxrflow.benchmarks.settings import (
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.reports.settings import LabellerSettings as ReportLabels
-from cxrflow.settings import Settings
+from cxrflow.settings import Before, Seed, Settings
 from cxrflow.similarity.settings import PromptAverage
 
 # How several prompts of one class become one embedding.
@@ -178,6 +179,13 @@ FINDINGS = [
     "Pneumonia", "Pneumothorax",
 ]  # fmt: skip
 
+LabelSource = Literal["reports", "cohort"]
+LABEL_SOURCE: Any = Field(
+    default="reports",
+    description="reports: `labels` read them in `sections`; cohort: the column `labels` of its "
+    "pairs, which a cohort with `labels: published` has of MIMIC-CXR-JPG's CheXpert table",
+)
+
 
 class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
     """Zero-shot classification of what the studies' own reports name; not of the papers."""
@@ -186,6 +194,12 @@ class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
         default=("findings", "impression"), min_length=1, description="that are labelled, together"
     )
     labels: ReportLabels = Field(default=ReportLabels(), description="of the reports")
+    label_source: Annotated[LabelSource, Before("reports")] = LABEL_SOURCE
+    matching: Annotated[Literal["model", "global"], Before("model")] = Field(
+        default="model",
+        description="model: as the model compares images with texts; global: the cosine of the "
+        "projections whatever it was trained with (Windsor et al. 2023, Appendix D.1)",
+    )
     classes: list[str] | None = Field(
         default=FINDINGS, min_length=1, description="CheXpert's observations; null: all of them"
     )
@@ -196,6 +210,44 @@ class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
     negative_prompts: list[str] = Field(default=["No evidence of {}"], min_length=1)
     prompt_pairs: list[PromptPair] = []
     batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
+
+
+# Windsor et al. 2023, Appendix D.1: CheXpert's observations without No Finding, Pleural Other.
+CONDITIONS = [
+    "Cardiomegaly", "Atelectasis", "Lung Opacity", "Pleural Effusion", "Edema", "Pneumonia",
+    "Pneumothorax", "Consolidation", "Fracture", "Enlarged Cardiomediastinum", "Support Devices",
+    "Lung Lesion",
+]  # fmt: skip
+
+
+class FoldProbeSettings(LabelSettings, EncodingSettings):
+    """Linear probes on the test part alone, by folds (Windsor et al. 2023, Appendix D.1)."""
+
+    split: Split = Field(default="test", description="studies of which the folds are made")
+    label_source: LabelSource = LABEL_SOURCE
+    sections: tuple[Section, ...] = Field(
+        default=("findings", "impression"), min_length=1, description="that are labelled, together"
+    )
+    labels: ReportLabels = Field(default=ReportLabels(), description="of the reports")
+    classes: list[str] | None = Field(default=CONDITIONS, min_length=1)
+    uncertain: LabelValue | dict[str, LabelValue] = Field(
+        default="zero",
+        description="what the label -1 counts as; D.1 treats uncertain cases as negatives",
+    )
+    unknown: Literal["ignore", "zero"] = Field(default="zero", description="the same of no label")
+    threshold: Literal["best_f1", "best_mcc"] | float = Field(
+        default=0.5, description="probability from which a class is present; or the best in a fold"
+    )
+    metrics: list[Metric] = Field(default=["balanced_accuracy", "auroc"], min_length=1)
+    folds: int = Field(default=5, ge=2, description="D.1: 5")
+    fold_unit: Literal["patient", "image"] = Field(
+        default="patient", description="what lies in one fold alone; not stated"
+    )
+    fold_seed: Seed = Field(default=0, description="of the folds; not stated")
+    features: Literal["pooled", "projected"] = Field(
+        default="pooled", description="pooled: the trunk's mean over the grid; not stated"
+    )
+    inverse_penalty: float = Field(default=1.0, gt=0, description="C; not stated")
 
 
 class ConvergedSolver(Settings):

@@ -1,50 +1,81 @@
-"""Zero-shot classification of findings that the studies' own reports name: no labels are needed.
+"""Zero-shot classification of findings on pairs of images and reports.
 
-A report's findings are those that the labeller reads in it (docs/labels.md); its errors are in the
-scores. Images and prompts are scored as in :mod:`.zero_shot_classification`.
+A study's findings are those that the labeller reads in its report (docs/labels.md), so that no
+labels are needed but its errors are in the scores, or those of the cohort's label table. Images and
+prompts are scored as in :mod:`.zero_shot_classification`.
 """
 
 from dataclasses import replace
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
 from cxrflow.benchmarks.classification import zero_shot_classification
-from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
+from cxrflow.benchmarks.classification.settings import (
+    FoldProbeSettings,
+    ZeroShotFindingsSettings,
+)
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
+from cxrflow.errors import InputError
 from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.similarity.cosine import Cosine
 from cxrflow.text.sentences import sentences_of
 
 COLUMNS = STUDY
 
+LabelledReports = ZeroShotFindingsSettings | FoldProbeSettings
 
-def labelled(table: pd.DataFrame, settings: ZeroShotFindingsSettings) -> pd.DataFrame:
-    """Return the studies with their reports' labels: of each observation 1, 0, -1 or NaN."""
+
+def read_in_reports(table: pd.DataFrame, settings: LabelledReports) -> pd.Series:
+    """Return the labels of the studies' reports: of each observation 1, 0, -1 or NaN."""
     sections = (sentences_of(table, name) for name in settings.sections)
     sentences = [list(chain(*report)) for report in zip(*sections, strict=True)]
     labels = [list(row) for row in make_labeller(settings.labels).label(sentences)]
-    return table.assign(
-        labels=pd.Series(labels, index=table.index), group_id=table["study_id"], subgroup=None
-    )
+    return pd.Series(labels, index=table.index)
 
 
-def label_studies(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> list[dict[str, Any]]:
+def label_studies(inputs: ModelInputs, settings: LabelledReports) -> list[dict[str, Any]]:
     """Make the labelled studies the cohort, and return what was left out."""
     rows = inputs.rows(settings.split)
     studies = usable_studies(rows, inputs.pixels, settings.sections)
-    table = labelled(studies.table, settings)
-    inputs.cohort = replace(inputs.cohort, table=table, classes=OBSERVATIONS)
+    table = studies.table.assign(group_id=studies.table["study_id"], subgroup=None)
+    if settings.label_source == "reports":
+        table = table.assign(labels=read_in_reports(table, settings))
+        inputs.cohort = replace(inputs.cohort, table=table, classes=OBSERVATIONS)
+        return studies.dropped
+    if "labels" not in table:
+        raise InputError(
+            f"{inputs.source}: column 'labels' is missing; expected it, as a cohort with "
+            "`labels: published` has it, or `label_source: reports`"
+        )
+    inputs.cohort = replace(inputs.cohort, table=table)
     return studies.dropped
+
+
+def compared_globally(model: Any) -> Any:
+    """The model with the cosine of its projections as similarity."""
+    names = ("encode_image", "encode_texts", "takes_prior")
+    return SimpleNamespace(similarity=Cosine(), **{name: getattr(model, name) for name in names})
+
+
+def source_words(settings: LabelledReports) -> str:
+    """Return whose labels are the truth, for the protocol."""
+    if settings.label_source == "reports":
+        return "labels of the studies' own reports"
+    return "labels of the cohort"
 
 
 def predict(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> Predictions:
     """Score the studies' images for the prompts of each observation."""
     model, pixels = inputs.model, inputs.pixels
+    if settings.matching == "global":
+        inputs.model = model = compared_globally(model)
     dropped = label_studies(inputs, settings)
     table = inputs.cohort.table
     by_kind = encode_studies(model, pixels, table, settings.batch_size)
@@ -55,5 +86,5 @@ def predict(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> Predicti
     return replace(
         predictions,
         data={**predictions.data, "dropped": [*dropped, *predictions.data["dropped"]]},
-        protocol={**predictions.protocol, "reference": "labels of the studies' own reports"},
+        protocol={**predictions.protocol, "reference": source_words(settings)},
     )

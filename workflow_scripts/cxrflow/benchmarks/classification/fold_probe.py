@@ -1,0 +1,145 @@
+"""Linear probes by cross-validation on the test part alone (Windsor et al. 2023, Appendix D.1).
+
+"5-fold cross validation, performing class-weighted logistic regression ... on 80% of the test data
+and testing on the remaining 20%": every class has a head of its own on frozen features, in each
+fold. Balanced accuracy is the mean over folds, then over classes. A class that lacks one of its
+labels in a fold, or outside it, has no score there; ``data.unscored`` counts such folds.
+
+Shapes: N studies, C classes, K folds, R resamples.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from cxrflow.benchmarks.classification.balanced_regression import cross_validate
+from cxrflow.benchmarks.classification.labelled_images import (
+    LabelledImages,
+    labelled_images,
+    score_columns,
+)
+from cxrflow.benchmarks.classification.scores import class_names, class_size, columns_of
+from cxrflow.benchmarks.classification.settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.zero_shot_findings import label_studies, source_words
+from cxrflow.benchmarks.features import Features, encode
+from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import CountedStatistic, Predictions
+from cxrflow.benchmarks.study_images import STUDY
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats, clusters_of
+from cxrflow.metrics.multilabel import by_class, mean_of_classes
+from cxrflow.training.precision import choose_device
+
+COLUMNS = STUDY
+FOLD = "fold"
+
+
+def assign_folds(patients_N: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """Fold [N] of each study, patients shuffled and dealt out; those of one patient lie in one."""
+    order = np.random.default_rng(seed).permutation(int(patients_N.max()) + 1)
+    return np.asarray(order[patients_N] % count)
+
+
+def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> CountedStatistic:
+    """Means over folds of each class, and over classes of those."""
+    labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
+    names = class_names(predictions)
+    labels_NC = np.where(np.isfinite(scores_NC), labels_NC, np.nan)
+    filled_NC = np.nan_to_num(scores_NC)
+    folds = [(predictions[FOLD] == fold).to_numpy() for fold in sorted(set(predictions[FOLD]))]
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        # A fold that no class can be scored in is empty for all of them.
+        each = [
+            by_class(labels_NC[rows], filled_NC[rows], counts[:, rows], settings.threshold)
+            for rows in folds
+            if np.isfinite(labels_NC[rows]).any()
+        ]
+        found: dict[str, Floats] = {}
+        for name in settings.metrics:
+            values_KRC = np.stack([of_fold[name] for of_fold in each])
+            scored_KRC = np.stack([np.isfinite(of_fold["auroc"]) for of_fold in each])
+            mean_RC = np.where(scored_KRC, values_KRC, 0).sum(axis=0)
+            number_RC = scored_KRC.sum(axis=0)
+            mean_RC = mean_RC / np.where(number_RC > 0, number_RC, np.nan)
+            found[name] = mean_of_classes(mean_RC, number_RC > 0)
+            if names:
+                found |= {f"{name}/{one}": mean_RC[:, c] for c, one in enumerate(names)}
+        return found
+
+    return CountedStatistic(metrics, class_size(labels_NC, names))
+
+
+def unscored(labels_NC: Floats, folds_N: NDArray[np.int64], classes: Sequence[str]) -> dict:
+    """Return of each class the number of folds in which one of its labels is missing, if any."""
+    missing = {
+        name: sum(
+            not {0.0, 1.0} <= set(labels_NC[folds_N == fold, c])
+            or not {0.0, 1.0} <= set(labels_NC[folds_N != fold, c])
+            for fold in range(int(folds_N.max()) + 1)
+        )
+        for c, name in enumerate(classes)
+    }
+    return {name: count for name, count in missing.items() if count}
+
+
+def predict(inputs: ModelInputs, settings: FoldProbeSettings) -> Predictions:
+    """Probe the features of the studies' images."""
+    dropped = label_studies(inputs, settings)
+    table = inputs.cohort.table
+    by_kind = encode(inputs.image, inputs.pixels, table, settings.batch_size, inputs.device)
+    pixels = inputs.pixels
+    features = Features(table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint)
+    return probed(inputs, settings, features, dropped)
+
+
+def probed(
+    inputs: ModelInputs,
+    settings: FoldProbeSettings,
+    features: Features,
+    dropped: list[dict[str, Any]],
+) -> Predictions:
+    """Probe the features of labelled studies; ``dropped``: those that were left out before."""
+    table = inputs.cohort.table
+    images: LabelledImages = labelled_images(table, inputs.cohort.classes, features, settings)
+    unit = "subject" if settings.fold_unit == "patient" else "sample"
+    patients_N = clusters_of(images.table["subject_id"], unit)
+    if patients_N.max() + 1 < settings.folds:
+        raise InputError(
+            f"{inputs.source}: {patients_N.max() + 1} {settings.fold_unit}s; expected "
+            f"{settings.folds} or more, as there are folds"
+        )
+    folds_N = assign_folds(patients_N, settings.folds, settings.fold_seed)
+    device = choose_device(settings.device)
+    found = cross_validate(
+        features.of(images.table, settings.features).to(device),
+        images.labels_NC,
+        folds_N,
+        settings.inverse_penalty,
+    )
+    if not found.learnt_KC.any():
+        raise InputError(f"{inputs.source}: no class has both labels outside a fold")
+    predictions = images.samples().assign(
+        **score_columns({"score": expit(found.logit_NC)}, images.classes), **{FOLD: folds_N}
+    )
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            "pictures": features.pixels,
+            "classes": list(images.classes),
+            **images.counts(),
+            "unscored": unscored(images.labels_NC, folds_N, images.classes),
+            "dropped": [*dropped, *images.dropped],
+        },
+        {
+            "geometry": features.geometry,
+            "reference": source_words(settings),
+            "head": "logistic regression, both labels count the same, features standardised",
+            "steps": found.steps,
+        },
+    )
