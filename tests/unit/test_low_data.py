@@ -86,10 +86,10 @@ def test_a_demonstration_has_three_of_the_shares():
 
 
 def test_figure_5_and_table_4_are_all_there(study):
-    """What contradicts what is in a note."""
+    """338 values of Table 4, 24 of Figure 5; what contradicts what is in a note."""
     tables = study.chosen["low_data"].tables
-    zero = tables["table4_zero_shot"]
-    for table in (zero,):
+    zero, probe = tables["table4_zero_shot"], tables["table4_probe"]
+    for table in (zero, probe):
         rows = [row for row in table.rows if not row.is_reference]
         assert len(rows) == 13 and all(len(row.published) == 13 for row in rows)
         assert [row.pairs for row in rows if row.model == "low_data/clip"] == [*SHARES]
@@ -101,12 +101,16 @@ def test_figure_5_and_table_4_are_all_there(study):
         for key, table, label in (
             ("clip_zero", zero, "CLIP’s start"),
             ("ours_zero", zero, "Ours"),
+            ("clip_probe", probe, "CLIP’s start"),
+            ("ours_probe", probe, "Ours"),
         )
         if (cell := table.row(f"{label}, {row.pairs:g} %").published["mean"])[0]
         != row.published[key][0]
     ]
     assert differ == [
+        (1, "ours_probe", "70.1", "68.9"),
         (10, "ours_zero", "66.4", "66.5"),
+        (50, "ours_probe", "73.7", "73.6"),
     ]
     assert all(value in figure.notes[0] for _, _, *values in differ for value in values)
 
