@@ -16,7 +16,7 @@ import torch
 from programs import ENVIRONMENT
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
-from toy_programs import COMPARING, LSTM, MESHED, MGCA, trainings
+from toy_programs import COMPARING, CUTMIX, LSTM, MESHED, MGCA, trainings
 
 from cxrflow.encoders.image_encoder import Frames, Patches
 from cxrflow.pretrain.inputs import Run
@@ -45,6 +45,7 @@ AS_CODED: dict[str, Any] = {
     **{"text_layers": 1, "single_position": True, "segment_embedding": False, "decay_all": True},
     **GHOSTS,
 }
+MIXING = {**TRAINED, "cutmix": {**CUTMIX, "warmup_epochs": 0}}
 VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a training, what differs
     "phase II": ("phase II", {}, {}),
     "phase II in parts": ("phase II", {}, {"accumulate": 2}),
@@ -64,6 +65,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "DeCLIP": ("DeCLIP", {}, {}),
     "DeCLIP in ghosts": ("DeCLIP", GHOSTS, {"batch_size": 16}),
     "DeCLIP in two passes": ("DeCLIP", {"view_statistics": "separate"}, {}),
+    "MedCutMix": ("MedCutMix", {"terms": MIXING}, {}),
     "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
     "report": ("report", {}, {}),
     "Caption-LSTM": ("Caption-LSTM", {"decoder": {**LSTM, "dropout": 0.0}}, {}),

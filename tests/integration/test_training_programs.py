@@ -81,7 +81,8 @@ def killed_at_random(command: list[str], generator: random.Random, state: Path) 
 
 NAMES = (
     *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
-    *("supervised", "supervised transformer", "studies", "matched pairs", "MGCA", "DeCLIP"),
+    *("supervised", "supervised transformer", "studies", "matched pairs", "MGCA", "MedCutMix"),
+    "DeCLIP",
     *("report", "Caption-LSTM", "Caption-Transformer"),
 )
 

@@ -61,6 +61,9 @@ MGCA: dict[str, Any] = {
     },
 }
 
+# Its warm-up ends in the middle of the training.
+CUTMIX: dict[str, Any] = {"classes": FINDINGS, "pairs": 20, "warmup_epochs": 7, "layer": 1}
+
 
 class Toy(NamedTuple):
     """A training: its program, settings and inputs."""
@@ -115,6 +118,7 @@ def write_inputs(folder: Path) -> None:
                 "impression": " ".join(impression),
                 "findings_sentences": findings,
                 "impression_sentences": impression,
+                "labels": [float(name == label) for label in FINDINGS],
                 "prior_study_id": prior,
                 "split": "validate" if number >= 64 else "train",
             }
@@ -133,7 +137,7 @@ def write_inputs(folder: Path) -> None:
     text = pairs["findings"] + " " + pairs["impression"]
     documents = pairs[["split"]].assign(document_id=pairs["study_id"], text=text)
     documents.to_parquet(cohort / "documents.parquet")
-    flow = {"cohort": "toy", "dataset": "toy", "synthetic": True}
+    flow = {"cohort": "toy", "dataset": "toy", "synthetic": True, "classes": FINDINGS}
     (cohort / "flow.json").write_text(json.dumps(flow))
     write_images_of_studies(folder / "images of studies", pairs)
     write_samples(folder / "samples", pairs)
@@ -235,6 +239,11 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
         "supervised transformer": ("supervised", transformer, classes),
         "joint": ("joint", joint, both),
         "MGCA": ("image_reports", whole, mgca),
+        "MedCutMix": (
+            "image_reports",
+            {**whole, "terms": {**MGCA["terms"], "cutmix": CUTMIX}},
+            mgca,
+        ),
         "studies": ("studies", studies, of_studies),
         "matched pairs": ("studies", matched, of_studies),
         "joint with words": ("joint", {**joint, **WITH_WORDS, "encoder": FINER}, both),

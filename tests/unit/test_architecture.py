@@ -134,10 +134,11 @@ def test_modules_say_what_they_are_and_import_by_whole_names() -> None:
             assert not relative, f"{module}: line {node.lineno}"
 
 
+TERM_SETTINGS = [f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("*settings.py")]
 #: The modules of pretrain/, from what others rest on to what people call; terms may be changed
 #: alone, so that they know the views and not the programs.
 PRETRAINING = (
-    ("settings", "terms.settings", "terms.base_settings", "registry", "permutation"),
+    ("settings", *TERM_SETTINGS, "registry", "permutation"),
     ("inputs", "starts", "image_starts", "image_classes", "resident_images"),
     ("objective", "report_text"),
     ("declip.pairing",),

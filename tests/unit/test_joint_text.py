@@ -20,7 +20,7 @@ from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings, TextPooling
 from cxrflow.errors import InputError
 from cxrflow.models.model import Model
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Needs, Term, Views
 from cxrflow.pretrain.pair_tables import pair_texts, required_section
@@ -214,12 +214,12 @@ def test_frozen_layers_and_embeddings_get_no_gradient(text: CXRBert, layers: int
 class Mixed(Term):
     """Images that hold a part of another image, near the projection of both."""
 
-    needs = Needs(images=2, stage=3)
+    needs = Needs(images=2, texts=("intact",), stage=3)
     compares = False
 
     def loss(self, views: Views) -> Tensor:
-        rows = torch.arange(views.samples).roll(1)
-        mixed = views.mixed(rows, torch.full((views.samples, 1, 1, 1), 0.5))
+        assert isinstance(views, PairViews)
+        mixed = views.resumed((views.features + views.features.roll(1, 0)) / 2)
         return mixed.projected_global.sum() + views.images[1].pooled.mean()
 
 
@@ -245,7 +245,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram
     return made
 
 
-def views_of(program: ImageTextProgram) -> Views:
+def views_of(program: ImageTextProgram) -> PairViews:
     return program.views("train", Batch(np.array([5, 0, 30, 11]), 3, 5, ALONE))
 
 
@@ -261,17 +261,29 @@ def test_views_of_an_image_are_encoded_each(program: ImageTextProgram) -> None:
         same(views.images[number], program.image(views.pixels(number)))
 
 
-def test_images_are_mixed_after_a_stage(program: ImageTextProgram) -> None:
-    views, rows = views_of(program), torch.tensor([3, 2, 1, 0])
+def test_features_go_on_from_a_stage(program: ImageTextProgram) -> None:
+    views, rows = views_of(program), torch.tensor([3, 1])
     whole, trunk = views.images[0], cast(Any, program.image.encoder)
-    same(views.mixed(rows, torch.zeros(4, 1, 1, 1)), whole)
-    other = ImageOutput(*(part if part is None else part[rows] for part in whole))
-    same(views.mixed(rows, torch.ones(4, 1, 1, 1)), other)
     hidden = trunk.forward_until(views.pixels(0), 3).current
-    share = torch.linspace(0, 1, hidden.shape[2])[:, None].expand(4, 1, -1, hidden.shape[3])
-    mixed = share * hidden[rows] + (1 - share) * hidden
+    assert torch.equal(views.features, hidden)
+    other = ImageOutput(*(part if part is None else part[rows] for part in whole))
+    same(views.resumed(hidden[rows]), other)
+    same(views.resumed(hidden[rows], mean_pooled=True), other)  # a ResNet pools so anyway
+    mixed = (hidden + hidden.roll(1, 0)) / 2
     grid = trunk.encoder.layer4(mixed)
-    same(views.mixed(rows, share), program.image.project(Patches(grid, grid.mean((2, 3)))))
+    same(views.resumed(mixed), program.image.project(Patches(grid, grid.mean((2, 3)))))
+
+
+def test_texts_are_composed_of_sentences(program: ImageTextProgram) -> None:
+    program.text.eval()
+    views = views_of(program)
+    assert [[s.text for s in text] for text in views.sentences] == [
+        [], ["large pleural effusion ."], ["large pleural effusion ."], []
+    ]  # fmt: skip
+    tokens = [[token for s in text for token in s.tokens] for text in views.sentences]
+    composed, intact = views.encoded(tokens), views.texts["intact"]
+    assert torch.equal(composed.ids, intact.ids) and torch.equal(composed.mask, intact.mask)
+    torch.testing.assert_close(composed.projected, intact.projected)
 
 
 def test_a_term_trains_what_comes_before_the_mixing(program: ImageTextProgram) -> None:
@@ -281,7 +293,7 @@ def test_a_term_trains_what_comes_before_the_mixing(program: ImageTextProgram) -
     assert moved == {name for name, _ in program.image.named_parameters()}
 
 
-def test_terms_mix_after_one_stage() -> None:
+def test_terms_read_features_after_one_stage() -> None:
     assert Needs.of_all([Needs(stage=3), Needs(images=2), Needs(stage=3)]).stage == 3
     with pytest.raises(InputError, match=r"after stages \[2, 3\] of the trunk; expected one"):
         Needs.of_all([Needs(stage=3), Needs(stage=2)])
@@ -289,9 +301,7 @@ def test_terms_mix_after_one_stage() -> None:
 
 def test_a_view_that_a_program_has_not_is_named() -> None:
     views = Views(Batch(np.arange(2), 0, 0, ALONE))
-    with pytest.raises(InputError, match="reads images that are mixed .* program has not"):
-        views.mixed(torch.arange(2), torch.tensor(0.5))
-    with pytest.raises(InputError, match="reads reports that a decoder writes"):
+    with pytest.raises(InputError, match="reads reports that a decoder .* program has not"):
         _ = views.written
     with pytest.raises(InputError, match="reads pixels of images"):
         views.pixels(0)

@@ -17,21 +17,23 @@ from cxrflow.encoders.image_encoder import (
     ImageEncoder,
     ImageOutput,
     only_current,
+    pooled,
     save_image_half,
 )
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Computed, TermsProgram
-from cxrflow.pretrain.report_text import PASSES, TextPasses, Texts, TextViews
+from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, TextOutput
+from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
 from cxrflow.similarity.folder import save_similarity
+from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
 
 
-class PairViews(TextViews):
+class PairViews(ComposableViews):
     """Images and a text of every sample."""
 
     _program: "ImageTextProgram"
@@ -59,7 +61,7 @@ class PairViews(TextViews):
 
     @cached_property
     def _paused(self) -> Frames[Tensor]:
-        """Features of the first pass after the stage at which images are mixed."""
+        """Features of the first pass after the stage whose features a term reads."""
         stage = self._program.needs.stage
         assert stage is not None
         return self._program.image.encoder.forward_until(self._frames(0), stage)
@@ -69,13 +71,24 @@ class PairViews(TextViews):
             return self.pixels(number)
         return neighbours([self.pixels(view) for view in range(self._together)])
 
-    def mixed(self, rows: Tensor, share: Tensor) -> ImageOutput:
-        """The first view with features of other images, after the image encoder."""
+    @property
+    def features(self) -> Tensor:
+        return only_current(self._paused)[:: self._together]
+
+    def resumed(self, features: Tensor, mean_pooled: bool = False) -> ImageOutput:
         image, stage = self._program.image, self._program.needs.stage
         assert stage is not None
-        hidden = only_current(self._paused)[:: self._together]
-        mixed = share * hidden[rows] + (1 - share) * hidden
-        return image.project(image.encoder.forward_from(Frames(mixed), stage))
+        patches = image.encoder.forward_from(Frames(features), stage)
+        return image.project(pooled(patches.grid) if mean_pooled else patches)
+
+    @cached_property
+    def sentences(self) -> list[list[ReportSentence]]:
+        return self._program.texts[self._split].sentences(self.batch)
+
+    def encoded(self, texts: Sequence[Sequence[int]]) -> TextOutput:
+        keys = torch.zeros(len(texts), dtype=torch.int64)  # no word is masked
+        tokens = self._program.texts[self._split].reports.sequences(texts, keys)
+        return self._program.passes(tokens, self.batch, masking=False)
 
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of the images, augmented; the first one is the centre in validation."""

@@ -97,7 +97,7 @@ class Needs:
             III ``findings`` and ``impression``.
         layers: last layers of the text encoder whose states it reads of these texts.
         masking: how words are masked that it predicts; None: it predicts none.
-        stage: of the image trunk, whose features :meth:`Views.mixed` takes; None: it mixes none.
+        stage: of the image trunk, after which it reads features; None: it reads none.
     """
 
     images: int = 0
@@ -113,7 +113,7 @@ class Needs:
         stages = {term.stage for term in needs if term.stage is not None}
         if len(stages) > 1:
             raise InputError(
-                f"terms mix images after stages {sorted(stages)} of the trunk; expected one stage"
+                f"terms read features after stages {sorted(stages)} of the trunk; expected one"
             )
         return cls(
             max((term.images for term in needs), default=0),
@@ -217,15 +217,6 @@ class Views:
     def __init__(self, batch: Batch) -> None:
         self.batch, self.samples = batch, len(batch.own)
 
-    def mixed(self, rows: Tensor, share: Tensor) -> "ImageOutput":
-        """The first view with features of other images of this process, after the image encoder.
-
-        After the trunk's stage ``Needs.stage``, ``share`` of the features of image i is of image
-        ``rows[i]`` (MedCutMix Eq. 4). ``rows`` is int64 [N]; ``share``, in [0, 1], broadcasts:
-        [N, 1, h, w] to [N, C, h, w] of a ResNet, [N, tokens, 1] to [N, tokens, D].
-        """
-        raise _absent("images that are mixed after a stage of the trunk")
-
     @property
     def written(self) -> WrittenText:
         """The tokens that a decoder predicts."""
@@ -270,6 +261,10 @@ class Term(nn.Module, ABC):
 
     def after_update(self) -> None:
         """Called without gradients when the weights have changed."""
+
+    def logged(self) -> dict[str, float]:
+        """Values of the last loss for the log, this process's share; the same names every time."""
+        return {}
 
 
 class TermsProgram(Program):
@@ -357,7 +352,11 @@ class TermsProgram(Program):
         """The objective of a batch."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
         batch = Batch(rows, seed, epoch, processes, self.samples["train"])
-        return self.objective(self.views("train", batch))
+        losses = self.objective(self.views("train", batch))
+        for name, term in self.terms.items():
+            for key, value in term.logged().items():
+                losses.terms[f"{name}/{key}"] = losses.total.new_tensor(value)
+        return losses
 
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation samples: on all, unless a term compares them."""

@@ -93,7 +93,7 @@ def pair_texts(
     sections: tuple[Section, ...] = ("impression",) if of_sentences else sections_read(settings)
     augmentation, augmented = settings.text_augmentation, None
     if augmentation is not None:
-        augmented = augmentation.code("AugmentedReports")(augmentation, pairs, reports, tokenizer)
+        augmented = augmentation.code("AugmentedReports")(augmentation, reports, tokenizer)
     return Texts(reports, sections, shuffle, of_sentences, augmented)
 
 

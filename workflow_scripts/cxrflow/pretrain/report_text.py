@@ -7,6 +7,7 @@ the sections of a report one after the other (BioViL-T section 4; MGCA).
 Shapes: B texts of L tokens.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,12 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
-from cxrflow.text.report_batch import ReportTokens, Section, WordMasker
+from cxrflow.text.report_batch import ReportSentence, ReportTokens, Section, WordMasker
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 
 if TYPE_CHECKING:
+    from cxrflow.encoders.image_encoder import ImageOutput
     from cxrflow.text.eda import AugmentedReports
 
 OTHER_TEXT = 49  # stream of the keyed draws of another sample's text
@@ -77,6 +79,21 @@ class Texts:
         return self.augmented_reports.batch(
             intact, batch.own, self.sections, seed, epoch, self.shuffle, self.one_sentence
         )
+
+    def sentences(self, batch: Batch) -> list[list[ReportSentence]]:
+        """The sentences of all processes' texts in a batch, as they stand, up to the longest."""
+        texts: list[list[ReportSentence]] = [[] for _ in batch.rows]
+        lengths = [2] * len(texts)  # [CLS] and [SEP]
+        for section in self.sections:
+            chosen = self.reports.chosen(
+                batch.rows, section, batch.seed, batch.epoch, self.shuffle, self.one_sentence
+            )
+            for place, number in zip(*chosen, strict=True):
+                sentence = self.reports.sentence(section, number)
+                lengths[place] += len(sentence.tokens)
+                if lengths[place] <= self.reports.max_length:
+                    texts[place].append(sentence)
+        return texts
 
     def _joined(self, section_tokens: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         """[CLS], one section after another, [SEP]; what is too long loses its end."""
@@ -178,6 +195,31 @@ class TextViews(Views):
     @property
     def tokens(self) -> int:  # type: ignore[override]
         return sum(int(text.mask.sum()) for text in self.texts.values())
+
+
+class ComposableViews(TextViews, ABC):
+    """Images and texts of which a term can compose others (MedCutMix)."""
+
+    @property
+    @abstractmethod
+    def features(self) -> Tensor:
+        """Features of the first view after stage ``Needs.stage``, [N, C, H, W] or [N, L, D]."""
+
+    @abstractmethod
+    def resumed(self, features: Tensor, mean_pooled: bool = False) -> "ImageOutput":
+        """Such features, of any number of images, after the rest of the image encoder.
+
+        ``mean_pooled``: the mean of the patches stands for the image, whatever the trunk pools.
+        """
+
+    @property
+    @abstractmethod
+    def sentences(self) -> list[list[ReportSentence]]:
+        """The sentences of each of all processes' texts."""
+
+    @abstractmethod
+    def encoded(self, texts: Sequence[Sequence[int]]) -> TextOutput:
+        """Any number of texts of these tokens, without [CLS] and [SEP], after the text encoder."""
 
 
 def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFrame:

@@ -9,19 +9,16 @@ All draws are a function of (seed, epoch, report). Each word is tokenised once.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
 
-import numpy as np
-import pandas as pd
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from cxrflow.compute.keyed_random import row_state
-from cxrflow.text.report_batch import SECTIONS, Ints, ReportTokens, Section
+from cxrflow.text.report_batch import Ints, ReportTokens, Section
 from cxrflow.text.report_words import FUNCTION_WORDS, PROTECTED, SYNONYMS
-from cxrflow.text.sentences import sentences_of
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.text.wordnet import WordNet
 
@@ -125,25 +122,17 @@ class _Pieces(dict[str, list[int]]):
 
 
 class AugmentedReports:
-    """The texts of a table of pairs, augmented; rows are row numbers of ``pairs``."""
+    """The texts of a table of pairs, augmented."""
 
     def __init__(
         self,
         settings: EasyAugmentationSettings,
-        pairs: pd.DataFrame,
         reports: ReportTokens,
         tokenizer: Tokenizer,
     ) -> None:
         self.reports, self.augmentation = reports, EasyAugmentation(settings)
         self.pieces = _Pieces(tokenizer)
-        cleaned: dict[str, Words] = {}
-        self.words: dict[str, list[Words]] = {}  # by section, of each sentence
-        for section in SECTIONS:
-            flat = [sentence for report in sentences_of(pairs, section) for sentence in report]
-            for sentence in flat:
-                if sentence not in cleaned:
-                    cleaned[sentence] = self.augmentation.cleaned(sentence)
-            self.words[section] = [cleaned[sentence] for sentence in flat]
+        self._cleaned = cache(self.augmentation.cleaned)
 
     def batch(
         self,
@@ -163,22 +152,14 @@ class AugmentedReports:
         for section in sections:
             places, numbers = self.reports.chosen(rows, section, seed, epoch, shuffle, one_sentence)
             for place, number in zip(places, numbers, strict=True):
-                words[place].extend(self.words[section][number])
+                words[place].extend(self._cleaned(self.reports.sentence(section, number).text))
         states = row_state(torch.from_numpy(rows), seed, epoch, AUGMENTED_TEXT).tolist()
-        vocabulary, longest = self.reports.vocabulary, self.reports.max_length - 2
-        sequences = []
+        texts = []
         for place, (text, state) in enumerate(zip(words, states, strict=True)):
             if len(text) < 2:
                 mask = intact["attention_mask"][place].bool()
-                sequences.append(intact["input_ids"][place][mask])
+                texts.append(intact["input_ids"][place][mask][1:-1].tolist())
                 continue
             augmented = self.augmentation(text, Random(state % 2**64))
-            pieces = [piece for word in augmented for piece in self.pieces[word]][:longest]
-            sequences.append(torch.tensor([vocabulary.cls_, *pieces, vocabulary.sep]))
-        lengths = np.array([len(sequence) for sequence in sequences])
-        mask_BL = np.arange(lengths.max(initial=2)) < lengths[:, None]
-        return {
-            "input_ids": pad_sequence(sequences, batch_first=True, padding_value=vocabulary.pad),
-            "attention_mask": torch.from_numpy(mask_BL.astype(np.int64)),
-            "keys": intact["keys"],
-        }
+            texts.append([piece for word in augmented for piece in self.pieces[word]])
+        return self.reports.sequences(texts, intact["keys"])

@@ -18,7 +18,7 @@ Shapes: ``N`` reports, ``B`` rows of a batch, ``L`` places of its longest, ``M``
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,10 +39,19 @@ SECTIONS: tuple[Section, ...] = ("findings", "impression")
 _SELECT, _REPLACE, _DRAW = 1, 2, 3  # streams of masking
 
 
+class ReportSentence(NamedTuple):
+    """A sentence of a report, and its tokens."""
+
+    text: str
+    tokens: NDArray[np.int32]
+
+
 @dataclass(frozen=True)
 class _Ragged:
     """Sentences of one section: report → sentences → tokens."""
 
+    texts: list[str]  # distinct sentences
+    number: NDArray[np.int32]  # [sentences], which of them each is
     tokens: NDArray[np.int32]
     token_offsets: Ints  # [sentences + 1]
     sentence_offsets: Ints  # [N + 1]
@@ -104,21 +113,34 @@ class ReportTokens:
         owner, sentences = self.chosen(rows, section, seed, epoch, shuffle, one_sentence)
         sizes = np.diff(ragged.token_offsets)[sentences]
         tokens = ragged.tokens[ranges(ragged.token_offsets[sentences], sizes)]
-        token_owner = np.repeat(owner, sizes)
-        per_report = np.bincount(token_owner, minlength=len(rows))
+        keys = rows * len(SECTIONS) + ragged.stream
+        return self._sequences(tokens, np.repeat(owner, sizes), keys)
+
+    def sequences(self, texts: Sequence[Sequence[int]], keys: Tensor) -> dict[str, Tensor]:
+        """The same of the tokens of B texts, without [CLS] and [SEP], and their ``keys`` [B]."""
+        owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+        tokens = np.fromiter((token for text in texts for token in text), np.int32, len(owner))
+        return self._sequences(tokens, owner, keys.numpy())
+
+    def _sequences(
+        self, tokens: NDArray[np.int32], token_owner: Ints, keys: Ints
+    ) -> dict[str, Tensor]:
+        """[CLS], each row's tokens up to the longest length, [SEP]."""
+        rows = len(keys)
+        per_report = np.bincount(token_owner, minlength=rows)
         place = np.arange(len(tokens)) - (np.cumsum(per_report) - per_report)[token_owner] + 1
         fits = place < self.max_length - 1
         lengths = np.minimum(per_report, self.max_length - 2) + 2
         width = int(lengths.max(initial=2))
-        ids = np.full((len(rows), width), self.vocabulary.pad, dtype=np.int64)
+        ids = np.full((rows, width), self.vocabulary.pad, dtype=np.int64)
         ids[:, 0] = self.vocabulary.cls_
         ids[token_owner[fits], place[fits]] = tokens[fits]
-        ids[np.arange(len(rows)), lengths - 1] = self.vocabulary.sep
+        ids[np.arange(rows), lengths - 1] = self.vocabulary.sep
         mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
         return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask),
-            "keys": torch.from_numpy(rows * len(SECTIONS) + ragged.stream),
+            "keys": torch.from_numpy(keys),
         }
 
     def chosen(
@@ -126,7 +148,7 @@ class ReportTokens:
     ) -> tuple[Ints, Ints]:
         """The place among ``rows`` of each sentence of the sequences, and its number.
 
-        Sentences are numbered through the section's reports.
+        Sentences are numbered through the section's reports; see :meth:`sentence`.
         """
         ragged = self._sections[section]
         counts = np.diff(ragged.sentence_offsets)[rows]
@@ -141,6 +163,12 @@ class ReportTokens:
             first = (np.cumsum(counts) - counts)[counts > 0]
             owner, sentences = owner[first], sentences[first]
         return owner, sentences
+
+    def sentence(self, section: Section, number: int) -> ReportSentence:
+        """Return a sentence by its number."""
+        ragged = self._sections[section]
+        begin, end = ragged.token_offsets[number : number + 2]
+        return ReportSentence(ragged.texts[ragged.number[number]], ragged.tokens[begin:end])
 
 
 @dataclass(frozen=True)
@@ -230,14 +258,15 @@ class WordMasker:
 def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _Ragged:
     """Each distinct sentence goes through the tokenizer once: reports repeat sentences heavily."""
     distinct = list(dict.fromkeys(sentence for report in reports for sentence in report))
+    place = {text: number for number, text in enumerate(distinct)}
     encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-    ids = {text: encoding.ids for text, encoding in zip(distinct, encoded, strict=True)}
-    flat = [ids[sentence] for report in reports for sentence in report]
+    number = np.array([place[text] for report in reports for text in report], dtype=np.int32)
+    flat = [encoded[place].ids for place in number]
     sizes = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))
     counts = np.fromiter(map(len, reports), dtype=np.int64, count=len(reports))
     total = int(sizes.sum())
     tokens = np.fromiter((i for sentence in flat for i in sentence), dtype=np.int32, count=total)
-    return _Ragged(tokens, offsets_of(sizes), offsets_of(counts), stream)
+    return _Ragged(distinct, number, tokens, offsets_of(sizes), offsets_of(counts), stream)
 
 
 def ranges(starts: Ints, counts: Ints) -> Ints:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.pretrain.terms.base_settings import Terms, TermSettings
+from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.settings import Before
 from cxrflow.text.settings import MaskingSettings
 
@@ -253,6 +254,7 @@ class JointTerms(Terms):
     mirrored_pairs: MirroredPairsSettings | None = None
     simclr: SimclrSettings | None = None
     neighbours: NeighbourSettings | None = None
+    cutmix: CutmixSettings | None = None
 
 
 class TokenAlignmentSettings(TermSettings):

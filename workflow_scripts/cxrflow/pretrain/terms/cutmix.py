@@ -1,0 +1,241 @@
+"""MedCutMix: pairs of which one takes a finding's sentence and region from the other.
+
+Wang et al. 2026, section 2, beside the terms of any joint training. Both of a pair are positive
+for a class. The diagnostic sentence of the source replaces the target's (Eq. 3), the image regions
+that the sentence attends to (Eq. 2) are mixed into the target's features (Eq. 4), and images and
+reports that are made so are contrasted with each other alone (Eq. 5, 6).
+
+The batch is that of all processes. Each of them makes its share of the pairs.
+
+Shapes: N samples of the batch, K pairs of it, h x w patches, W words, P joint space.
+"""
+
+from random import Random
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from cxrflow.compute.keyed_random import row_state
+from cxrflow.errors import InputError
+from cxrflow.objectives.biovil import global_alignment
+from cxrflow.objectives.cutmix import mixed_features, sentence_regions
+from cxrflow.pretrain.objective import Batch, Encoders, Needs, Term, Views
+from cxrflow.pretrain.report_text import ComposableViews
+from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
+from cxrflow.reports.labels.observations import POSITIVE
+from cxrflow.reports.labels.scope.labeller import read_sentence
+from cxrflow.similarity.words import WordReader
+from cxrflow.text.diagnostic_sentences import (
+    DiagnosticSentences,
+    ReadReport,
+    pasted,
+    read_report,
+)
+from cxrflow.training.positive_pairs import PositivePair, draw_pairs
+
+PAIRS, REGIONS, EPOCH = 51, 52, 53  # streams of the keyed draws
+SKIPPED = ("warm_up", "epoch_has_them", "few_pairs")
+
+
+class Cutmix(Term):
+    """The contrast of augmented pairs; in validation there is none."""
+
+    settings: CutmixSettings
+    compares = False
+
+    def __init__(self, settings: CutmixSettings, encoders: Encoders) -> None:
+        super().__init__(settings, encoders)
+        samples, classes = encoders.samples, settings.classes
+        if samples.labels is None:
+            raise InputError(
+                "settings: key 'terms.cutmix' needs the labels of the training studies, but the "
+                "cohort has none; expected `labels: published` or `labels: reports` of the cohort"
+            )
+        missing = [name for name in classes if name not in samples.classes]
+        if missing:
+            raise InputError(
+                f"settings: key 'terms.cutmix.classes' names {missing[0]}, which the cohort's "
+                f"labels lack; expected some of {', '.join(samples.classes)}"
+            )
+        stage = settings.layer - settings.first_layer + 1
+        kind, stages = encoders.image.settings.kind, encoders.trunk.stages
+        if encoders.image.takes_prior or stage > stages:
+            limit = "no prior image" if encoders.image.takes_prior else f"{stages} layers"
+            raise InputError(
+                f"settings: key 'terms.cutmix.layer' is {settings.layer}, counted from "
+                f"{settings.first_layer}; expected a layer of a trunk of {limit} (encoder.kind is "
+                f"{kind})"
+            )
+        depth = encoders.text.config.num_hidden_layers
+        if settings.layers > depth:
+            raise InputError(
+                f"settings: key 'terms.cutmix.layers' is {settings.layers}, but the text encoder "
+                f"has {depth} layers; expected no more than that"
+            )
+        self.needs = Needs(images=1, texts=("intact",), layers=settings.layers, stage=stage)
+        self.columns = [samples.classes.index(name) for name in classes]
+        self.count = settings.pairs // len(classes)
+        self.training_samples = len(samples)
+        reader = None if settings.sentences == "name" else positive_findings
+        self.diagnostic = DiagnosticSentences(classes, reader)
+        self.reader = WordReader.of(encoders.vocabulary, settings.layers, cls_is_word=False)
+        self.continues = encoders.vocabulary.continues
+        self._values: dict[str, float] = {}
+
+    def loss(self, views: Views) -> Tensor:
+        assert isinstance(views, ComposableViews)  # all programs that have the term
+        nothing, self._values = views.images[0].projected_global.new_zeros(()), {}
+        if not self.training:
+            return nothing
+        names = [f"pairs/{name}" for name in self.settings.classes]
+        self._values = dict.fromkeys([*names, *(f"skipped/{why}" for why in SKIPPED), "mixed"], 0.0)
+        why = self._rest(views.batch)
+        if why is None:
+            reports = [read_report(t, self.diagnostic, self.continues) for t in views.sentences]
+            pairs = self._pairs(views.batch, reports)
+            if self._suffice(pairs, views.batch):
+                return self._contrast(views, reports, pairs)
+        self._values[f"skipped/{why or 'few_pairs'}"] = 1 / views.batch.processes.world
+        return nothing
+
+    def logged(self) -> dict[str, float]:
+        """Pairs by class, batches without the term by reason, and the sum of mixed shares."""
+        return self._values
+
+    def _rest(self, batch: Batch) -> str | None:
+        """Return the reason why this batch has no pairs, if it has none whatever is in it."""
+        if batch.epoch < self.settings.warmup_epochs:
+            return "warm_up"
+        if self.count == 0:
+            return "few_pairs"
+        if self.settings.per == "epoch":
+            row = _random(batch.seed, batch.epoch, 0, EPOCH).randrange(self.training_samples)
+            return None if row in batch.rows else "epoch_has_them"
+        return None
+
+    def _pairs(self, batch: Batch, reports: list[ReadReport]) -> list[PositivePair]:
+        """The pairs of the batch, of samples that are positive and have a sentence that says so."""
+        samples = batch.samples
+        assert samples.labels is not None
+        positive_NC = samples.labels[batch.rows][:, self.columns] == 1
+        for place, report in enumerate(reports):
+            named = frozenset().union(*report.classes)
+            positive_NC[place] &= [number in named for number in range(len(self.columns))]
+        patients = samples.patients
+        patients_N = batch.rows.astype(str) if patients is None else patients[batch.rows]
+        draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
+        return draw_pairs(positive_NC, patients_N, self.count, draws)
+
+    def _suffice(self, pairs: list[PositivePair], batch: Batch) -> bool:
+        """True if each pair has another to be told from, and each process one of them to make."""
+        of_one_class = len({pair.class_number for pair in pairs}) == 1
+        no_other = self.settings.control == "other_class" and of_one_class
+        return not no_other and len(pairs) >= max(2, batch.processes.world)
+
+    def _contrast(
+        self, views: ComposableViews, reports: list[ReadReport], pairs: list[PositivePair]
+    ) -> Tensor:
+        """This process's share of Eq. 6."""
+        settings, batch = self.settings, views.batch
+        processes = batch.processes
+        own = pairs_of(pairs, processes.rank, processes.world)
+        region_Khw = self._regions(views, reports, pairs)[own]
+        shown = pairs[own]
+        sources, targets = (
+            torch.tensor([getattr(pair, name) for pair in shown], device=region_Khw.device)
+            for name in ("source", "target")
+        )
+        (features,), _ = batch.gather(views.features)
+        if settings.cls != "target" and features.dim() == 4:
+            raise InputError(
+                f"settings: key 'terms.cutmix.cls' is {settings.cls}, but the trunk has no [CLS]; "
+                "expected target"
+            )
+        cls_share_K = region_Khw.new_full((len(shown),), float(settings.cls == "source"))
+        if settings.cls == "mixed":
+            cls_share_K = region_Khw.mean((1, 2))
+        mixed = mixed_features(features[sources], features[targets], region_Khw, cls_share_K)
+        image = views.resumed(mixed, mean_pooled=settings.cls == "patches")
+        text = views.encoded(self._texts(reports, pairs)[own])
+        (image_KP, text_KP), rows = processes.gather(
+            len(pairs), image.projected_global, text.projected
+        )
+        for pair in shown:
+            self._values[f"pairs/{settings.classes[pair.class_number]}"] += 1
+        self._values["mixed"] = float(region_Khw.mean((1, 2)).sum())
+        return global_alignment(image_KP, text_KP, settings.temperature, rows) / 2
+
+    def _texts(self, reports: list[ReadReport], pairs: list[PositivePair]) -> list[list[int]]:
+        """The tokens of the targets' reports, with the sentences of the sources."""
+        texts, settings = [], self.settings
+        for number, pair in enumerate(pairs):
+            report = reports[pair.target]
+            if settings.control in ("unmixed", "image_alone"):
+                texts.append(pasted(report, [], []))
+                continue
+            donor = pair
+            if settings.control == "other_class":
+                donor = _of_another_class(pairs, number)
+            places = reports[donor.source].of(donor.class_number, settings.first)
+            sentences = [reports[donor.source].sentences[place] for place in places]
+            replaced = report.of(pair.class_number, settings.first)
+            texts.append(pasted(report, replaced, sentences))
+        return texts
+
+    @torch.no_grad()
+    def _regions(
+        self, views: ComposableViews, reports: list[ReadReport], pairs: list[PositivePair]
+    ) -> Tensor:
+        """The regions [K, h, w] of all pairs, in the sources' images (Eq. 2)."""
+        settings, batch = self.settings, views.batch
+        text = views.texts["intact"]
+        (patch_NhwP,), _ = batch.gather(views.images[0].projected_patches)
+        grid = patch_NhwP.shape[1:3]
+        if settings.control in ("unmixed", "text_alone"):
+            return patch_NhwP.new_zeros(len(pairs), *grid)
+        words = batch.gather_words(self.reader(text.encoder, text.states, text.ids))
+        is_word_KW = np.zeros((len(pairs), words.word_BWD.shape[1]), dtype=bool)
+        for number, pair in enumerate(pairs):
+            report = reports[pair.source]
+            places = report.of(pair.class_number, settings.first)
+            of_sentence = np.isin(report.word_sentence, places)
+            is_word_KW[number, : len(of_sentence)] = of_sentence
+        sources = torch.tensor([pair.source for pair in pairs], device=patch_NhwP.device)
+        region_KM = sentence_regions(
+            patch_NhwP[sources].flatten(1, 2).float(),
+            normalize(words.word_BWD[sources].float(), dim=2),
+            torch.from_numpy(is_word_KW).to(sources.device),
+            settings.region_temperature,
+            settings.region,
+        )
+        if settings.control == "other_region":
+            region_KM = region_KM.roll(1, 0)
+        if settings.control == "shuffled_region":
+            draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), REGIONS)
+            order = [draws.sample(range(region_KM.shape[1]), region_KM.shape[1]) for _ in pairs]
+            region_KM = region_KM.gather(1, torch.tensor(order, device=region_KM.device))
+        return region_KM.unflatten(1, grid)
+
+
+def pairs_of(pairs: list[PositivePair], rank: int, world: int) -> slice:
+    """The pairs that a process makes, as ``Processes.gather`` expects them."""
+    places = np.array_split(np.arange(len(pairs)), world)[rank]
+    return slice(int(places[0]), int(places[-1]) + 1)
+
+
+def _of_another_class(pairs: list[PositivePair], number: int) -> PositivePair:
+    """The next pair of another class than that of pair ``number``."""
+    following = [*pairs[number:], *pairs[:number]]
+    return next(p for p in following if p.class_number != following[0].class_number)
+
+
+def positive_findings(sentence: str) -> set[str]:
+    """The findings that our labeller reads in a sentence as present."""
+    return {r.observation for r in read_sentence(sentence) if r.value == POSITIVE}
+
+
+def _random(seed: int, epoch: int, key: int, stream: int) -> Random:
+    state = row_state(torch.tensor([key]), seed, epoch, stream)
+    return Random(int(state) % 2**64)

@@ -1,0 +1,87 @@
+"""Settings of MedCutMix (Wang et al. 2026)."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from cxrflow.pretrain.terms.base_settings import TermSettings
+
+CUTMIX_CLASSES = (
+    *("Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Lesion", "Lung Opacity", "Edema"),
+    *("Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
+
+
+class CutmixSettings(TermSettings):
+    """MedCutMix (Wang et al. 2026); what it does not state is ours or MGCA's, and said so."""
+
+    title = "MedCutMix"
+    projects = True
+
+    pairs: int = Field(
+        40,
+        ge=0,
+        description="N_max: as many augmented pairs at most, floor(N_max / classes) of each class",
+    )
+    per: Literal["batch", "epoch"] = Field(
+        "batch", description="what has so many pairs: each batch, or one of each epoch; not stated"
+    )
+    classes: tuple[str, ...] = Field(
+        CUTMIX_CLASSES,
+        min_length=1,
+        description="of the cohort's labels; ours: CheXpert's 14 without No Finding, as N_max 40 "
+        "and 50 give the same scores in Table 1",
+    )
+    warmup_epochs: int = Field(5, ge=0, description="first epochs, without the term (section 3.1)")
+    sentences: Literal["name", "labeller"] = Field(
+        "name",
+        description="diagnostic sentences: those with the class's name (Eq. 1), or, ours, those in "
+        "which our labeller reads the finding as present",
+    )
+    first: bool = Field(False, description="the first diagnostic sentence alone; false: all")
+    layers: int = Field(
+        1, ge=1, description="last layers of BERT whose states are summed to words; MGCA: 1"
+    )
+    region_temperature: float = Field(0.005, gt=0, description="tau_1 (section 3.1)")
+    region: Literal["clip", "printed", "max", "mean"] = Field(
+        "clip",
+        description="of the words' attention: their sum, cut at 1 (ours) or as printed, which may "
+        "exceed 1; divided by its largest value; or the mean",
+    )
+    layer: int = Field(
+        11,
+        ge=0,
+        description="k, the block of a transformer or stage of a ResNet after which images are "
+        "mixed (section 3.1)",
+    )
+    first_layer: Literal[0, 1] = Field(
+        1,
+        description="number of the first layer. 1, since Eq. 4 goes on from layer k + 1. With 0, "
+        "as in MGCA's code, k = 11 is the last of 12 blocks: what [CLS] gives is the target's",
+    )
+    cls: Literal["target", "source", "mixed", "patches"] = Field(
+        "target",
+        description="[CLS] of a transformer, which Eq. 4 does not cover: the target's, the "
+        "source's, mixed by the mean of the region; or the mean of the patches in its place",
+    )
+    temperature: float = Field(0.07, gt=0, description="tau_2, not stated: MGCA's")
+    control: (
+        Literal[
+            "unmixed", "text_alone", "image_alone", "other_region", "shuffled_region", "other_class"
+        ]
+        | None
+    ) = Field(
+        None,
+        description="controls of ours: the targets as they are; sentences pasted and images left; "
+        "images mixed and texts left; the region of another pair; regions whose patches are "
+        "shuffled; the sentence of a pair of another class",
+    )
+
+    @model_validator(mode="after")
+    def _a_layer_is_counted(self) -> Self:
+        if self.layer < self.first_layer:
+            raise ValueError(f"layer is {self.layer}; expected at least first_layer, 1")
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"classes is {list(self.classes)}; expected each once")
+        return self

@@ -1,0 +1,85 @@
+"""Sentences that say that a finding is there, and reports with one pasted from another (MedCutMix).
+
+Eq. 1 and 3 of Wang et al. 2026. A sentence is diagnostic of a class if it has the class's name as
+it is written, in small or capital letters; also where it negates it. A reader of findings, such as
+a labeller, can say it instead (ours).
+
+Shapes: S sentences of a report, W words of a text.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrflow.text.report_batch import ReportSentence
+
+
+class DiagnosticSentences:
+    """Says of which classes sentences are; each distinct sentence is read once.
+
+    ``findings``: the classes that a sentence says are present; None: the names in it count.
+    """
+
+    def __init__(
+        self, classes: Sequence[str], findings: Callable[[str], Collection[str]] | None = None
+    ) -> None:
+        self.classes, self.findings = classes, findings
+        self._read: dict[str, frozenset[int]] = {}
+
+    def __call__(self, sentence: str) -> frozenset[int]:
+        """The numbers of the classes that a sentence is diagnostic of."""
+        if sentence not in self._read:
+            self._read[sentence] = frozenset(self._numbers(sentence))
+        return self._read[sentence]
+
+    def _numbers(self, sentence: str) -> list[int]:
+        if self.findings is not None:
+            present = self.findings(sentence)
+            return [number for number, name in enumerate(self.classes) if name in present]
+        text = " ".join(sentence.lower().split())
+        return [number for number, name in enumerate(self.classes) if name.lower() in text]
+
+
+class ReadReport(NamedTuple):
+    """The sentences of a text."""
+
+    sentences: Sequence[ReportSentence]  # S
+    classes: Sequence[frozenset[int]]  # S: what each is diagnostic of
+    word_sentence: NDArray[np.int64]  # [W]: of each word, the number of its sentence
+
+    def of(self, number: int, first: bool = False) -> list[int]:
+        """The places of the sentences of a class, or of the first of them alone."""
+        places = [place for place, numbers in enumerate(self.classes) if number in numbers]
+        return places[:1] if first else places
+
+
+def read_report(
+    sentences: Sequence[ReportSentence],
+    diagnostic: DiagnosticSentences,
+    continues_V: NDArray[np.bool_],
+) -> ReadReport:
+    """Read the sentences of a text. ``continues_V``: pieces that continue a word."""
+    words = [int((~continues_V[sentence.tokens]).sum()) for sentence in sentences]
+    return ReadReport(
+        sentences,
+        [diagnostic(sentence.text) for sentence in sentences],
+        np.repeat(np.arange(len(sentences)), words),
+    )
+
+
+def pasted(
+    target: ReadReport, places: Sequence[int], source: Sequence[ReportSentence]
+) -> list[int]:
+    """The tokens of a report in which ``source`` stands for its sentences at ``places`` (Eq. 3).
+
+    All of the source stands where the first of them stood; without a source they are cut out.
+    """
+    tokens: list[int] = []
+    for place, sentence in enumerate(target.sentences):
+        if places and place == places[0]:
+            tokens += [int(token) for new in source for token in new.tokens]
+        if place not in places:
+            tokens += sentence.tokens.tolist()
+    return tokens
