@@ -197,10 +197,12 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     # DeCLIP's terms beside both losses of the low-data study.
     cropped = {**elastic, "second_crop": {"of": "area"}}
     sides = {"mlm": {"forward": "shared", "masking": {"unit": "token"}}, "simclr": HEAD}
-    further = {**sides, "neighbours": {"queue": 40, "start": "random"}}
+    both_losses = {"global_alignment": {}, "local_alignment": {"layers": 2}}
+    further = {**sides, "multi_view": {"base": both_losses}}
+    further["neighbours"] = {"queue": 40, "start": "random"}
     declip = {
-        **{**joint, "augmentation": cropped, "encoder": FINER},
-        **terms(20, more=best, global_alignment={}, local_alignment={"layers": 2}, **further),
+        **{**joint, "augmentation": cropped, "text_augmentation": {}, "encoder": FINER},
+        **terms(20, more=best, **both_losses, **further),
     }
     both = {**stored, "text": done / "phase III", "image": done / "SimCLR"}
     written = {"decoder": WRITTEN, "augmentation": elastic, "written_validation": 6}

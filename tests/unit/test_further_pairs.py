@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from literal import draw, in_float64, same, unit
+from pydantic import ValidationError
 from torch import Tensor, distributed
 from torch.nn.functional import normalize
 
@@ -15,8 +16,14 @@ from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch, Needs
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
+from cxrflow.pretrain.terms.multi_view import MultiView
 from cxrflow.pretrain.terms.neighbours import Neighbours
-from cxrflow.pretrain.terms.settings import JointTerms, LocalAlignmentSettings, NeighbourSettings
+from cxrflow.pretrain.terms.settings import (
+    JointTerms,
+    LocalAlignmentSettings,
+    MultiViewSettings,
+    NeighbourSettings,
+)
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.samples import SampleTable
 from gloo_processes import run_processes
@@ -99,6 +106,39 @@ def test_the_local_loss_is_equations_2_to_4() -> None:
     words = [one[:length] for one, length in zip(word, WORDS, strict=True)]
     ours = term.settings.weight * term.loss(views)
     same(ours, gloria(region.flatten(1, 2), words), region, word)
+
+
+@pytest.mark.usefixtures("in_float64", "read_words")
+@pytest.mark.parametrize("base", [("global",), ("local",), ("global", "local")], ids="+".join)
+def test_further_views_make_three_pairs(base: tuple[str, ...]) -> None:
+    """L_MVS of Eq. 5: the mean over (I, T'), (I', T), (I', T') of the base losses."""
+    losses = {"global": {"global_alignment": {}}, "local": {"local_alignment": GLORIA}}
+    named = {key: value for name in base for key, value in losses[name].items()}
+    settings = MultiViewSettings.model_validate({"base": named})
+    term = MultiView(settings, local_encoders())
+    assert term.needs == Needs(2, ("intact", "augmented"), 1)
+    (first, text, own), (second, augmented, further) = local_views(0), local_views(10)
+    views: Any = SimpleNamespace(
+        batch=Batch(np.arange(N), 0, 0, ALONE),
+        images=[first, second],
+        texts={"intact": text, "augmented": augmented},
+    )
+    literal = torch.zeros((), dtype=torch.float64)
+    for image, said in ((own, further), (further, own), (further, further)):
+        if "global" in base:
+            literal = literal + info_nce(image[2], said[3]) / 3
+        if "local" in base:
+            words = [one[:length] for one, length in zip(said[1], WORDS, strict=True)]
+            literal = literal + gloria(image[0].flatten(1, 2), words) / 3
+    read = [[0, 1], [2, 3]] if len(base) == 2 else [[0, 1]] if base == ("local",) else [[2, 3]]
+    inputs = [leaves[k] for leaves in (own, further) for pair in read for k in pair]
+    same(term.loss(views), literal, *inputs)
+
+
+def test_a_base_loss_is_not_what_the_model_keeps() -> None:
+    base = {"local_alignment": {"model_similarity": True}}
+    with pytest.raises(ValidationError, match=r"base\.local_alignment\.model_similarity is true"):
+        MultiViewSettings.model_validate({"base": base})
 
 
 def term_of(samples: SampleTable, **settings: Any) -> Neighbours:
@@ -250,6 +290,8 @@ def test_a_study_is_never_its_own_neighbour_in_one_process_or_two() -> None:
 
 
 def test_terms_name_those_whose_code_they_use() -> None:
-    terms = JointTerms.model_validate({"mlm": {}, "neighbours": {}})
-    assert terms.names == ["mlm", "neighbours", "global_alignment"]
+    base = {"local_alignment": {}}
+    terms = JointTerms.model_validate({"mlm": {}, "multi_view": {"base": base}, "neighbours": {}})
+    inner = ["local_alignment", "global_alignment"]
+    assert terms.names == ["mlm", "multi_view", "neighbours", *inner]
     assert "start" in terms.record()["neighbours"] and "simclr" not in terms.record()

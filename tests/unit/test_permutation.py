@@ -48,6 +48,7 @@ def projections(image: Tensor, text: Tensor) -> Any:
         "intact": SimpleNamespace(projected=text),
         "findings": SimpleNamespace(projected=image),
     }
+    texts |= {"augmented": SimpleNamespace(projected=text + 1)}
     texts |= {"impression": texts["intact"], "other": SimpleNamespace(projected=drawn(N, P) + 1)}
     view = SimpleNamespace(projected_global=image, unnormalised_patches=image[:, None, None])
     return SimpleNamespace(batch=batch(), images=[view, view], texts=texts, equal_texts=None)
@@ -174,6 +175,8 @@ CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
         lambda: (build("prototypes", POOLED, number=7),
                  lambda order: projections(IMAGE, TEXT[order])), ANY),
     "mirrored_pairs": (of_mirrored, SWAP),
+    "multi_view": (
+        lambda: (build("multi_view"), lambda order: projections(IMAGE, TEXT[order])), ANY),
     "neighbours": (of_neighbours, ANY),
     "simclr": (
         lambda: (build("simclr", POOLED).eval(), lambda order: of_pooled(second=TEXT[order])), ANY),

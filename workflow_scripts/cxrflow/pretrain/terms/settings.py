@@ -215,6 +215,35 @@ class GlobalTerms(Terms):
     global_alignment: GlobalAlignmentSettings | None = None
 
 
+class PairTerms(Terms):
+    """Losses of images and texts, by their patches and words too."""
+
+    global_alignment: GlobalAlignmentSettings | None = None
+    local_alignment: LocalAlignmentSettings | None = None
+
+
+class MultiViewSettings(TermSettings):
+    """Multi-view supervision (DeCLIP; low-data study, Appendix C): L_MVS of Eq. 5."""
+
+    title = "Further views"
+    projects = True
+
+    base: PairTerms = Field(
+        PairTerms(global_alignment=GlobalAlignmentSettings()),
+        description="the losses of an image's second view, or of an augmented text, or of both; "
+        "the mean of the three counts",
+    )
+
+    @model_validator(mode="after")
+    def _base_is_no_similarity(self) -> Self:
+        if self.base.similarity is not None:
+            raise ValueError(
+                "base.local_alignment.model_similarity is true; expected false, as the model keeps "
+                "the similarity of a term of its own"
+            )
+        return self
+
+
 class NeighbourSettings(TermSettings):
     """Nearest-neighbour supervision (DeCLIP; low-data study, Appendix C): L_NN of Eq. 5."""
 
@@ -253,6 +282,7 @@ class JointTerms(Terms):
     mlm: MaskedLanguageSettings | None = None
     mirrored_pairs: MirroredPairsSettings | None = None
     simclr: SimclrSettings | None = None
+    multi_view: MultiViewSettings | None = None
     neighbours: NeighbourSettings | None = None
     cutmix: CutmixSettings | None = None
 
