@@ -16,6 +16,7 @@ from cxrflow.files.atomic import write_json
 from cxrflow.names import name_of_share
 
 SHARES = (1, 5, 10, 20, 50, 100)
+READERS = ("biovil/clinical_bert", "biovil/cxr_bert_phase2", "low_data/cxr_bert")
 STARTS = {  # Figures 3 and 4 (a): text and image start
     "from_random": ("low_data/bert_base", None),
     "from_imagenet": ("low_data/bert_base", "convirt/imagenet_pretraining"),
@@ -26,8 +27,13 @@ STARTS = {  # Figures 3 and 4 (a): text and image start
     "clip": ("low_data/clip_pretraining", "low_data/clip_pretraining"),
     "local": ("low_data/cxr_bert", "low_data/simclr"),
     "both": ("low_data/cxr_bert", "low_data/simclr"),
+    # Figures 4 (b) and 7
+    "declip": ("low_data/cxr_bert", "low_data/simclr"),
+    "ours": ("low_data/cxr_bert", "low_data/simclr"),
+    "self_supervision_alone": ("low_data/cxr_bert", "low_data/simclr"),
+    "multi_view_alone": ("low_data/cxr_bert", "low_data/simclr"),
+    "neighbours_alone": ("low_data/cxr_bert", "low_data/simclr"),
 }
-ADAPTED = ("from_clinical_bert", "from_cxr_bert", "infonce", "local", "both")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +42,8 @@ def study():
 
 
 def test_every_kind_of_training_is_on_six_shares_of_the_same_pairs(study):
-    """Figures 3 to 5: nothing but share, starts and loss differs; the starts see all pairs."""
+    """Eighty-four of them: nothing but share, starts and loss differs; the starts see all pairs."""
+    assert len(STARTS) * len(SHARES) == 84
     for kind, starts in STARTS.items():
         for share in SHARES:
             name = name_of_share(f"low_data/{kind}", share)
@@ -59,6 +66,47 @@ def test_every_kind_of_training_is_on_six_shares_of_the_same_pairs(study):
     assert terms["infonce"]["global_alignment"].temperature == 0.5
 
 
+#: Eq. 5: weights of the original loss, of L_TSS and L_ISS, of L_MVS and of L_NN.
+PARTS = {
+    "infonce": (1, 0, 0, 0),
+    "both": (1, 0, 0, 0),
+    "declip": (0.4, 0.1, 0.2, 0.2),
+    "ours": (0.4, 0.1, 0.2, 0.2),
+    "self_supervision_alone": (0.5, 0.25, 0, 0),
+    "multi_view_alone": (0.5, 0, 0.5, 0),
+    "neighbours_alone": (0.5, 0, 0, 0.5),
+}
+LOSS = 0.5  # of a term: the paper's losses are means of both directions
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_the_losses_are_weighted_by_equation_5(study, kind):
+    terms = study.model(f"low_data/{kind}").settings.terms
+    original, self_supervised, multi_view, neighbours = PARTS[kind]
+    local = kind not in ("infonce", "declip")
+    losses = {"global_alignment": True, "local_alignment": local}
+    for name, is_there in losses.items():
+        term = getattr(terms, name)
+        assert (term is not None) == is_there
+        assert term is None or term.weight == pytest.approx(original * LOSS)
+    weights = {
+        "simclr": self_supervised, "mlm": self_supervised,
+        "multi_view": multi_view, "neighbours": neighbours,
+    }  # fmt: skip
+    found = {name: getattr(terms, name) for name in weights}
+    assert {name: term.weight for name, term in found.items() if term is not None} == {
+        name: weight for name, weight in weights.items() if weight
+    }
+    for name, base in (("multi_view", losses), ("neighbours", losses | {"local_alignment": False})):
+        if found[name] is not None:
+            inner = found[name].base.named()
+            assert {*inner} == {term for term, is_there in base.items() if is_there}
+            for term, settings in inner.items():
+                plain = getattr(terms, term).model_dump(exclude={"weight", "model_similarity"})
+                assert settings.weight == LOSS
+                assert settings.model_dump(exclude={"weight", "model_similarity"}) == plain
+
+
 def test_images_are_split_by_their_folder_and_shares_are_of_studies(study):
     cohort = study.known_cohorts["low_data/pairs"].recipe
     assert cohort.split_method == "folders" and cohort.share_unit == "study"
@@ -67,12 +115,17 @@ def test_images_are_split_by_their_folder_and_shares_are_of_studies(study):
 
 
 def test_what_text_encoders_have_read_stands_below_the_tables(study):
-    readers = {"biovil/clinical_bert": "from_clinical_bert",
-               "biovil/cxr_bert_phase2": "from_cxr_bert, infonce, local, both"}  # fmt: skip
+    start = [kind for kind, (text, _) in STARTS.items() if text in READERS[1:]]
+    readers = {
+        "biovil/clinical_bert": {"from_clinical_bert"},
+        "biovil/cxr_bert_phase2": {*start, "ours_protected"},
+    }
     said = "has read reports of patients that are scored here, never with their images."
-    assert sorted(overlap_notes(study, "low_data", "retrieval")) == sorted(
-        f"{reader}, from which {models} started, {said}" for reader, models in readers.items()
-    )
+    notes = overlap_notes(study, "low_data", "retrieval")
+    assert len(notes) == 2 and all(note.endswith(f"started, {said}") for note in notes)
+    for note in notes:
+        reader, _, models = note.partition(" started")[0].partition(", from which ")
+        assert {*models.split(", ")} == readers[reader]
     assert overlap_notes(study, "low_data", "table1") == []
     twin = study.ancestors("low_data/infonce_unseen")
     assert not any("biovil/" in name for name in twin)
@@ -92,7 +145,8 @@ def test_figure_5_and_table_4_are_all_there(study):
     for table in (zero, probe):
         rows = [row for row in table.rows if not row.is_reference]
         assert len(rows) == 13 and all(len(row.published) == 13 for row in rows)
-        assert [row.pairs for row in rows if row.model == "low_data/clip"] == [*SHARES]
+        for model in ("low_data/clip", "low_data/ours"):
+            assert [row.pairs for row in rows if row.model == model] == [*SHARES]
     figure = tables["figure5"]
     assert [row.pairs for row in figure.rows] == [*SHARES]
     differ = [
