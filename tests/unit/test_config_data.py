@@ -35,7 +35,7 @@ def models(config):
         (
             "ms_cxr",
             {*GROUNDED, "ms_cxr_statistics"},
-            {"biovil_more", "biovil_raw", "biovil_l", "biovil_sides", "baseline_pubmed_bert"},
+            {"biovil_more", "biovil_raw", "biovil_l", "baseline_pubmed_bert", "phase2_sides"},
         ),
         ("rsna", ZERO_SHOT | PROBES, {"report_labels"}),
         ("radnli", {"natural_language_inference", "sentence_similarity"}, set()),

@@ -129,13 +129,12 @@ class LocalAlignmentSettings(TermSettings):
 
 
 class MirroredPairsSettings(TermSettings):
-    """Sides: an image with its text, or both mirrored (ours)."""
+    """Sides: an image with its text, or both mirrored (ours; defaults by docs/trials.md)."""
 
     title = "Sides, by mirrored pairs"
     projects = True
 
-    weight: float = Field(0.5, gt=0)
-    temperature: float = Field(0.5, gt=0)
+    temperature: float = Field(0.1, gt=0)
 
 
 class PairMatchingSettings(TermSettings):
