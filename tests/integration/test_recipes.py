@@ -118,3 +118,42 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
     assert run["model"] == name and terms <= line.keys()
     if recipe.program != "report":  # here it starts from another kind of encoder
         assert run["codes"] == [code_digest(*DEMO.code_of(name))]  # that the workflow watches
+
+
+FURTHER = """
+models:
+  "{method}_further":
+    vary:
+      method:
+        biovil: {extends: biovil/biovil}
+        convirt: {extends: convirt/convirt}
+    settings:
+      augmentation: {second_crop: {}}
+      text_augmentation: {}
+      terms:
+        multi_view: {weight: 0.2}
+        neighbours: {weight: 0.2, start: random}
+"""
+
+
+@pytest.mark.parametrize("method", ["biovil", "convirt"])
+def test_a_file_adds_further_pairs_to_a_method(method, finished, tmp_path):
+    """Second views, augmented texts and nearest neighbours, without a line of code."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(FURTHER)
+    values = yaml.safe_load(FILE.read_text()) | {"papers": [str(file)], "scale": "demo"}
+    config = make_config(values, [FILE])
+    name = f"mine/{method}_further"
+    recipe, models = config.recipes[name], finished.models
+    settings = overlay(config.model(name).settings.model_dump(mode="json"), SIZES[recipe.program])
+    inputs = {"pairs": finished.cohort / "pairs.parquet", "pixels": finished.pixels}
+    inputs |= {"text": models / "sections", "image": models / "images"}
+    folders = {"state": tmp_path / "state", "output": tmp_path / "model"}
+    program(
+        f"pretrain.{recipe.program}", settings, **inputs, **folders, model=name, seed=0
+    ).succeeds()
+    line = json.loads((tmp_path / "model/metrics.jsonl").read_text().splitlines()[0])
+    plain = DEMO.model(f"{method}/{method}").settings.terms.named()
+    assert {*plain, "multi_view", "neighbours"} <= line.keys()
+    run = json.loads((tmp_path / "model/run.json").read_text())
+    assert run["codes"] == [code_digest(*config.code_of(name))]

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from literal import in_float64, unit
 from small_text import MINIMAL, REPORTS, write_text_model
+from test_further_pairs import GLORIA, gloria, info_nce
 from test_pair_matching import IMAGE
 from torch import Tensor
 
@@ -23,6 +25,7 @@ from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 
+__all__ = ["in_float64"]
 SAMPLES, ROWS = 24, np.array([5, 0, 20, 11])
 GLOBAL = {"global_alignment": {}}
 CROPPED = {"augmentation": {"second_crop": {}}}
@@ -152,13 +155,84 @@ def trained(program: ImageTextProgram) -> dict[str, Tensor]:
     }
 
 
+def nt_xent(first: Tensor, second: Tensor, tau: float) -> Tensor:
+    """SimCLR's loss: each of 2N views finds the other one among all but itself."""
+    z = [unit(row) for row in (*first, *second)]
+    total, half = torch.zeros((), dtype=first.dtype), len(first)
+    for i in range(2 * half):
+        rest = sum(torch.exp(z[i] @ z[k] / tau) for k in range(2 * half) if k != i)
+        total = total - torch.log(torch.exp(z[i] @ z[(i + half) % (2 * half)] / tau) / rest)
+    return total / (2 * half)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_the_objective_is_equation_5(folder: Path) -> None:
+    """All of it in one pass, with alpha = beta = gamma = .2 and gradients of both encoders."""
+    base = {"global_alignment": {}, "local_alignment": GLORIA}
+    terms = {
+        "global_alignment": {"weight": 0.4 * 0.5},
+        "local_alignment": {**GLORIA, "weight": 0.4 * 0.5},
+        "simclr": {"weight": 0.2 / 2, "temperature": 0.5, "hidden": 6, "output": 5},
+        "mlm": {"weight": 0.2 / 2, "forward": "shared", "masking": {"unit": "token"}},
+        "multi_view": {"weight": 0.2, "base": base},
+        "neighbours": {"weight": 0.2, "queue": 12, "start": "random"},
+    }
+    sizes = {**IMAGE, "projection": 8, "dilate": [False, False, False]}  # 2 x 2 patches
+    further = {**CROPPED, "text_augmentation": {}, "encoder": sizes}
+    program = program_of(folder, terms=terms, **further)
+    for module in program.modules.values():
+        module.double()
+    augmentation = program.augmentation
+    program.augmentation = lambda *given: augmentation(*given).double()  # type: ignore[assignment]
+    views, found = views_of(program), program.terms
+    ours = program.objective(views).total
+    v = [views.images[number].projected_global for number in (0, 1)]
+    patches = [views.images[number].projected_patches.flatten(1, 2) for number in (0, 1)]
+    texts = [views.texts[name] for name in ("intact", "augmented")]
+    t, words = [text.projected for text in texts], []
+    for text in texts:
+        word_BWP, lengths = found["local_alignment"].words(text)
+        words.append([rows[:length] for rows, length in zip(word_BWP, lengths, strict=True)])
+
+    def original(image: int, text: int) -> Tensor:
+        return info_nce(v[image], t[text]) + gloria(patches[image], words[text])
+
+    neighbours = found["neighbours"].queue[[
+        max(range(12), key=lambda k: float(unit(one) @ found["neighbours"].queue[k]))
+        for one in t[0].detach()
+    ]]  # fmt: skip
+    projected = found["simclr"]._projected(views)
+    (masked,) = views.masked
+    l_tss = sum(
+        -row.log_softmax(0)[target]
+        for row, target in zip(masked.logits, masked.targets, strict=True)
+    )
+    l_iss = nt_xent(projected[:, 0], projected[:, 1], 0.5)
+    l_mvs = (original(0, 1) + original(1, 0) + original(1, 1)) / 3
+    l_nn = (info_nce(v[0], neighbours) + info_nce(v[1], neighbours)) / 2
+    alpha = beta = gamma = 0.2
+    literal = (
+        (1 - alpha - beta - gamma) * original(0, 0)
+        + alpha / 2 * (l_tss / len(masked.targets) + l_iss)
+        + beta * l_mvs
+        + gamma * l_nn
+    )
+    torch.testing.assert_close(ours, literal, rtol=1e-11, atol=1e-12)
+    trained = [p for m in (program.text, program.image) for p in m.parameters() if p.requires_grad]
+    gradients = [torch.autograd.grad(one, trained, retain_graph=True) for one in (ours, literal)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-10)
+
+
 @pytest.mark.parametrize("terms", [{}, {"neighbours": {"queue": 0}}], ids=["absent", "no queue"])
 def test_without_further_terms_the_plain_loss_is_trained(folder: Path, terms: Any) -> None:
     """Eq. 5 with alpha = beta = gamma = 0, bit for bit."""
     plain = trained(program_of(folder, terms=GLOBAL))
-    further = trained(program_of(folder, terms={**GLOBAL, **terms}, **CROPPED))
+    settings = {"terms": {**GLOBAL, **terms}, "text_augmentation": {}, **CROPPED}
+    further = trained(program_of(folder, **settings))
     assert plain.keys() == further.keys()
     assert all(torch.equal(value, further[name]) for name, value in plain.items())
     # With a term the same comparison fails.
-    other = trained(program_of(folder, terms={**GLOBAL, "neighbours": {}}, **CROPPED))
-    assert not all(torch.equal(value, other[name]) for name, value in plain.items())
+    for term in ("neighbours", "multi_view"):
+        other = trained(program_of(folder, **{**settings, "terms": {**GLOBAL, term: {}}}))
+        assert not all(torch.equal(value, other[name]) for name, value in plain.items())
