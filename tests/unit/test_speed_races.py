@@ -8,6 +8,7 @@ import pytest
 from speed import training_cost
 from speed.race import run
 from speed.races import (
+    fold_probe,
     grounding,
     linear_sweep,
     mlm_step,
@@ -48,6 +49,13 @@ def test_linear_heads(heads, name, peer, amount):
     assert len(result["ratio"]) == len(race.peers)
     with pytest.raises(AssertionError):
         race.check(race.ours(), race.peers[peer]().flip(0))
+
+
+def test_probes_of_all_classes_and_folds():
+    (race,) = fold_probe.races(rows=200, width=30)
+    assert run(race, rounds=1)["ratio"]["scikit-learn"] > 0
+    with pytest.raises(AssertionError):
+        race.check(race.ours(), race.ours().flip(0))
 
 
 def test_decoded_reports_are_the_same():
