@@ -26,13 +26,14 @@ def races(rows: int = 2000, width: int = 512) -> list[Race]:
     rng = np.random.default_rng(0)
     causes = rng.normal(size=(rows, 40))
     noise = rng.normal(size=(rows, width))
-    features = np.maximum(causes @ rng.normal(size=(40, width)) + noise, 0).astype(np.float32)
+    features = np.maximum(causes @ rng.normal(size=(40, width)) + noise, 0)
+    features = features.astype(np.float32).astype(np.float64)  # of an encoder
     liability = causes @ rng.normal(size=(40, CLASSES)) / 6 + rng.normal(size=(rows, CLASSES))
     labels = (liability > np.linspace(1.5, 2.4, CLASSES)).astype(np.float64)
     folds = np.arange(rows) % FOLDS
 
     def ours() -> Tensor:
-        found = cross_validate(torch.from_numpy(features), labels, folds)
+        found = cross_validate(torch.from_numpy(features).float(), labels, folds)
         return torch.from_numpy(found.logit_NC).sigmoid()
 
     def scikit_learn() -> Tensor:
@@ -40,7 +41,7 @@ def races(rows: int = 2000, width: int = 512) -> list[Race]:
         for fold in range(FOLDS):
             learnt, inside = folds != fold, folds == fold
             for number in range(CLASSES):
-                scaler = StandardScaler().fit(features[learnt].astype(np.float64))
+                scaler = StandardScaler().fit(features[learnt])
                 head = LogisticRegression(class_weight="balanced", tol=1e-9, max_iter=20_000)
                 head.fit(scaler.transform(features[learnt]), labels[learnt, number])
                 logits[inside, number] = head.decision_function(scaler.transform(features[inside]))

@@ -121,7 +121,7 @@ BENCHMARKS = {
         "pairs",
         needs=IMAGE,
         reads="pixels",
-        own=("features", "reference", "steps"),
+        own=("features", "reference", "solution"),
         references=("nothing", *PLAIN),
         reference_program="classification.fold_probe_references",
     ),

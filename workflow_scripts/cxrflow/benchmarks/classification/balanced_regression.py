@@ -48,7 +48,7 @@ def cross_validate(
     labels_NC: Floats,
     folds_N: NDArray[np.int64],
     inverse_penalty: float = 1.0,
-    tolerance: float = 1e-5,
+    tolerance: float = 1e-6,
 ) -> Folds:
     """Score each fold by heads that learn from the rest; labels are 1, 0 or NaN (unknown).
 

@@ -140,6 +140,6 @@ def probed(
             "geometry": features.geometry,
             "reference": source_words(settings),
             "head": "logistic regression, both labels count the same, features standardised",
-            "steps": found.steps,
+            "solution": {"steps": found.steps},
         },
     )
