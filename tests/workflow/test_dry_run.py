@@ -250,3 +250,18 @@ def test_a_hospital_without_boxes_and_labels_trains_what_is_scored(fresh, tmp_pa
     assert not [path for path in made if "phantom" in path or "stanza" in path]
     for table in ("retrieval", "findings"):
         assert f"results/hospital/tables/own_data/{table}.html" in made
+
+
+def test_a_learning_curve_trains_shares_of_the_hospitals_pairs(fresh, tmp_path):
+    """Two starts, four shares, three trainings each; encoders of texts and images once."""
+    hospital = fresh.with_overlay("hospital.yaml").with_overlay("learning_curve.yaml")
+    jobs = hospital.plan(CXR_HOSPITAL=str(tmp_path))
+    joint = [job.wildcards for job in jobs if job.rule == "pretrain_joint"]
+    assert len(joint) == 24 and {wildcards["seed"] for wildcards in joint} == {"0", "1", "2"}
+    shares = ("_share10", "_share20", "_share50", "")
+    curves = {
+        f"learning_curve/{start}{share}" for start in ("adapted", "plain") for share in shares
+    }
+    assert {wildcards["model"] for wildcards in joint} == curves
+    made = {path for job in jobs for path in job.output}
+    assert "results/hospital/figures/learning_curve/retrieval.png" in made

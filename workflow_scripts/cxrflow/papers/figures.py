@@ -14,7 +14,7 @@ from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, Prior
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
 from cxrflow.names import Name
 from cxrflow.papers.table import Address, PartialAddress, Result, Table, address
-from cxrflow.settings import Settings
+from cxrflow.settings import Before, Settings
 
 
 class Axis(Settings):
@@ -53,6 +53,11 @@ class CurveFigure(Settings):
     y: str | None = Field(None, description="label of the y axis, where not the column's")
     x: Axis
     series: list[Series] = Field(min_length=1)
+    power_law: Annotated[bool, Before(False)] = Field(
+        False,
+        description="the x axis is a share of the training pairs, in per cent: a power law is "
+        "fitted to each series, and says what twice and four times the pairs would give",
+    )
 
     @model_validator(mode="after")
     def _series_fit_the_axis(self) -> Self:

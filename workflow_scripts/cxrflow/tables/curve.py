@@ -13,8 +13,10 @@ from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path, write_json
+from cxrflow.metrics.power_law import LEAST_NUMBERS, doubt, fit
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.figures import CurveFigure
+from cxrflow.papers.table import Column
 from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.notes import note_on_data
@@ -24,11 +26,16 @@ from cxrflow.tables.text import number
 
 log = logging.getLogger("cxrflow")
 
+MORE = (2, 4)  # times the pairs
+
 
 def read_series(
     paper: Paper, figure: CurveFigure, results: Results, tests: Tests
 ) -> list[dict[str, Any]]:
-    """The points of each series; a series of one cell has it at every value of the x axis."""
+    """The points of each series; a series of one cell has it at every value of the x axis.
+
+    Of a figure with a power law also ``more``, what the law says (:func:`beyond`).
+    """
     series = []
     for line in figure.series:
         cells = [make_cell(paper.spot(place), results, tests) for place in figure.cells(line)]
@@ -36,6 +43,8 @@ def read_series(
             cells *= len(figure.x.values)
         points = [_point(x, cell) for x, cell in zip(figure.x.values, cells, strict=True)]
         series.append({"label": line.label, "points": points})
+        if figure.power_law:
+            series[-1]["more"] = beyond(figure.x.values, cells)
     return series
 
 
@@ -46,6 +55,48 @@ def _point(x: float, cell: Cell) -> dict[str, Any]:
         "x": x, "ours": ours, "low": cell.low, "high": cell.high, "published": published,
         "reason": cell.reason,
     }  # fmt: skip
+
+
+def beyond(shares: Sequence[float], cells: Sequence[Cell]) -> dict[str, Any]:
+    """What a power law of the trainings' scores says of more pairs.
+
+    ``doubt`` is the reason where the curve does not say it; else ``points`` are what as many
+    trainings on more pairs are expected to give, with ``exponent`` and its interval.
+    """
+    scored = [(x, v) for x, c in zip(shares, cells, strict=True) for v in c.by_seed.values()]
+    numbers, scores = [x for x, _ in scored], [value for _, value in scored]
+    trainings = min((len(cell.by_seed) for cell in cells if cell.by_seed), default=0)
+    if len(numbers) < LEAST_NUMBERS:
+        return {"doubt": f"too short: {len(numbers)} trainings"}
+    try:
+        law = fit(numbers, scores)
+    except ValueError as error:
+        return {"doubt": f"too short: {error}"}
+    reason = doubt(law, numbers, trainings)
+    if reason is not None:
+        return {"doubt": reason}
+    points = [
+        {"x": law.largest * times, **law.expected(law.largest * times, trainings).as_json()}
+        for times in (1, *MORE)
+    ]
+    return {"doubt": None, "exponent": law.exponent().as_json(), "points": points}
+
+
+def beyond_words(line: dict[str, Any], column: Column) -> str:
+    """A sentence on what more pairs would give."""
+    more = line["more"]
+    if more["doubt"] is not None:
+        return f"{line['label']}: does not say what more pairs would give; {more['doubt']}."
+    said = [
+        f"{times} times the pairs {number(point['value'], column)} "
+        f"({number(point['low'], column)} to {number(point['high'], column)})"
+        for times, point in zip(MORE, more["points"][1:], strict=True)
+    ]
+    ends = more["exponent"]
+    return (
+        f"{line['label']}: expected of {', of '.join(said)}; by a power law with an exponent of "
+        f"{ends['value']:.2f} ({ends['low']:.2f} to {ends['high']:.2f})."
+    )
 
 
 def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours: str) -> bytes:
@@ -78,11 +129,19 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
         points = [point for point in line["points"] if point["published"] is not None]
         xs, ys = [p["x"] for p in points], [p["published"] for p in points]
         axes.plot(xs, ys, color=colour, marker="o", markersize=4, fillstyle="none", linestyle="--")
+        beyond_points = line.get("more", {}).get("points", [])
+        xs = [p["x"] for p in beyond_points]
+        axes.plot(xs, [p["value"] for p in beyond_points], color=colour, linestyle=":")
+        ends_ = [[p[end] for p in beyond_points] for end in ("low", "high")]
+        axes.fill_between(xs, *ends_, color=colour, alpha=0.06, linewidth=0)
     handles.append(Line2D([], [], color="0.3", marker="o", markersize=4, label=ours))
     handles.append(
         Line2D([], [], color="0.3", marker="o", fillstyle="none", linestyle="--", markersize=4,
                label="published")
     )  # fmt: skip
+    if figure.power_law:
+        label_ = "what more pairs would give"
+        handles.append(Line2D([], [], color="0.3", linestyle=":", label=label_))
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="best")
     buffer = io.BytesIO()
     canvas.savefig(buffer, format="png", metadata={"Software": None})
@@ -112,6 +171,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         for line in series
     ]
+    if figure.power_law:
+        lines += [beyond_words(line, column) for line in series]
     reasons = {point["reason"] for line in series for point in line["points"]} - {None}
     missing = [f"Not drawn: {'; '.join(sorted(reasons))}."] if reasons else []
     write_json(

@@ -1,0 +1,66 @@
+"""What a curve of shares says of more pairs than there are."""
+
+import numpy as np
+import pytest
+
+from cxrflow.papers.figures import CurveFigure
+from cxrflow.papers.table import Column
+from cxrflow.tables.cells import Cell
+from cxrflow.tables.curve import beyond, beyond_words, draw
+
+SHARES = [10.0, 20.0, 50.0, 100.0]
+COLUMN = Column(key="auroc", label="AUROC", metric="auroc")
+FIGURE = CurveFigure(
+    kind="curve",
+    title="Retrieval",
+    table="retrieval",
+    column="auroc",
+    x={"label": "pairs", "values": SHARES, "log": True},
+    series=[{"label": "adapted", "cells": ["a", "b", "c", "d"]}],
+    power_law=True,
+)
+
+
+def cells(rise: float, spread: float, shares: list[float], seeds: int = 3) -> list[Cell]:
+    """Trainings about 0.9 - rise * share ^ -0.5."""
+    rng = np.random.default_rng(0)
+    means = 0.9 - rise * np.asarray(shares) ** -0.5
+    return [
+        Cell("row", "auroc", by_seed={n: mean + spread * rng.normal() for n in range(seeds)})
+        for mean in means
+    ]
+
+
+def test_twice_and_four_times_the_pairs_are_said_and_drawn() -> None:
+    more = beyond(SHARES, cells(1.0, 0.002, SHARES))
+    assert [point["x"] for point in more["points"]] == [100, 200, 400]
+    for point in more["points"]:
+        assert point["low"] < 0.9 - point["x"] ** -0.5 < point["high"]
+    words = beyond_words({"label": "adapted", "more": more}, COLUMN)
+    assert words.startswith("adapted: expected of 2 times the pairs 0.8")
+    assert "of 4 times the pairs" in words and "exponent of" in words
+    points = [{"x": x, "ours": 0.8, "low": 0.7, "high": 0.9, "published": None} for x in SHARES]
+    drawn, plain = (
+        draw(FIGURE, [{"label": "adapted", "points": points, **extra}], "AUROC", "ours")
+        for extra in ({"more": more}, {})
+    )
+    assert drawn.startswith(b"\x89PNG") and drawn != plain
+
+
+@pytest.mark.parametrize(
+    ("given", "shares", "reason"),
+    [
+        (cells(0.0, 0.01, SHARES), SHARES, "too flat"),
+        (cells(1.0, 0.01, SHARES[:2]), SHARES[:2], "too short"),
+        ([Cell("row", "auroc", reason="not run")] * 4, SHARES, "too short: 0 trainings"),
+    ],
+)
+def test_a_curve_that_does_not_say_is_said_to_be_one(given, shares, reason) -> None:
+    more = beyond(shares, given)
+    assert reason in more["doubt"]
+    words = beyond_words({"label": "adapted", "more": more}, COLUMN)
+    assert words.startswith("adapted: does not say what more pairs would give; too")
+
+
+def test_a_figure_without_a_law_is_recorded_as_before() -> None:
+    assert "power_law" not in FIGURE.model_copy(update={"power_law": False}).record()
