@@ -91,7 +91,9 @@ def fit(pairs_P: ArrayLike, scores_P: ArrayLike, seed: int = 0) -> PowerLaw:
     root_E22 = np.linalg.cholesky(inverse_E22)
     drawn_S2 = (root_E22[place_S] @ rng.normal(size=(_DRAWS, 2, 1)))[..., 0]
     law_S2 = best_E2[place_S] + spread_S[:, None] * drawn_S2
-    return PowerLaw(float(different[-1]), len(score_P), _EXPONENTS[place_S], *law_S2.T, spread_S)
+    top_S, slope_S = law_S2.T
+    exponent_S = _EXPONENTS[place_S]
+    return PowerLaw(float(different[-1]), len(score_P), exponent_S, top_S, slope_S, spread_S)
 
 
 def doubt(law: PowerLaw, pairs_P: ArrayLike, trainings: int) -> str | None:

@@ -42,9 +42,8 @@ def read_series(
         if len(cells) == 1:
             cells *= len(figure.x.values)
         points = [_point(x, cell) for x, cell in zip(figure.x.values, cells, strict=True)]
-        series.append({"label": line.label, "points": points})
-        if figure.power_law:
-            series[-1]["more"] = beyond(figure.x.values, cells)
+        more = {"more": beyond(figure.x.values, cells)} if figure.power_law else {}
+        series.append({"label": line.label, "points": points, **more})
     return series
 
 
@@ -132,16 +131,15 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
         beyond_points = line.get("more", {}).get("points", [])
         xs = [p["x"] for p in beyond_points]
         axes.plot(xs, [p["value"] for p in beyond_points], color=colour, linestyle=":")
-        ends_ = [[p[end] for p in beyond_points] for end in ("low", "high")]
-        axes.fill_between(xs, *ends_, color=colour, alpha=0.06, linewidth=0)
+        lows, highs = ([p[end] for p in beyond_points] for end in ("low", "high"))
+        axes.fill_between(xs, lows, highs, color=colour, alpha=0.06, linewidth=0)
     handles.append(Line2D([], [], color="0.3", marker="o", markersize=4, label=ours))
     handles.append(
         Line2D([], [], color="0.3", marker="o", fillstyle="none", linestyle="--", markersize=4,
                label="published")
     )  # fmt: skip
     if figure.power_law:
-        label_ = "what more pairs would give"
-        handles.append(Line2D([], [], color="0.3", linestyle=":", label=label_))
+        handles.append(Line2D([], [], color="0.3", linestyle=":", label="expected of more pairs"))
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="best")
     buffer = io.BytesIO()
     canvas.savefig(buffer, format="png", metadata={"Software": None})
