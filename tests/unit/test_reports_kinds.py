@@ -20,7 +20,7 @@ from cxrflow.reports.texts import RawReport
 FOLDER = Path(__file__).parent / "label_sentences"
 CODES = {**NAMES, "NF": "No Finding"}
 VALUES = {"+": 1, "-": 0, "?": -1, ".": None}
-LEAST_SHARE_RIGHT = 0.94
+LEAST_SHARE_RIGHT = 0.99
 
 
 def read(name: str) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from cxrflow.reports.headings import MAIN, OF_A_LINE, Heading, Headings
 from cxrflow.reports.rules import read_rules
-from cxrflow.reports.sentences import OPEN_LINE
+from cxrflow.reports.sentences import ANSWERED_LINE, OPEN_LINE
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -217,7 +217,8 @@ def _headless(
             sections[name] = own
             break
     preamble = sections["preamble"]
-    if ":" not in preamble and STATEMENT.search(preamble) and preamble.endswith("."):
+    complete = preamble.endswith(".") or ANSWERED_LINE.search(preamble)
+    if STATEMENT.search(preamble) and complete:
         rest = "\n\n".join(filter(None, (sections.pop("preamble"), rest)))
     return rest
 

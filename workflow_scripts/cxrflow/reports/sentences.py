@@ -58,21 +58,23 @@ GOES_ON_BELOW = re.compile(
 )
 # A line that ends in an answer is complete: "Pneumothorax: No", "Effusion (-)", "Edema  no".
 ANSWERED_LINE = re.compile(
-    r"(?i:(?:[:=?|;\t]|\s[-–—]|\s\s|\.\.)\s*(?:no|none|nil|n|neg|negative|absent|yes|y|pos|positive"
+    r"(?i:(?:[:=?|;\t>]|\s[-–—]|\s\s|\.\.)\s*(?:no|none|nil|n|neg|negative|absent|yes|y|pos|positive"
     r"|present|[-+])[.\s]*$)|[(\[][-+xX ]?[)\]]\s*$|[a-z)]\s(?:No|NO|Yes|YES)[.\s]*$"
 )
 LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}[:=?|\t]")
 # Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
 # fracture No pneumothorax".
 STATEMENT = re.compile(
-    r"(?<=[a-z0-9)]) (?=(?:No|The|Left|Right|Bilateral|Both|Small|Mild|Moderate|Large|Minimal"
-    r"|Tiny|Trace|Heart|Cardiac|Cardiomegaly|Lungs?|Stable|Unchanged|Normal|Mediastinum|Mediastinal"
+    r"(?<=[a-z0-9)]) (?=(?:No(?= )|There|The|Left|Right|Bilateral|Both|Small|Mild|Moderate|Large"
+    r"|Minimal|Tiny|Trace|Heart|Cardiac|Cardiomegaly|Lungs?|Stable|Unchanged|Normal|Mediastinum|Mediastinal"
     r"|Pleural|Pulmonary|Bones|Bony|Osseous|Enlarged|New|Increased|Decreased|Patchy|Basal|Bibasilar"
     r"|Bibasal|Atelectasis|Consolidation|Effusion|Pneumothorax|Pneumonia|Edema|Oedema|Opacity"
     r"|Fracture|Nodule|Mass|Clear|Worsening|Improved|Resolved|Calcified|Old|Healed)\b)"
 )
 # Behind a question mark.
-ANSWER = re.compile(r"\s*(?:no|yes|none|negative|positive)\b\s*(?:[.,;(]|$)", re.IGNORECASE)
+ANSWER = re.compile(
+    r"\s*(?:[-:]\s*)?(?:no|yes|none|negative|positive)\b\s*(?:[.,;(]|$)", re.IGNORECASE
+)
 # Lines are wrapped at this width or a larger one.
 NARROWEST = 60
 

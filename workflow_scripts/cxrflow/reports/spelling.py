@@ -43,6 +43,10 @@ class Speller:
             for key in _shortened(word):
                 self._table.setdefault(key, []).append(word)
 
+    def knows(self, word: str) -> bool:
+        """True if ``word`` needs no correction."""
+        return word in self._accepted
+
     def correct(self, word: str) -> str:
         """The known word that ``word`` misspells (the first by alphabet), or ``word`` itself."""
         if not SHORTEST <= len(word) <= LONGEST or word in self._accepted:

@@ -6,6 +6,7 @@ cross says nothing (``: unanswered``). A cardiothoracic ratio ("CTR 0.58") is fo
 heart's state; above one half the heart is enlarged.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -15,26 +16,25 @@ from cxrflow.reports.labels.scope.phrases import JOINING, Token
 
 NO = frozenset(("no", "n", "none", "nil", "neg", "negative", "absent", "-"))
 YES = frozenset(("yes", "y", "pos", "positive", "present", "+"))
+# Without one of these, an answer stands at the end or before a border.
+SIGNS_OF_ANSWERS = frozenset(("[", "=", "|", ":", "?", "ctr", "ratio", "index"))
 UNANSWERED = "unanswered"
 ANSWERS = NO | YES | {UNANSWERED}
 # Answers that no mark needs to stand before.
 BARE = frozenset(("no", "none", "nil", "neg", "negative", "yes", "pos", "positive", "+", "-"))
 MARKS = frozenset((":", "=", "?", "|", "-", "(", "[", ";", ","))
-JOINED_MARKS = frozenset((":", "=", "-", "(", "[", "?"))
+JOINED_MARKS = frozenset((":", "=", "-", "(", "[", "?", ">"))
+# "Pneumothorax: no evidence", "effusion: none seen"
+AFTER_NO = frozenset(("evidence", "sign", "signs", "indication", "seen"))
 QUESTIONS = frozenset((":", "=", "?", "|"))
 # Behind an answer.
 BORDERS = frozenset((".", ",", ";", "|", "/", ")", "]", "(", "[", "!"))
+ENDINGS = frozenset(("", ".", ";", ",", "|"))
 ENDS = frozenset((".", ";", "|", "!"))
 TICKS = frozenset(("x", "v", "*"))
 # Most words of a label ("right lower lobe consolidation:").
 LONGEST_LABEL = 6
 
-WORDS_OF_ANSWERS = re.compile(
-    r"\b(?:yes|y|n|neg|pos)\b|[\[+]|\(\s*-|-\s*(?:[,;/|)]|$)|\bctr\b|thoracic (?:ratio|index)"
-    r"|[:=?|,;(-]\s*(?:no|none|nil|negative|absent|positive|present)\b"
-    r"|\b(?:no|none|nil|negative)\W*$",
-    re.IGNORECASE,
-)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 ABOVE = frozenset((">", "exceeds", "exceeding", "above", "over", "greater", "more", "larger"))
 BELOW = frozenset(("<", "below", "under", "less", "smaller"))
@@ -42,18 +42,56 @@ BEFORE_RATIO = re.compile(
     r"[:=()~<>-]|of|is|was|at|than|measures|measuring|approximately|about|around|ratio|index|ctr"
     r"|estimated|to|be|the|now"
 )
+FEWEST_DOTS = 3
 LARGEST_NORMAL = 0.5
 
 
-def spelled_out(sentence: str, tokens: list[Token]) -> list[Token]:
-    """The sentence's words with its answers spelled out; most sentences have none."""
-    if not WORDS_OF_ANSWERS.search(sentence):
+def spelled_out(tokens: list[Token]) -> list[Token]:
+    """A sentence's words with its answers spelled out; most sentences have none."""
+    if not _may_answer([token.word for token in tokens]):
         return tokens
-    return _answered(_ratios(_ticked(tokens)))
+    return _answered(_ratios(_ticked(_signed(_without_leaders(tokens)))))
+
+
+def _may_answer(words: Sequence[str]) -> bool:
+    if not SIGNS_OF_ANSWERS.isdisjoint(words):
+        return True
+    if ANSWERS.isdisjoint(words):
+        return False
+    pairs = zip(words, (*words[1:], "."), strict=True)
+    return any(word in ANSWERS and following in BORDERS for word, following in pairs)
+
+
+def _without_leaders(tokens: list[Token]) -> list[Token]:
+    """A colon for the dots of "Effusion ........ No"."""
+    words: list[Token] = []
+    for is_stop, run in itertools.groupby(tokens, lambda token: token.word == "."):
+        row = list(run)
+        words += [_mark(":", row[0])] if is_stop and len(row) >= FEWEST_DOTS else row
+    return words
 
 
 def _mark(word: str, token: Token) -> Token:
     return Token(word, token.start, token.end)
+
+
+def _signed(tokens: list[Token]) -> list[Token]:
+    """Signs before their labels, "(-) effusion (+) edema", as words."""
+    words = [token.word for token in tokens]
+    if words[:1] != ["("] or words[1:3] not in (["-", ")"], ["+", ")"]):
+        return tokens
+    signed: list[Token] = []
+    for i, token in enumerate(tokens):
+        if words[i : i + 3] in (["(", "-", ")"], ["(", "+", ")"]):
+            signed.append(_mark(";", token))
+        elif words[i - 1 : i + 2] == ["(", "-", ")"]:
+            signed.append(_mark("no", token))
+        elif words[i - 1 : i + 2] != ["(", "+", ")"] and words[i - 2 : i + 1] not in (
+            ["(", "-", ")"],
+            ["(", "+", ")"],
+        ):
+            signed.append(token)
+    return signed
 
 
 def _boxes(tokens: Sequence[Token]) -> dict[int, tuple[int, bool]]:
@@ -127,22 +165,25 @@ def _ratios(tokens: list[Token]) -> list[Token]:
     while i < len(tokens):
         word, end = words[i], i + 1
         state = None
-        if word == "ctr" or (word in ("ratio", "index") and words[i - 1].endswith("thoracic")):
+        if word == "ctr" or (word in ("ratio", "index") and _is_ratio(words[i - 1])):
             relation = ""
         elif relation is not None and NUMBER.fullmatch(word):
-            number = word
-            if words[end : end + 1] == [","] and "".join(words[end + 1 : end + 2]).isdigit():
-                number, end = f"{word}.{words[end + 1]}", end + 2  # "0,58"
+            ratio, mark, second = float(word), *(words + ["", ""])[end : end + 2]
+            if mark in (",", "/") and NUMBER.fullmatch(second) and float(second):
+                end += 2  # "0,58", "14/30"
+                ratio = float(f"{word}.{second}") if mark == "," else ratio / float(second)
             end += words[end : end + 1] == ["%"]
-            state, relation = _state(float(number), relation), None
+            state, relation = _state(ratio, relation), None
         elif relation is not None:
             relation = word if word in ABOVE | BELOW else relation
             relation = relation if word in ABOVE | BELOW or BEFORE_RATIO.fullmatch(word) else None
-        stated += tokens[i:end]
-        if state:
-            stated.append(_mark(state, tokens[i]))
+        stated += [Token(state, tokens[i].start, tokens[end - 1].end)] if state else tokens[i:end]
         i = end
     return stated
+
+
+def _is_ratio(word: str) -> bool:
+    return word.endswith("thoracic") or word in ("ct", "t")  # "C/T ratio"
 
 
 def _state(number: float, relation: str) -> str | None:
@@ -188,6 +229,8 @@ def _answer(words: Sequence[str], i: int) -> int | None:
         at -= 1  # "edema (-)": the last mark may be the answer
         if at < i or words[at] != "-":
             return None
+    elif words[at] in NO and at > i and "".join(words[at + 1 : at + 2]) in AFTER_NO:
+        return at if "".join(words[at + 2 : at + 3]) in ENDINGS else None
     following = words[at + 1] if at + 1 < len(words) else "."
     if at == i:
         is_label = _names(words[i - 1]) or words[i - 1] == ")"

@@ -237,6 +237,8 @@ class SentenceScopes:
         last = min(self.clause(max(end - 1, 0))[1], end + limit)
         if kind.rule == "differential":
             return last
+        if kind.effect == "void" and "," in self.words[end:last]:
+            return self.words.index(",", end)
         i = bisect_right(self.stops, end - 1)
         following = [self.words[stop] for stop in self.stops[i : i + 1]]
         if kind.rule == "possible" and not self.words[start - 1 : start] == following == [","]:
@@ -266,19 +268,19 @@ class SentenceScopes:
         has_state = bisect_left(self.states, at) < bisect_left(self.states, last)
         return rest[0] in ORGANS and not has_state and self.verbs.isdisjoint(rest)
 
-    def backward(self, start: int, end: int, limit: int, effect: str) -> int:
+    def backward(self, start: int, end: int, kind: CueKind) -> int:
         """First word of the scope that runs back from the cue at ``start``.
 
         With a verb the subject may be a list ("A, B and C are not seen"); without one the cue
         belongs to the piece between commas.
         """
-        first, state = self.clause(start)[0], effect.startswith("state")
+        first, state = self.clause(start)[0], kind.effect.startswith("state")
         # "The heart, which is enlarged", "a nodule (6 mm) may be …": about the clause before.
-        if first and self._refers(first, start) and (state or effect == "negative"):
+        if first and self._refers(first, start) and (state or kind.effect == "negative"):
             first = self.clause(first - 1)[0]
         elif first and self.words[first - 1] == ")":
             first = self.clause(self.opening.get(first - 1, first))[0]
-        first = max(first, start - limit)
+        first = max(first, start - kind.words)
         has_verb = any(self.words[i] in self.verbs for i in range(max(start - 3, first), end))
         if state:
             i = bisect_right(self.states, start - 1) - 1
@@ -288,14 +290,17 @@ class SentenceScopes:
                 i -= 1
             if i >= 0:
                 first = max(first, self.states[i] + 1)
-        return max(first, self._piece(start, first, has_verb, state))
+        # "Known effusion, now resolved"
+        resolved = kind.rule == "has resolved" and self.words[start - 1] == ","
+        return max(first, self._piece(start - resolved, first, has_verb, state))
 
     def _refers(self, first: int, start: int) -> bool:
         """True if the words ``first`` to ``start`` are about the clause before."""
-        at = first + (self.words[first] in ("but", "and"))
-        mention = bisect_left(self.mention_starts, first)
-        names_none = mention == bisect_left(self.mention_starts, start)
-        return self.words[at] in PRONOUNS and names_none
+        if bisect_left(self.mention_starts, first) != bisect_left(self.mention_starts, start):
+            return False
+        at = first + (self.words[first] in ("but", "and", "today", "now", "currently"))
+        # "The heart is smaller but remains enlarged"
+        return self.words[at] in PRONOUNS or (at > first and self.words[at] in self.verbs)
 
     def _piece(self, start: int, first: int, has_verb: bool, state: bool) -> int:
         """First word, from ``first`` on, of the cue's piece between commas."""

@@ -77,7 +77,7 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
         if kind.effect in ("neutral", "break"):
             continue
         # "The prior film showed edema, which persists"
-        if kind.rule == "earlier" and not cue_rules().lasting.isdisjoint(words):
+        if kind.rule == "earlier study" and not cue_rules().lasting.isdisjoint(words):
             continue
         # "No change in A or B": both are there.
         if kind.effect == "between" and unchanged[0] <= start < unchanged[1]:
@@ -93,6 +93,6 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
             kind.reach == "back if last" and not following.isalnum()
         )
         if kind.reach in ("backward", "both") or at_end:
-            first = sentence.backward(start, end, kind.words, kind.effect)
+            first = sentence.backward(start, end, kind)
             cues.append(Cue(kind, start, end, first, start))
     return cues

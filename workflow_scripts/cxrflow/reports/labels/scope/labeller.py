@@ -21,6 +21,7 @@ from cxrflow.reports.labels.observations import (
     BLANK,
     NEGATIVE,
     OBSERVATIONS,
+    OTHER_FINDING,
     POSITIVE,
     UNCERTAIN,
     Labels,
@@ -29,7 +30,7 @@ from cxrflow.reports.labels.scope.answers import spelled_out
 from cxrflow.reports.labels.scope.assertions import assess
 from cxrflow.reports.labels.scope.cue_words import knows
 from cxrflow.reports.labels.scope.mentions import find_mentions, mention_tree, speller
-from cxrflow.reports.labels.scope.phrases import tokenize
+from cxrflow.reports.labels.scope.phrases import Token, tokenize
 
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
@@ -77,14 +78,19 @@ Assertion = tuple[str, int, int, bool]
 
 def aggregate(assertions: Iterable[Assertion]) -> Labels:
     """The 14 labels of a report's assertions."""
-    best: dict[str, tuple[int, int, bool]] = {}
-    for observation, rank, value, finding in assertions:
-        if observation not in best or rank > best[observation][0]:
-            best[observation] = rank, value, finding
-    labels = {observation: float(value) for observation, (_, value, _) in best.items()}
-    if not any(finding for *_, finding in best.values()):
+    best: dict[str, Assertion] = {}
+    for assertion in assertions:
+        other = best.get(assertion[0])
+        if other is None or assertion[1] > other[1]:
+            best[assertion[0]] = assertion
+    labels, clear = dict.fromkeys(OBSERVATIONS, BLANK), True
+    for observation, _, value, finding in best.values():
+        clear = clear and not finding
+        if observation != OTHER_FINDING:
+            labels[observation] = float(value)
+    if clear:
         labels["No Finding"] = float(POSITIVE)
-    return tuple([labels.get(observation, BLANK) for observation in OBSERVATIONS])
+    return tuple(labels.values())
 
 
 @lru_cache(maxsize=100_000)
@@ -94,9 +100,26 @@ def _corrected(word: str) -> str:
     return word if in_rules else speller().correct(word)
 
 
+def _unbroken(sentence: str, tokens: list[Token]) -> list[Token]:
+    """The words of which a hyphen parts two halves ("effu-sion", "pneumo- thorax") as one."""
+    words: list[Token] = []
+    for token in tokens:
+        before = words[-1] if words and words[-1].word != "-" else (words[-2:-1] or [None])[0]
+        between = sentence[before.end : token.start] if before else ""
+        if before and between in ("-", "- ") and speller().knows(before.word + token.word):
+            del words[-1 - (words[-1].word == "-") :]
+            words.append(Token(before.word + token.word, before.start, token.end))
+        else:
+            words.append(token)
+    return words
+
+
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
     """All assertions of one sentence; ``number`` is its place in the report."""
-    tokens = spelled_out(sentence, tokenize(sentence))
+    tokens = tokenize(sentence)
+    if "-" in sentence:
+        tokens = _unbroken(sentence, tokens)
+    tokens = spelled_out(tokens)
     words = [_corrected(token.word) for token in tokens]
     mentions = find_mentions(words)
     if not mentions:

@@ -35,7 +35,13 @@ class Token(NamedTuple):
 def tokenize(sentence: str) -> list[Token]:
     """Words and marks in lower case; a hyphen inside a word is dropped, a slash reads "or"."""
     text = sentence.replace("’", "'")
-    tokens = [Token(m[0].lower(), *m.span()) for m in TOKEN.finditer(text)]
+    if text.isascii():
+        text = text.lower()
+        tokens = [Token(m[0], *m.span()) for m in TOKEN.finditer(text)]
+        if "-" not in text and "/" not in text and "calcif" not in text:
+            return tokens
+    else:  # of some letters the lower case is longer
+        tokens = [Token(m[0].lower(), *m.span()) for m in TOKEN.finditer(text)]
     merged: list[Token] = []
     for i, token in enumerate(tokens):
         if token.word in ("-", "/") and 0 < i < len(tokens) - 1:
