@@ -10,7 +10,8 @@ A kind of input is a module with
     (``trial.attempt``), which note what did not hold.
 
 What must hold: what cannot be used is refused in one line or counted by name; nothing ends with a
-traceback, no death of a worker ends its program, nothing takes ten seconds or a worker 2 GB.
+traceback; no label depends on a report's case, line ends or characters; no death of a worker ends
+its program; nothing takes ten seconds or a worker 2 GB.
 """
 
-KINDS = ("dicom", "pictures", "tables", "configurations")
+KINDS = ("dicom", "pictures", "tables", "configurations", "reports")

@@ -1,11 +1,12 @@
 """The fuzz programs notice what must not happen, and draw the same again by the same seed."""
 
 import os
+import random
 import signal
 from pathlib import Path
 
 import pytest
-from fuzz import dicom, pictures, trial
+from fuzz import dicom, pictures, reports, trial
 from fuzz.trial import Trial
 
 from cxrflow.errors import InputError
@@ -54,3 +55,14 @@ def test_a_seed_draws_the_same_files(tmp_path: Path, kind: object) -> None:
         for name in ("one", "two", "three")
     ]
     assert contents[0] == contents[1] != contents[2]
+
+
+def test_reports_keep_their_labels_in_other_clothes() -> None:
+    for number in range(400):
+        reports.check(reports.draw(random.Random(number)))
+
+
+def test_a_changed_label_is_a_fault() -> None:
+    wrong = reports.Case("No pneumonia.", {"Pneumonia": 0}, "Pneumonia.")
+    with pytest.raises(AssertionError, match="is read as"):
+        reports.check(wrong)

@@ -16,7 +16,10 @@ from cxrflow.reports.stanza_models import StanzaPipeline
 
 BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
-LINE_ITEM = re.compile(r"\n(?=[ \t]*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])")
+LINE_ITEM = re.compile(
+    r"\n(?![ \t]*+-[ \t]++(?i:no|none|nil|absent|negative|yes|present|positive)[.\s]*+(?:\n|$))"
+    r"(?=[ \t]*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])"
+)
 
 # Stops before a blank, with closing quotes; one or two that stand alone; and stops stuck between
 # two words ("effusion.No", "edema..no", ".No"), where the CheXpert labeller puts a blank too.
@@ -158,7 +161,9 @@ def _statements(text: str) -> list[str]:
         complete = (labelled and LABELLED_LINE.match(above)) or (
             (labelled or begins) and ANSWERED_LINE.search(above)
         )
-        if runs and not complete and not (begins and not OPEN_LINE.search(above)):
+        answers = above.endswith("?") and ANSWER.match(line)
+        begins = begins and not answers and not OPEN_LINE.search(above)
+        if runs and not complete and not begins:
             runs[-1] += "\n" + line
         else:
             runs.append(line)

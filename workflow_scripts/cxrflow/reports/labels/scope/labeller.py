@@ -104,13 +104,12 @@ def _unbroken(sentence: str, tokens: list[Token]) -> list[Token]:
     """The words of which a hyphen parts two halves ("effu-sion", "pneumo- thorax") as one."""
     words: list[Token] = []
     for token in tokens:
-        before = words[-1] if words and words[-1].word != "-" else (words[-2:-1] or [None])[0]
-        between = sentence[before.end : token.start] if before else ""
-        if before and between in ("-", "- ") and speller().knows(before.word + token.word):
-            del words[-1 - (words[-1].word == "-") :]
-            words.append(Token(before.word + token.word, before.start, token.end))
-        else:
-            words.append(token)
+        words.append(token)
+        halves = 3 if [word.word for word in words[-2:-1]] == ["-"] else 2
+        first = words[-halves:][0]
+        whole = first.word + token.word
+        if sentence[first.end : token.start] in ("-", "- ") and speller().knows(whole):
+            words[-halves:] = [Token(whole, first.start, token.end)]
     return words
 
 
