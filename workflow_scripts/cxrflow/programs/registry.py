@@ -10,6 +10,7 @@ COMMANDS: Final = {
     "ground": "commands.ground",
     "calibrate": "commands.calibrate",
     "draft": "commands.draft",
+    "zero_shot": "commands.zero_shot",
     "load": "commands.load",
     "export": "commands.export",
     "verify": "commands.verify",

@@ -15,6 +15,7 @@ from cxrflow.benchmarks.classification.settings import ClassificationSettings, L
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
+from cxrflow.data.prompts import PROMPT_SETS
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.similarity.cosine import prompt_embedding
@@ -197,8 +198,13 @@ def class_prompts(
     """
     general = (positive or settings.positive_prompts, negative or settings.negative_prompts)
     prompts = []
+    published = PROMPT_SETS[settings.prompts] if settings.prompts and positive is None else None
     for name in classes:
         of_class = settings.class_prompts.get(name) if positive is None else None
+        if published is not None and of_class is None:
+            present, absent = map(list, published.of(name))
+            prompts.append((absent, present))
+            continue
         texts = general if of_class is None else (of_class.positive, of_class.negative)
         if of_class is None and len(classes) > 1 and not any("{}" in text for text in general[0]):
             raise InputError(

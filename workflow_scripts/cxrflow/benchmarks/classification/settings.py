@@ -98,6 +98,20 @@ class ClassificationSettings(PromptSettings, LabelSettings):
     class_prompts: dict[str, ClassPrompts] = Field(
         default={}, description="classes with prompts of their own"
     )
+    prompts: Literal["chexzero", "windsor", "gloria", "kad"] | None = Field(
+        default=None,
+        description="a published set of prompts (data/prompts.py), with its own exceptions and the "
+        "classes in words, in place of the two lists; null: those",
+    )
+
+    @model_validator(mode="after")
+    def _prompts_are_lists_or_a_set(self) -> Self:
+        lists = {"positive_prompts", "negative_prompts"}
+        differing = [n for n in lists if getattr(self, n) != type(self).model_fields[n].default]
+        if self.prompts is not None and differing:
+            name = sorted(differing)[0]
+            raise ValueError(f"prompts: {self.prompts} has its own; expected no {name}")
+        return self
 
 
 class PromptPair(Settings):

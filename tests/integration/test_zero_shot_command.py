@@ -1,0 +1,61 @@
+"""``cxrflow zero_shot``: any model on a public data set, by prompts alone."""
+
+from pathlib import Path
+
+import pytest
+
+from cxrflow.commands import zero_shot
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json
+from cxrflow.phantom.__main__ import writer
+from cxrflow.phantom.settings import HospitalSettings
+from released_files import write_biovil
+
+SETTINGS = HospitalSettings(patients=12, image_size=64, rsna_images=4, nih_patients=16)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nih") / "nih"
+    writer("nih")(SETTINGS, folder, 1)
+    return folder
+
+
+def run(model: Path, root: Path, output: Path, *more: str) -> None:
+    options = ["--model", str(model), "--dataset", "nih", "--root", str(root)]
+    zero_shot.main([*options, "--output", str(output), *more])
+
+
+def test_published_weights_are_scored_and_the_protocol_stands_beside(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_biovil(tmp_path / "released")
+    classes = ["Infiltration", "Effusion", "Atelectasis", "Pneumothorax", "Hernia"]
+    run(model, root, tmp_path / "out", "--classes", *classes)
+    text = capsys.readouterr().out
+    result = read_json(tmp_path / "out/chexzero_best_f1/metrics.json")
+    assert result["protocol"]["prompts"] == "chexzero" and result["data"]["samples"] > 5
+    value = result["metrics"]["auroc"]["value"]
+    assert f"mean of the classes        {value:.3f} (" in text
+    both = round(result["metrics"]["classes"]["value"])
+    assert f"{both} of 5 classes have both labels and are in the mean" in text
+    for words in (
+        "official test list",
+        "prompts    chexzero: CheXzero (Tiu et al. 2022)",
+        "F1 at      best F1 on the evaluated images",
+        "95 %, bootstrap over patients",
+        "what the model was trained on is not recorded",
+    ):
+        assert words in text
+    run(tmp_path / "out/model", root, tmp_path / "out", "--prompts", "windsor")
+    assert (tmp_path / "out/windsor_best_f1/metrics.json").is_file()
+    assert "windsor: Windsor et al. 2023, Appendix D" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_line(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: not found; expected a model folder or publi"):
+        run(tmp_path / "nowhere", root, tmp_path / "a")
+    (tmp_path / "half" / "image").mkdir(parents=True)
+    (tmp_path / "half" / "run.json").write_text("{}")
+    with pytest.raises(InputError, match="config.json is missing; expected a model with both"):
+        run(tmp_path / "half", root, tmp_path / "b")

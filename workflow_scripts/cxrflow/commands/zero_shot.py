@@ -1,0 +1,179 @@
+"""Score any model by prompts alone on a public data set, under one stated protocol.
+
+    cxrflow zero_shot --model results/models/biovil/biovil/seed0 \\
+        --dataset nih --root /data/ChestX-ray14 --output zero_shot/nih
+
+Takes a model folder of a run, an exported one, or published weights. The data set's own test
+images are scored for its classes (``data/protocols/``), by a published set of prompts
+(``data/prompts.py``). Prints AUROC and F1 with 95 % intervals over patients, of each class and
+their mean, and beside it the protocol. The work lies in the output folder: cohort, pixels,
+features, and the result as a benchmark writes one. Pixels that are there are not decoded again.
+"""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cxrflow.data.layouts import LAYOUTS, layout
+from cxrflow.data.prompts import PROMPT_SETS
+from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_object
+from cxrflow.files.outputs import claim_folder
+from cxrflow.programs.program import parser, run, thread_count
+
+TASK = "zero_shot_classification"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the options, score the model and print the table."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_path("--model", "model folder, exported model, or published weights")
+    arguments.add_argument("--image", type=Path, help="published image weights, if elsewhere")
+    arguments.add_argument("--dataset", required=True, choices=PROTOCOLS, help="what is scored")
+    arguments.add_path("--root", "folder of the data set, as published")
+    arguments.add_argument(
+        "--prompts", choices=sorted(PROMPT_SETS), default="chexzero", help="(default: chexzero)"
+    )
+    arguments.add_argument("--classes", nargs="+", help="of the data set (default: the protocol's)")
+    arguments.add_argument(
+        "--threshold",
+        choices=("best_f1", "best_mcc"),
+        default="best_f1",
+        help="of F1: by class, on the scored images (default: best_f1)",
+    )
+    arguments.add_argument("--threads", type=thread_count, default=1, help="decoding processes")
+    arguments.add_path("--output", "folder of the work and the result", Path("zero_shot"))
+    options = arguments.parse_args(argv)
+    claim_folder(options.output, "zero-shot work")
+    rules = protocol(options.dataset)
+    result = score(options, rules)
+    print("\n".join(lines(result, rules, options)))
+
+
+def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
+    """Make what the benchmark reads, run it, and return its metrics.json."""
+    from cxrflow.benchmarks import evaluate, extract_features
+    from cxrflow.data.cohorts import build_cohort
+    from cxrflow.images import store_pixels
+
+    work: Path = options.output
+    model = _model(options.model, options.image, work / "model")
+    geometry = _geometry(model)
+    cohort, pixels, features = work / "cohort", work / "pixels" / geometry, work / "features"
+    common = ["--threads", str(options.threads)]
+    build_cohort.main(
+        ["--layout", options.dataset, "--root", str(options.root), *common]
+        + ["--settings", json.dumps({"kind": "classification", **rules.cohort})]
+        + ["--output", str(cohort)]
+    )
+    store_pixels.main(
+        ["--root", str(options.root), "--images", str(cohort / "images.parquet"), *common]
+        + ["--geometry", geometry, "--output", str(pixels)]
+    )
+    inputs = ["--model", str(model), "--cohort", str(cohort)]
+    extract_features.main([*inputs, "--pixels", str(pixels), "--output", str(features)])
+    settings = {
+        "prompts": options.prompts,
+        "prompt_pairs": [],
+        "threshold": options.threshold,
+        "metrics": ["auroc", "f1", "threshold"],
+        **rules.settings,
+        **({} if options.classes is None else {"classes": options.classes}),
+    }
+    result = work / f"{options.prompts}_{options.threshold}"
+    evaluate.main(
+        [TASK, *inputs, "--features", str(features)]
+        + ["--settings", json.dumps(settings), "--output", str(result)]
+    )
+    return read_object(result / "metrics.json", ("data", "protocol", "metrics"))
+
+
+def _model(path: Path, image: Path | None, imported: Path) -> Path:
+    """The model as a folder of ours; published weights are imported into one."""
+    from cxrflow.encoders.released.halves import is_released, kind_of
+    from cxrflow.encoders.released.settings import ImportSettings
+    from cxrflow.pretrain.imported import import_weights
+
+    if not path.exists():
+        raise InputError(f"{path}: not found; expected a model folder or published weights")
+    if image is None and not is_released(path):
+        return path
+    import_weights(kind_of(path, image), path, image, ImportSettings(), path.name, 0, imported)
+    return imported
+
+
+def _geometry(model: Path) -> str:
+    """The pixels that the model expects.
+
+    Raises:
+        InputError: a half is missing, or the geometry is not known.
+    """
+    for name in ("config.json", "image/config.json"):
+        if not (model / name).is_file():
+            raise InputError(f"{model}: {name} is missing; expected a model with both halves")
+    data = read_object(model / "run.json", ("data",))["data"]
+    geometry = data.get("geometry") if isinstance(data, Mapping) else None
+    if geometry is None:
+        raise InputError(f"{model / 'run.json'}: field data.geometry is missing")
+    return str(geometry)
+
+
+def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Iterator[str]:
+    """The table and the protocol, as they are printed."""
+    metrics = result["metrics"]
+    yield f"{'':26} {'AUROC':24} F1"
+    # Of a single class the metric has further parts, against each kind of negatives.
+    several = "classes" in metrics
+    names = [n.removeprefix("auroc/") for n in metrics if several and n.startswith("auroc/")]
+    for name in names:
+        yield _row(name, metrics.get(f"auroc/{name}"), metrics.get(f"f1/{name}"))
+    yield _row("mean of the classes" if names else options.dataset, metrics["auroc"], metrics["f1"])
+    data, record = result["data"], result["protocol"]
+    scored = f"{data['samples']} samples"
+    if several:
+        both = round(metrics["classes"]["value"])
+        scored += f"; {both} of {len(names)} classes have both labels and are in the mean"
+    yield ""
+    yield f"data       {options.dataset}: {rules.source}"
+    yield f"scored     {scored}"
+    for drop in data.get("dropped", ()):
+        yield f"left out   {drop['count']} images: {drop['reason']}"
+    yield f"prompts    {options.prompts}: {PROMPT_SETS[options.prompts].source}"
+    yield f"score      {record['score']}"
+    yield f"F1 at      {record['threshold_rule']}"
+    yield "intervals  95 %, bootstrap over patients"
+    yield f"people     {_people(options)}"
+
+
+def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:
+    cells = [
+        "no value"
+        if estimate is None or estimate["value"] is None
+        else f"{estimate['value']:.3f} ({_bound(estimate['low'])} to {_bound(estimate['high'])})"
+        for estimate in estimates
+    ]
+    return f"{name.replace('_', ' '):26} {cells[0]:24} {cells[1]}"
+
+
+def _bound(value: float | None) -> str:
+    return "?" if value is None else f"{value:.3f}"
+
+
+def _people(options: Namespace) -> str:
+    """Whether the model was trained on people of the data set, as far as its record says."""
+    file = options.model / "run.json"
+    data = read_object(file).get("data") if file.is_file() else None
+    name = (data or {}).get("name")
+    if name not in LAYOUTS:
+        return f"what the model was trained on is not recorded{f' but as {name}' if name else ''}"
+    shared = layout(name).people & layout(options.dataset).people
+    if shared:
+        return f"trained on {name}, which shares people with {options.dataset}: {', '.join(shared)}"
+    return f"trained on {name}, of other people than {options.dataset}"
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,118 @@
+"""Prompts by which a model is asked for a class, as published work words them.
+
+A set has sentences of presence and absence, in which {} is the class in words; words for names of
+data sets that are none; and classes that are asked for otherwise, since "no no finding" would turn
+them round. Which sentences a set has is its source's; what a source leaves open is ours, and said.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from types import MappingProxyType
+from typing import Final
+
+Sentences = tuple[str, ...]
+
+#: Names of classes that are no words; others are put in lower case, and _ becomes a blank.
+WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"Effusion": "pleural effusion", "Pleural_Thickening": "pleural thickening"}
+)
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Sentences of presence and absence.
+
+    Attributes:
+        source: where they come from, and what of them is ours.
+        positive, negative: of any class.
+        words: names of this set alone, before :data:`WORDS`.
+        exceptions: sentences of presence and absence of classes that have their own.
+    """
+
+    source: str
+    positive: Sentences
+    negative: Sentences
+    words: Mapping[str, str] = field(default_factory=dict)
+    exceptions: Mapping[str, tuple[Sentences, Sentences]] = field(default_factory=dict)
+
+    def of(self, name: str) -> tuple[Sentences, Sentences]:
+        """The sentences of presence and of absence of a class."""
+        if name in self.exceptions:
+            return self.exceptions[name]
+        word = self.words.get(name) or WORDS.get(name) or name.replace("_", " ").lower()
+        positive, negative = (
+            tuple(text.replace("{}", word) for text in side)
+            for side in (self.positive, self.negative)
+        )
+        return positive, negative
+
+
+#: "no no finding" and "no normal" would ask for the opposite.
+_TURNED: Final = {
+    "No Finding": (("no finding",), ("finding",)),
+    "normal": (("normal",), ("abnormal",)),
+}
+
+
+def _composed(kinds: str, places: str, degrees: str) -> Sentences:
+    """Every degree, kind and place, as GLoRIA composes them; the words are ours."""
+    parts = (words.split(",") for words in (degrees, kinds, places))
+    return tuple(" ".join(" ".join(choice).split()) for choice in product(*parts))
+
+
+_SIDES = ",on the left,on the right,on both sides"
+_ZONES = ",in the left lower lobe,in the right lower lobe,at both lung bases,in the upper lobes"
+_COMPOSED: Final = {
+    "Atelectasis": _composed("atelectasis,linear atelectasis", _ZONES, ",mild,severe"),
+    "Cardiomegaly": _composed("cardiomegaly,enlarged heart", "", ",mild,moderate,severe"),
+    "Consolidation": _composed("consolidation,airspace consolidation", _ZONES, ",patchy,dense"),
+    "Edema": _composed("pulmonary edema,interstitial edema", "", ",mild,moderate,severe"),
+    "Pleural Effusion": _composed("pleural effusion,pleural fluid", _SIDES, ",small,large"),
+}
+
+PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
+    {
+        "chexzero": PromptSet(
+            source="CheXzero (Tiu et al. 2022): the class, and 'no' with the class; No Finding and "
+            "normal are turned round there, and not here",
+            positive=("{}",),
+            negative=("no {}",),
+            exceptions=_TURNED,
+        ),
+        "windsor": PromptSet(
+            source="Windsor et al. 2023, Appendix D; of No Finding and normal ours",
+            positive=("{} remains visible",),
+            negative=("There is no evidence of {}",),
+            exceptions=dict.fromkeys(
+                _TURNED, (("There is no evidence of any finding",), ("A finding remains visible",))
+            ),
+        ),
+        "gloria": PromptSet(
+            source="the form of GLoRIA's (Huang et al. 2021): degree, kind and place of five "
+            "classes; the words, other classes and absence are ours",
+            positive=("{}",),
+            negative=("no {}",),
+            exceptions={
+                **_TURNED,
+                **{
+                    name: (positive, (f"no {name.lower()}",))
+                    for name, positive in _COMPOSED.items()
+                },
+            },
+        ),
+        "kad": PromptSet(
+            source="KAD (Zhang et al. 2023) names the class alone, NIH's in words of its own; "
+            "absence is ours, as CheXzero's",
+            positive=("{}",),
+            negative=("no {}",),
+            words={
+                "Mass": "lung mass",
+                "Nodule": "lung nodule",
+                "Pleural_Thickening": "pleural thicken",
+                "Effusion": "effusion",
+            },
+            exceptions=_TURNED,
+        ),
+    }
+)
