@@ -47,7 +47,7 @@ def test_published_weights_are_scored_and_the_protocol_stands_beside(
         "what the model was trained on is not recorded",
     ):
         assert words in text
-    run(tmp_path / "out/model", root, tmp_path / "out", "--prompts", "windsor")
+    run(model, root, tmp_path / "out", "--classes", *classes, "--prompts", "windsor")
     assert (tmp_path / "out/windsor_best_f1/metrics.json").is_file()
     assert "windsor: Windsor et al. 2023, Appendix D" in capsys.readouterr().out
 

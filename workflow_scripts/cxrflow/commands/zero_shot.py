@@ -13,6 +13,7 @@ features, and the result as a benchmark writes one. Pixels that are there are no
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder
 from cxrflow.programs.program import parser, run, thread_count
+from cxrflow.programs.registry import PROGRAMS
 
 TASK = "zero_shot_classification"
 
@@ -55,26 +57,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     """Make what the benchmark reads, run it, and return its metrics.json."""
-    from cxrflow.benchmarks import evaluate, extract_features
-    from cxrflow.data.cohorts import build_cohort
-    from cxrflow.images import store_pixels
-
     work: Path = options.output
     model = _model(options.model, options.image, work / "model")
     geometry = _geometry(model)
     cohort, pixels, features = work / "cohort", work / "pixels" / geometry, work / "features"
-    common = ["--threads", str(options.threads)]
-    build_cohort.main(
-        ["--layout", options.dataset, "--root", str(options.root), *common]
-        + ["--settings", json.dumps({"kind": "classification", **rules.cohort})]
-        + ["--output", str(cohort)]
-    )
-    store_pixels.main(
-        ["--root", str(options.root), "--images", str(cohort / "images.parquet"), *common]
-        + ["--geometry", geometry, "--output", str(pixels)]
-    )
-    inputs = ["--model", str(model), "--cohort", str(cohort)]
-    extract_features.main([*inputs, "--pixels", str(pixels), "--output", str(features)])
+    root = {"root": options.root, "threads": options.threads}
+    kind = json.dumps({"kind": "classification", **rules.cohort})
+    _stage("build_cohort", **root, layout=options.dataset, settings=kind, output=cohort)
+    images = cohort / "images.parquet"
+    _stage("store_pixels", **root, images=images, geometry=geometry, output=pixels)
+    inputs = {"model": model, "cohort": cohort}
+    _stage("extract_features", **inputs, pixels=pixels, output=features)
     settings = {
         "prompts": options.prompts,
         "prompt_pairs": [],
@@ -84,24 +77,28 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
         **({} if options.classes is None else {"classes": options.classes}),
     }
     result = work / f"{options.prompts}_{options.threshold}"
-    evaluate.main(
-        [TASK, *inputs, "--features", str(features)]
-        + ["--settings", json.dumps(settings), "--output", str(result)]
-    )
+    about = {"features": features, "settings": json.dumps(settings), "output": result}
+    _stage("evaluate", TASK, **inputs, **about)
     return read_object(result / "metrics.json", ("data", "protocol", "metrics"))
+
+
+def _stage(name: str, *first: str, **options: object) -> None:
+    """Run a program by its name, with its options."""
+    stated = [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    import_module(f"cxrflow.{PROGRAMS[name]}").main([*first, *stated])
 
 
 def _model(path: Path, image: Path | None, imported: Path) -> Path:
     """The model as a folder of ours; published weights are imported into one."""
     from cxrflow.encoders.released.halves import is_released, kind_of
-    from cxrflow.encoders.released.settings import ImportSettings
-    from cxrflow.pretrain.imported import import_weights
 
     if not path.exists():
         raise InputError(f"{path}: not found; expected a model folder or published weights")
     if image is None and not is_released(path):
         return path
-    import_weights(kind_of(path, image), path, image, ImportSettings(), path.name, 0, imported)
+    about = {"model": path.name, "seed": 0, "output": imported}
+    beside = {} if image is None else {"image": image}
+    _stage("import_weights", kind=kind_of(path, image), weights=path, **beside, **about)
     return imported
 
 
