@@ -19,6 +19,8 @@ from cxrflow.papers import paper_names
 from cxrflow.settings import overlay
 from small_sizes import VIT
 
+# In the first step, and of the same pairs whatever is made of them.
+MIXING = {"terms": {"cutmix": {"pairs": 40, "layer": 1, "warmup_epochs": 0, "control": None}}}
 FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
 GREY = {**IMAGE, "normalisation": "none"}
@@ -61,7 +63,9 @@ def small(name: str) -> str:
     settings.pop("training_share", None)  # a size
     is_transformer = settings.get("encoder", {}).get("kind") == "vit"
     alone = is_transformer and recipe.program == "supervised"
-    return json.dumps(overlay(settings, TRANSFORMER if alone else SIZES[recipe.program]))
+    mixing = MIXING if (settings.get("terms") or {}).get("cutmix") else {}
+    sizes = TRANSFORMER if alone else SIZES[recipe.program]
+    return json.dumps(overlay(overlay(settings, sizes), mixing))
 
 
 # Of models that differ in their sizes and starts alone, the first.
@@ -78,6 +82,16 @@ def labelled(cohort: Path, folder: Path, classes: list[str]) -> Path:
     flow = json.loads((cohort / "flow.json").read_text()) | {"classes": classes}
     (folder / "flow.json").write_text(json.dumps(flow))
     return folder / "samples.parquet"
+
+
+def labelled_pairs(cohort: Path, folder: Path, classes: list[str]) -> Path:
+    """A cohort of pairs in which every image has all of the classes."""
+    pairs = pd.read_parquet(cohort / "pairs.parquet")
+    pairs = pairs.assign(labels=[np.ones(len(classes))] * len(pairs))
+    pairs.to_parquet(folder / "pairs.parquet")
+    flow = json.loads((cohort / "flow.json").read_text()) | {"classes": classes}
+    (folder / "flow.json").write_text(json.dumps(flow))
+    return folder / "pairs.parquet"
 
 
 @pytest.mark.parametrize("name", [*reversed(DISTINCT.values())])
@@ -99,6 +113,8 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
     start = models / ("joint" if recipe.program == "report" else "words")
     starts = {"start": start, "text": models / "sections", "image": models / "images"}
     output, settings = tmp_path / "model", json.loads(small(name))
+    if mixing := (settings.get("terms") or {}).get("cutmix"):
+        inputs["pairs"] = labelled_pairs(finished.cohort, tmp_path, mixing["classes"])
     if settings.get("encoder", {}).get("kind") == "vit":
         starts.pop("image")
     inputs |= {option: starts[option] for option in recipe.parents if option in starts}
