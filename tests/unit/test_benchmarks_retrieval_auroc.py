@@ -174,3 +174,17 @@ def test_small_pictures_let_expect_words_and_their_number(given, tmp_path, name)
     rows.to_parquet(tmp_path / "cohort/pairs.parquet")
     with pytest.raises(InputError, match="1 training studies; the reference row"):
         scored(given, "--reference", name)
+
+
+def test_an_oracle_of_labels_counts_the_classes_that_agree(given, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.choice([1, 0, -1, np.nan], size=(NUMBER, 3))
+    rows = studies()
+    with pytest.raises(InputError, match="column 'labels' is missing; the reference row 'labels'"):
+        scored(given, "--reference", "labels")
+    rows.assign(labels=list(labels)).to_parquet(tmp_path / "cohort/pairs.parquet")
+    result, table = scored(given, "--reference", "labels")
+    known = labels[rows["image_id"].isin(table["sample_id"])]
+    agree = (known[:, None] == known) | (np.isnan(known)[:, None] & np.isnan(known))
+    expected = roc_auc_score(np.eye(len(known)).ravel(), agree.sum(axis=2).ravel())
+    assert result["metrics"]["auroc/global"]["value"] == pytest.approx(expected)

@@ -197,7 +197,7 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        references=("nothing", "thumbnail", "length"),
+        references=("nothing", "thumbnail", "length", "labels"),
         reference_program="retrieval.auroc_references",
     ),
     "temporal_classification": Benchmark(

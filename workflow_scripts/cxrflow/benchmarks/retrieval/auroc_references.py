@@ -2,10 +2,13 @@
 
 ``thumbnail`` and ``length`` learn from the training pairs what an image of 8 x 8 pixels lets expect
 of its report, its words or their number (:mod:`.pair_references`). A text's length alone would be
-the same for every image, and its area 0.5 whatever the texts. Not of the paper.
+the same for every image, and its area 0.5 whatever the texts. ``labels`` is an oracle that knows
+the labels of both studies and nothing else: a pair's score is the share of classes on which they
+agree. Not of the paper.
 """
 
 import numpy as np
+import pandas as pd
 
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -20,8 +23,10 @@ from cxrflow.benchmarks.retrieval.retrieval_auroc import (
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
 from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
 
 _SIDE = 8
+_UNKNOWN = -2.0  # in place of a label that is not there
 
 
 def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) -> Predictions:
@@ -31,6 +36,9 @@ def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) ->
         if name == "nothing":
             same_N = np.zeros(len(studies.table))
             return {GLOBAL: by_distance(same_N, same_N)}
+        if name == "labels":
+            agreeing_NL = one_hot(studies.table, inputs)
+            return {GLOBAL: by_vectors(agreeing_NL, agreeing_NL)}
         training = usable_studies(inputs.rows("train"), inputs.pixels, settings.sections).table
         if len(training) < 2:
             raise InputError(
@@ -43,3 +51,16 @@ def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) ->
         return {GLOBAL: by_vectors(*expected_words(*learnt))}
 
     return compared(inputs, settings, matchings)
+
+
+def one_hot(table: pd.DataFrame, inputs: ModelInputs) -> Floats:
+    """Labels [N, L] of the studies, a column for each value of each class: the cosine of two
+    studies is the share of classes on which they agree."""
+    if "labels" not in table:
+        raise InputError(
+            f"{inputs.source}: column 'labels' is missing; the reference row 'labels' expects it, "
+            "as a cohort with `labels: published` has it"
+        )
+    labels_NC = np.nan_to_num(np.stack(table["labels"].tolist()), nan=_UNKNOWN)
+    values = np.unique(labels_NC)
+    return (labels_NC[:, :, None] == values).reshape(len(table), -1).astype(np.float64)
