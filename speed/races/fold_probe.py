@@ -60,6 +60,7 @@ def races(rows: int = 2000, width: int = 512) -> list[Race]:
             ours=ours,
             peers={"scikit-learn": peer},
             check=near,
+            gates={"scikit-learn": 20},
             amount=CLASSES * FOLDS,
             unit="head",
             notes=["probabilities are compared to 1e-4"],
