@@ -107,7 +107,10 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
     axes = canvas.add_subplot()
     if figure.x.log:
         axes.set_xscale("log")
-    axes.set_xticks(figure.x.values, [format(x, "g") for x in figure.x.values])
+    ticks = [*figure.x.values]
+    if figure.power_law:
+        ticks += [ticks[-1] * times for times in MORE]
+    axes.set_xticks(ticks, [format(x, "g") for x in ticks])
     axes.minorticks_off()
     axes.set_xlabel(figure.x.label)
     axes.set_ylabel(label)
