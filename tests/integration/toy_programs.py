@@ -202,7 +202,7 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     further["neighbours"] = {"queue": 40, "start": "random"}
     declip = {
         **{**joint, "augmentation": cropped, "text_augmentation": {}, "encoder": FINER},
-        **terms(20, more=best, **both_losses, **further),
+        **terms(12, more=best, **both_losses, **further),
     }
     both = {**stored, "text": done / "phase III", "image": done / "SimCLR"}
     written = {"decoder": WRITTEN, "augmentation": elastic, "written_validation": 6}
