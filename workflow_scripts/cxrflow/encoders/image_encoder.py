@@ -128,8 +128,8 @@ class ImageOutput(NamedTuple):
 
     def rows(self, rows: slice) -> "ImageOutput":
         """The features of some of the studies."""
-        parts: list[Any] = [part if part is None else part[rows] for part in self]
-        return ImageOutput(*parts)
+        features: list[Any] = [value if value is None else value[rows] for value in self]
+        return ImageOutput(*features)
 
 
 class ImageEncoder(nn.Module):
