@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in (*LIBRARIES, "training", "papers")},
     # Which files can be read is the decoder's to say; documents are a table of texts.
     "data": {"images", "text"},
+    "reports": {"text"},  # the normal form of characters is that of all texts
     "models": {"encoders", "images", "similarity", "text"},
     "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser

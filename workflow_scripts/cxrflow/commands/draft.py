@@ -78,9 +78,9 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
 def read_report(path: Path, sections: Sequence[str]) -> str:
     """Return these sections of a report, or its whole text if it has none of them."""
     from cxrflow.files.atomic import read_text
-    from cxrflow.reports.characters import normalised
     from cxrflow.reports.sections import parse_report
     from cxrflow.reports.settings import SectionSettings
+    from cxrflow.text.characters import normalised
 
     text = normalised(read_text(path))
     sections_read = parse_report(text, SectionSettings(headings="any"), None).sections

@@ -65,8 +65,10 @@ def main(argv: Sequence[str] | None = None) -> None:
                 )
 
     from cxrflow.benchmarks.grounding.one_image import draw
+    from cxrflow.text.characters import normalised
 
-    draw(options.model, options.image, options.phrase, options.output, settings, options.prior)
+    phrases = list(map(normalised, options.phrase))
+    draw(options.model, options.image, phrases, options.output, settings, options.prior)
 
 
 if __name__ == "__main__":

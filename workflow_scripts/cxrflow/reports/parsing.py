@@ -1,10 +1,10 @@
 """From a published report to its sections, or to the reason why it has none.
 
 The first steps of every program that reads reports, in this order: refuse too long a text, bring
-its characters into their normal form (:mod:`.characters`; not where MIMIC-CXR's parser is followed
-``as_published``), correct spelling, cut into sections, take the conclusion. Follows BioViL
-(section 3, "MIMIC-CXR"), whose reports went through MIMIC-CXR's section parser and a public list of
-spelling corrections.
+its characters into their normal form (:mod:`cxrflow.text.characters`; not where MIMIC-CXR's parser
+is followed ``as_published``), correct spelling, cut into sections, take the conclusion. Follows
+BioViL (section 3, "MIMIC-CXR"), whose reports went through MIMIC-CXR's section parser and a public
+list of spelling corrections.
 """
 
 import logging
@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import is_synthetic
 from cxrflow.files.drops import Tally
-from cxrflow.reports.characters import normalised
 from cxrflow.reports.headings import MAIN, frequent, hint
 from cxrflow.reports.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import RawReport
 from cxrflow.reports.typos import TypoList, read_typo_list
+from cxrflow.text.characters import normalised
 
 log = logging.getLogger(__name__)
 

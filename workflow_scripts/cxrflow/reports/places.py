@@ -6,7 +6,7 @@ collapsed: the words are looked up again in order, and their places led back to 
 
 import re
 
-from cxrflow.reports.characters import normal_text
+from cxrflow.text.characters import normal_text
 
 Span = tuple[int, int] | tuple[None, None]
 NOWHERE: Span = (None, None)

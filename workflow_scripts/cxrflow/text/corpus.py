@@ -1,7 +1,8 @@
 """Text corpora of phase II: PubMed abstracts and MIMIC-III notes (BioViL section 2.1).
 
 Writes documents.parquet (document_id, text) and corpus.json, which counts every record that was
-dropped and says why. Memory stays flat however large the corpus.
+dropped and says why. Texts are in the normal form that reports have, too
+(:mod:`cxrflow.text.characters`). Memory stays flat however large the corpus.
 """
 
 import logging
@@ -13,10 +14,19 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, file_digest, is_synthetic, write_json
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.settings import read_settings
+from cxrflow.text.characters import normalised
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")
+
+
+class _NormalWriter(DocumentWriter):
+    """Documents with their characters in normal form."""
+
+    def add(self, document_id: str, text: str) -> None:
+        """Append one document."""
+        super().add(document_id, normalised(text))
 
 
 def build_corpus(
@@ -26,7 +36,7 @@ def build_corpus(
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected the {layout} folder")
     with atomic_folder(output, "text corpus") as folder:
-        with DocumentWriter(folder / "documents.parquet") as writer:
+        with _NormalWriter(folder / "documents.parquet") as writer:
             steps = layouts.layout(layout).reader("documents")(root, settings, writer, threads)
         if not writer.documents:
             reasons = [item for step in steps for item in step.as_json()["dropped"]]

@@ -17,7 +17,7 @@ SUSPECT = re.compile(
     r"[^\t\n -~]|\\[nrt.]|</?[a-zA-Z!]|&[#a-zA-Z]|-[ \t]*\n|[.!?][~^]|OBX\||\{\\rtf"
 )
 
-DASHES, SINGLE, DOUBLE = "‐‑‒–—―−﹘", "‘’‚‛′", "“”„‟«»″"
+DASHES, SINGLE, DOUBLE = "‐‑‒–—―−﹘", "‘’‚‛′´ʼ", "“”„‟«»″"
 TICKED, EMPTY, BULLETS = "☑☒✓✔✗✘🗹", "☐□▢❏❑", "●▪■◦‣∙⁃◆➢"
 SETTLED = {
     **dict.fromkeys(DASHES, "-"),
