@@ -26,14 +26,14 @@ def draw_pairs(
     A sample is the source of at most one pair of a class; each source's target is any other
     patient's sample of the class, as likely as the others.
     """
-    pairs = []
+    pairs: list[PositivePair] = []
     for class_number in range(positive_NC.shape[1]):
         places = np.flatnonzero(positive_NC[:, class_number]).tolist()
         random.shuffle(places)
-        drawn = 0
+        of_class: list[PositivePair] = []
         for source in places:
             targets = [place for place in places if patients_N[place] != patients_N[source]]
-            if drawn < count and targets:
-                pairs.append(PositivePair(source, random.choice(targets), class_number))
-                drawn += 1
+            if targets and len(of_class) < count:
+                of_class.append(PositivePair(source, random.choice(targets), class_number))
+        pairs += of_class
     return pairs
