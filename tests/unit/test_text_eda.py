@@ -16,6 +16,7 @@ from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.report_text import PASSES, Texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.eda import EasyAugmentation
+from cxrflow.text.report_words import FUNCTION_WORDS
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
 from cxrflow.training.processes import ALONE
@@ -108,6 +109,15 @@ def test_synonyms_replace_so_many_words_wherever_they_stand() -> None:
         replaced.update(changed)
     assert set(replaced) == {"normal", "spine", "chest", "seen", "film"}
     assert min(replaced.values()) > 150  # 200 of each are expected
+
+
+def test_function_words_are_not_replaced(wordnet: Path) -> None:
+    """Whatever WordNet has for them; a number of words that YAML would read as true or false."""
+    (wordnet / "index.adj").write_text("no a 1 0 1 0 00000000\n")
+    augmentation = only("synonyms", 1.0, wordnet=str(wordnet))
+    assert augmentation.synonyms("no")
+    assert augmentation(["no", "gland"], Random(0)) == ["no", "gland"]
+    assert {"no", "on", "off"} <= FUNCTION_WORDS
 
 
 def test_synonyms_are_inserted_before_the_last_word() -> None:
