@@ -226,6 +226,8 @@ def test_a_single_term_that_is_the_objective_is_shown_once():
     assert term_names([[{"step": 1, "split": "train", "mlm": 2.0, "loss": 2.0}]]) == ["mlm"]
     weighted = [[{"step": 1, "split": "train", "mlm": 2.0, "loss": 1.0}]]
     assert term_names(weighted) == ["loss", "mlm"]
+    counted = [[{"mlm": 2.0, "cutmix": 1.0, "cutmix/mixed": 0.2, "loss": 3.0}]]
+    assert term_names(counted) == ["loss", "mlm", "cutmix"]
 
 
 def test_no_curve_without_values():

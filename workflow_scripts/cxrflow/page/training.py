@@ -24,10 +24,13 @@ def thinned(xs: Sequence[float], ys: Sequence[float]) -> tuple[list[float], list
 
 
 def term_names(logs: Iterable[Sequence[Mapping[str, Any]]]) -> list[str]:
-    """The objective and its terms; a single term that is the objective is not shown twice."""
+    """The objective and its terms; a single term that is the objective is not shown twice.
+
+    What a term logs beside its loss (``cutmix/mixed``) is no term.
+    """
     entries = [entry for log in logs for entry in log]
     names = dict.fromkeys(name for entry in entries for name in entry if name not in NOT_TERMS)
-    terms = [name for name in names if name != "loss"]
+    terms = [name for name in names if name != "loss" and "/" not in name]
     same = all(
         math.isclose(entry["loss"], entry[terms[0]], rel_tol=1e-6)
         for entry in entries
