@@ -99,6 +99,9 @@ def test_without_its_lists_nih_has_no_official_split(tmp_path: Path) -> None:
     (root / "train_val_list.txt").write_text("\n".join([*NAMES[:4], NAMES[7]]))
     with pytest.raises(InputError, match=r"1 patient\(s\) with images in both lists \(00000004\)"):
         make(tmp_path / "patient", *options, **settings)
+    (root / "test_list.txt").write_bytes(b"\xd8\x00")
+    with pytest.raises(InputError, match="test_list.txt: not UTF-8"):
+        make(tmp_path / "damaged", *options, **settings)
     (root / "test_list.txt").unlink()
     with pytest.raises(InputError, match=r"test_list.txt: not found; expected both .* or neither"):
         make(tmp_path / "one", *options, **settings)

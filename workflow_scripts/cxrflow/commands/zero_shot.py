@@ -131,8 +131,8 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     data, record = result["data"], result["protocol"]
     scored = f"{data['samples']} samples"
     if several:
-        both = round(metrics["classes"]["value"])
-        scored += f"; {both} of {len(names)} classes have both labels and are in the mean"
+        complete = round(metrics["classes"]["value"])
+        scored += f"; {complete} of {len(names)} classes have both labels and are in the mean"
     yield ""
     yield f"data       {options.dataset}: {rules.source}"
     yield f"scored     {scored}"

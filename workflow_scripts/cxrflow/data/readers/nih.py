@@ -19,7 +19,7 @@ from cxrflow.data.readers.common_tables import (
     without,
 )
 from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
+from cxrflow.files.csv_table import find_file, read_csv, read_lines, require_file, require_root
 from cxrflow.files.drops import Drop
 
 TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv")
@@ -77,10 +77,10 @@ def _labels(texts: pd.Series) -> pd.DataFrame:
     ``No Finding`` stands alone.
     """
     words = texts.str.split("|")
-    known = words.map(lambda names: set(names) <= set(CLASSES))
-    alone = words.map(lambda names: NO_FINDING not in names or len(names) == 1)
+    in_classes = words.map(lambda names: set(names) <= set(CLASSES))
+    sole = words.map(lambda names: NO_FINDING not in names or len(names) == 1)
     values = {name: words.map(lambda names, n=name: float(n in names)) for name in CLASSES}
-    return pd.DataFrame(values).where(known & alone)
+    return pd.DataFrame(values).where(in_classes & sole)
 
 
 def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
@@ -92,11 +92,13 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[s
     paths = {part: root / name for part, name in LISTS.items()}
     if not any(path.is_file() for path in paths.values()):
         return None, [f"neither {' nor '.join(LISTS.values())} is in the root: no official split"]
-    listed = {part: _lines(path) for part, path in paths.items()}
-    both = sorted(listed["train"] & listed["test"])
+    names_by_part = {part: _lines(path) for part, path in paths.items()}
+    repeated = sorted(names_by_part["train"] & names_by_part["test"])
     source = f"{paths['train'].name} and {paths['test'].name}"
-    require_none(both, source, "image(s) in both lists", "expected each in one")
-    part = rows["image_id"].map({name: part for part, names in listed.items() for name in names})
+    require_none(repeated, source, "image(s) in both lists", "expected each in one")
+    part = rows["image_id"].map(
+        {name: part for part, names in names_by_part.items() for name in names}
+    )
     splits = rows[["subject_id"]].assign(split=part).dropna().drop_duplicates()
     shared = splits.loc[splits["subject_id"].duplicated(), "subject_id"]
     require_none(shared, source, "patient(s) with images in both lists", "expected each in one")
@@ -108,7 +110,7 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[s
 def _lines(path: Path) -> set[str]:
     if not path.is_file():
         raise InputError(f"{path}: not found; expected both official lists, or neither")
-    return set(path.read_text(encoding="utf-8").split())
+    return {line.strip() for line in read_lines(path)} - {""}
 
 
 def _paths(root: Path, names: pd.Series) -> pd.Series:

@@ -81,9 +81,9 @@ def hernia(scene: Scene, finding: Finding) -> Effect:
     x = 0.06 + 0.05 * finding.across if isinstance(scene, FrontalScene) else 0.12
     y = chest.base - (0.24 if isinstance(scene, FrontalScene) else 0.30) - 0.6 * radius
     angle = np.linspace(0, 2 * np.pi, 48, endpoint=False)
-    round_ = np.stack([1.15 * np.cos(angle), np.sin(angle)], 1)
-    sac = scene.canvas.mask([radius * round_ + [x, y]], 0.006)
-    gas = 0.78 * radius * round_
+    circle = np.stack([1.15 * np.cos(angle), np.sin(angle)], 1)
+    sac = scene.canvas.mask([radius * circle + [x, y]], 0.006)
+    gas = 0.78 * radius * circle
     gas[:, 1] = np.minimum(gas[:, 1], 0.1 * radius)
     hollow = scene.canvas.mask([gas + [x, y]], 0.005)
     return Effect(dense=np.float32(0.13) * sac - np.float32(0.19) * hollow, box_share=0.3)
