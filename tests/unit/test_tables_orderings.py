@@ -307,6 +307,21 @@ def curve_paper(**changes):
     )
 
 
+def test_a_series_may_be_a_row_whose_columns_are_the_axis():
+    axis = FIGURE["x"] | {"columns": ["few", "all"]}
+    rows = [{"label": label, "cells": [label]} for label in ("Ours", "Absent")]
+    figure = curve_paper(x=axis, series=rows).figures["f"]
+    assert [figure.cells(line) for line in figure.series] == [
+        [("table9", label, column) for column in ("few", "all")] for label in ("Ours", "Absent")
+    ]
+    with pytest.raises(ValueError, match="series 'Ours' has several cells; expected a row"):
+        curve_paper(x=axis)
+    with pytest.raises(ValueError, match=r"columns are \['few'\]; expected 2"):
+        curve_paper(x=axis | {"columns": ["few"]}, series=rows)
+    with pytest.raises(ValueError, match="figures.f: table9 has not: most"):
+        curve_paper(x=axis | {"columns": ["few", "most"]}, series=rows)
+
+
 def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeypatch):
     made = curve_paper()
     monkeypatch.setattr(curve, "load_paper", lambda name: made)
