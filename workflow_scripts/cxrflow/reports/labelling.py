@@ -124,9 +124,10 @@ class Worker:
             return
         rows.read[content.outcome] += 1
         if report.text:
-            labelled = labelled_sections(content, self._settings.text).values()
-            words = sum(len(text.split()) for text in labelled)
-            if words < 0.5 * len(report.text.split()):
+            labelled = " ".join(labelled_sections(content, self._settings.text).values())
+            # Words are only counted where it may be close.
+            short = len(labelled) < 0.7 * len(report.text)
+            if short and len(labelled.split()) < 0.5 * len(report.text.split()):
                 rows.left_out.append(report.study_id)
         addendum = content.sections.get("addendum")
         if addendum:

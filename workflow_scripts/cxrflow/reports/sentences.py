@@ -159,7 +159,7 @@ def _statements(text: str) -> list[str]:
             begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
         labelled = LABELLED_LINE.match(line)
         complete = (labelled and LABELLED_LINE.match(above)) or (
-            (labelled or begins) and ANSWERED_LINE.search(above)
+            (labelled or begins) and ANSWERED_LINE.search(above[-LONGEST_WORD:])
         )
         answers = above.endswith("?") and ANSWER.match(line)
         begins = begins and not answers and not OPEN_LINE.search(above)
@@ -172,9 +172,7 @@ def _statements(text: str) -> list[str]:
 
 def _parted(line: str) -> list[str]:
     """A line at the capitals that begin statements, if nothing else parts it."""
-    parts = STATEMENT.split(line)
-    if len(parts) == 1 or line.istitle() or ". " in line:
-        return [line]
+    parts = [line] if ". " in line or line.istitle() else STATEMENT.split(line)
     joined = parts[:1]
     for part in parts[1:]:
         if OPEN_LINE.search(joined[-1]) or QUALIFIER.search(joined[-1]):

@@ -12,10 +12,9 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# Nothing to do without one of these; "<", "&" and so on are looked at more closely later.
-SUSPECT = re.compile(
-    r"[^\t\n -~]|\\[nrt.]|</?[a-zA-Z!]|&[#a-zA-Z]|-[ \t]*\n|[.!?][~^]|OBX\||\{\\rtf"
-)
+# Plain text has none of these; they are looked at more closely later.
+SUSPECT = ("\\", "<", "&", "~", "^", "OBX|")
+HYPHEN_AT_END = re.compile(r"-[ \t]*\n")
 
 DASHES, SINGLE, DOUBLE = "‐‑‒–—―−﹘", "‘’‚‛′´ʼ", "“”„‟«»″"
 TICKED, EMPTY, BULLETS = "☑☒✓✔✗✘🗹", "☐□▢❏❑", "●▪■◦‣∙⁃◆➢"
@@ -110,7 +109,7 @@ def normalised(text: str) -> str:
 def normal_text(text: str) -> NormalText:
     """The text in its normal form, and where each of its characters came from."""
     normal = NormalText(text, None, len(text))
-    if not SUSPECT.search(text):
+    if _is_plain(text):
         return normal
     normal.replace(LINE_END, "\n")
     if text.lstrip().startswith("{\\rtf"):
@@ -130,6 +129,14 @@ def normal_text(text: str) -> NormalText:
     normal.replace(CLUSTER, _character)
     normal.replace(BROKEN_WORD, _joined)  # at dashes that were no hyphens before
     return normal
+
+
+def _is_plain(text: str) -> bool:
+    """True if nothing is to be done; most reports are plain, and this is fast."""
+    printable = text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable()
+    return (
+        printable and not any(mark in text for mark in SUSPECT) and not HYPHEN_AT_END.search(text)
+    )
 
 
 def _character(match: re.Match[str]) -> str:
