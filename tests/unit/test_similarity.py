@@ -19,7 +19,7 @@ from cxrflow.benchmarks.classification.zero_shot_classification import prompt_si
 from cxrflow.benchmarks.generation.report_retrieval import encode_texts
 from cxrflow.commands.export import export
 from cxrflow.encoders.cross_attention import CrossAttention
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.errors import InputError
@@ -57,6 +57,11 @@ def folder(tmp_path: Path) -> Path:
     """A model folder with both halves, projected linearly."""
     torch.manual_seed(0)
     write_text_model(tmp_path)
+    text = load_text_half(tmp_path)
+    for name, parameter in text.named_parameters():
+        if name.endswith("bias"):  # those of a new model are zero, those of a trained one are not
+            nn.init.normal_(parameter, std=0.1)
+    save_text_half(text, tmp_path)
     sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
     head = {"projection": 8, "projection_head": {"kind": "linear"}}
     save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), tmp_path)

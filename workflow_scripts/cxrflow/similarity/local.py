@@ -46,7 +46,9 @@ class Local(Similarity):
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         assert images.patches is not None and texts.words is not None
         word_TWP, lengths = texts.words
-        # A word behind a text's last is zero, and so is its cosine.
-        summed_TP = normalize(word_TWP.float(), dim=2).sum(1)
-        mean_TP = summed_TP / torch.tensor(lengths, device=summed_TP.device)[:, None]
+        length_T1 = torch.tensor(lengths, device=word_TWP.device)[:, None]
+        # What stands behind a text's last word is projected as well, to the head's biases.
+        is_word_TW = torch.arange(word_TWP.shape[1], device=word_TWP.device) < length_T1
+        summed_TP = (normalize(word_TWP.float(), dim=2) * is_word_TW[..., None]).sum(1)
+        mean_TP = summed_TP / length_T1
         return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_TP)
