@@ -305,7 +305,12 @@ def test_without_pairs_and_in_warm_up_the_weights_are_the_host_s(host, change, f
         assert line[f"cutmix/skipped/{why}"] == 1
 
 
-def test_a_batch_without_pairs_is_counted(folder: Path) -> None:
+def test_a_batch_without_pairs_is_counted(folder: Path, caplog) -> None:
+    labels = np.zeros((COUNT, 3))
+    labels[:2, 0] = 1  # of one patient
+    make(folder, {**BIOVIL, "cutmix": CUTMIX}, labels=labels)
+    (said,) = caplog.messages
+    assert said.startswith("terms.cutmix: no pair can be made of Edema, Pleural Effusion: fewer")
     unlabelled = make(folder, {**BIOVIL, "cutmix": CUTMIX}, labels=np.zeros((COUNT, 3)))
     plain = make(folder, BIOVIL)
     _, lines = list(trained(plain, 4)), list(trained(unlabelled, 4))

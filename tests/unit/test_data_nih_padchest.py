@@ -203,6 +203,17 @@ def test_without_its_table_padchest_is_one_clear_error(tmp_path: Path) -> None:
         padchest.read(tmp_path, Request())
 
 
+def test_padchest_without_a_physician_s_labels_is_one_clear_error(tmp_path: Path) -> None:
+    root = padchest_rows(
+        tmp_path / "p",
+        {"a.png": "", "b.png": "['mass']"},
+        MethodLabel=["Physician", "RNN_model"],
+    )
+    why = r"no row with Labels of MethodLabel Physician \(1 labelled by a network; 1 no labels\)"
+    with pytest.raises(InputError, match=rf"160K_01.02.19.csv.gz: {why}"):
+        make(tmp_path / "cohort", "--layout", "padchest", "--root", root, kind="classification")
+
+
 def test_the_padchest_copy_is_damaged_as_the_published_set(written: Path) -> None:
     root = written / "padchest"
     tables = padchest.read(root, Request())

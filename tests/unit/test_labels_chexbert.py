@@ -212,7 +212,8 @@ class Harmful:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not weights", {"epoch": 3}, {"model_state_dict": {"a": 1}}, [1], Harmful()]
+    "content",
+    [b"", b"abc", b"not weights", {"epoch": 3}, {"model_state_dict": {"a": 1}}, [1], Harmful()],
 )
 def test_files_that_are_no_weights_are_one_line(tmp_path, content, capsys):
     path = tmp_path / "chexbert.pth"

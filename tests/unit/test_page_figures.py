@@ -19,7 +19,7 @@ from cxrflow.page.cohorts import lanes, sums_check
 from cxrflow.page.figures import paper_figures
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.svg import ChartLine, line_chart, ticks
-from cxrflow.page.training import POINTS, curve, outline, speed, term_names, thinned
+from cxrflow.page.training import POINTS, curve, outline, resting, speed, term_names, thinned
 from cxrflow.papers import load_paper
 
 GROUNDED = ["figure3", "figure_a1", "figure_a2"]
@@ -228,6 +228,17 @@ def test_a_single_term_that_is_the_objective_is_shown_once():
     assert term_names(weighted) == ["loss", "mlm"]
     counted = [[{"mlm": 2.0, "cutmix": 1.0, "cutmix/mixed": 0.2, "loss": 3.0}]]
     assert term_names(counted) == ["loss", "mlm", "cutmix"]
+
+
+def test_a_term_that_never_computed_anything_is_named():
+    counts = {"cutmix/pairs/Edema": 0.5, "cutmix/pairs/Fracture": 0.0, "cutmix/skipped/warm_up": 0}
+    log = [{"step": step, "split": "train", "mlm": 2.0, "cutmix": 0.0} | counts for step in (1, 2)]
+    log.append({"step": 2, "split": "validate", "mlm": 0.0, "cutmix": 0.0})
+    assert resting({0: Training({}, log)}) == ["seed 0: MedCutMix was 0 at every step"]
+    log[1]["cutmix"] = 0.1
+    assert resting({0: Training({}, log)}) == ["seed 0: no pair of Fracture"]
+    log[0]["cutmix/pairs/Fracture"] = 0.5
+    assert resting({0: Training({}, log)}) == resting({}) == []
 
 
 def test_no_curve_without_values():

@@ -230,12 +230,14 @@ class _Runs:
         return (print, ("a pickle ran code",))
 
 
-@pytest.mark.parametrize("content", ["code", "list", "number", "cut", "nothing", "text"])
+@pytest.mark.parametrize("content", ["code", "list", "number", "cut", "nothing", "text", "abc"])
 def test_files_that_are_no_state_dict(tmp_path: Path, content: str, capsys) -> None:
     write_cxr_bert(tmp_path)
     path = tmp_path / "pytorch_model.bin"
     if content == "cut":
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif content == "abc":  # opcodes of a pickle
+        path.write_text(content)
     elif content == "text":
         path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     else:

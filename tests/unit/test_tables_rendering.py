@@ -17,6 +17,7 @@ from cxrflow.papers import Paper
 from cxrflow.papers.table import Headline, Row, Table
 from cxrflow.tables import make_table
 from cxrflow.tables.cells import make_cells
+from cxrflow.tables.notes import notes_on_classes
 from cxrflow.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.tables.results import read_results
 from cxrflow.tables.tests import Tests as Inference
@@ -192,6 +193,33 @@ def test_a_row_may_read_another_task_and_a_share_of_the_labels(tmp_path):
 def test_an_undefined_metric_says_so(tmp_path):
     _, _, cell = cells_of([result(tmp_path, 0, 1.0, rate=estimate(None, n=0))])
     assert cell["Ours | both", "rate"].reason == "could not be computed from this data"
+
+
+def test_a_mean_without_some_classes_says_so(tmp_path):
+    """Of one row, of all, and of a class whose AUROC, but not its own value, is undefined."""
+    columns = [{"key": "f1", "label": "F1", "metric": "f1"}]
+    table = with_rows({"label": "A", "model": "m"}, {"label": "B", "model": "n"})
+    table = Table.model_validate({**table.model_dump(), "columns": columns})
+
+    def notes(**undefined):
+        files = []
+        for model in "mn":
+            none = undefined.get(model, ())
+            each = {f"auroc/{c}": estimate(None if c in none else 0.5) for c in ("edema", "a_mass")}
+            metrics = {"f1": estimate(0.5), "f1/edema": estimate(1.0), **each}
+            path = write_result(tmp_path / f"{model}.json", "grounding", model, 0, metrics)
+            content = json.loads(path.read_text())
+            content["data"]["classes"] = ["Edema", "A mass"]
+            path.write_text(json.dumps(content))
+            files.append(path)
+        return notes_on_classes(table, read_results(files))
+
+    assert notes() == []
+    mass = "is the mean of 1 of 2 classes: a mass lacks a label."
+    assert notes(m=["a_mass"], n=["a_mass"]) == [f"“F1” {mass}"]
+    assert notes(m=["a_mass"]) == [f"“F1” (A) {mass}"]
+    edema = "is the mean of 1 of 2 classes: edema lacks a label."
+    assert notes(m=["a_mass"], n=["edema"]) == [f"“F1” (A) {mass}", f"“F1” (B) {edema}"]
 
 
 def test_csv_has_the_contract_s_columns(files):

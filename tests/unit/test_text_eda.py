@@ -19,6 +19,7 @@ from cxrflow.text.eda import EasyAugmentation
 from cxrflow.text.report_words import FUNCTION_WORDS
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
+from cxrflow.text.wordnet import PARTS
 from cxrflow.training.processes import ALONE
 
 OPERATIONS = ("synonyms", "insertions", "swaps", "deletion")
@@ -313,10 +314,17 @@ def test_folders_that_are_not_wordnet(wordnet: Path) -> None:
             only("synonyms", wordnet=str(wordnet)).synonyms("effusion")
         return str(caught.value)
 
-    (wordnet / "data.noun").write_text("x" * 500)
-    assert "data.noun: no synset at byte 50" in refusal()
+    whole = (wordnet / "data.noun").read_bytes()
+    for damage in (b"x" * 500, b"\xff\xfe" * 250, whole.replace(b" n 0", b" n zz")):
+        (wordnet / "data.noun").write_bytes(damage)
+        assert "data.noun: no synset at byte 50" in refusal()
+    (wordnet / "index.noun").write_bytes(b"\xff\xfe\x00 n")
+    assert "is no entry of WordNet's index" in refusal()
     (wordnet / "index.noun").write_text("effusion n many\n")
     assert "index.noun: line 'effusion n many' is no entry" in refusal()
+    for part in PARTS:
+        (wordnet / f"index.{part}").write_text("  a licence and nothing else\n")
+    assert "index.noun and the others have no word" in refusal()
     (wordnet / "data.adv").unlink()
     assert "data.adv: not found; settings key 'text_augmentation.wordnet' expects" in refusal()
 

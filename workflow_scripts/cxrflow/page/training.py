@@ -121,6 +121,22 @@ def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
     return words
 
 
+def resting(trainings: Mapping[int, Training]) -> list[str]:
+    """Name the terms of each seed that were 0 at every step, and classes without a mixed pair."""
+    words = []
+    for seed, training in trainings.items():
+        steps = [line for line in training.log if line["split"] == "train"]
+        names = dict.fromkeys(name for line in steps for name in line if name not in NOT_TERMS)
+        zero = [name for name in names if not any(line.get(name) for line in steps)]
+        terms = [term_title(name) for name in zero if "/" not in name]
+        classes = [name.rpartition("/")[2] for name in zero if "/pairs/" in name]
+        if terms:
+            words.append(f"seed {seed}: {', '.join(terms)} was 0 at every step")
+        elif classes:
+            words.append(f"seed {seed}: no pair of {', '.join(classes)}")
+    return words
+
+
 def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]]) -> dict[str, Any]:
     """A model's curves and settings; of ``made`` it is no part where it was not trained."""
     recipe, trainings = run.config.recipes[name], made.get(name, {})
@@ -133,6 +149,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "control": recipe.control,
         "parents": parents,
         "unlearnt": unlearnt(trainings),
+        "resting": resting(trainings),
         "assessed": all(map(learning, trainings.values())),
         "unlearnt_parents": [one for one in parents if unlearnt(made.get(one, {}))],
         "imported": run.config.imported(name),

@@ -1,6 +1,7 @@
 """The notes below a table: data, spread, tests, and the reasons of missing values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.papers.table import Table
@@ -8,6 +9,8 @@ from cxrflow.tables.cells import Cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import CORRECTED, MARK, Tests
 from cxrflow.tables.text import difference_text
+
+NAMED = 6  # classes that a note names
 
 
 def note_on_data(results: Results) -> str:
@@ -53,6 +56,40 @@ def note_on_learning(cells: Sequence[Cell]) -> str:
     )
 
 
+def notes_on_classes(table: Table, results: Results) -> list[str]:
+    """Sentences about means that classes are left out of; of which rows, where rows differ."""
+    rows_by_words: dict[str, dict[str, dict[str, None]]] = {}  # of each column
+    for row in table.rows:
+        for column in table.columns:
+            metric = row.metric_of(column)
+            for run in results.of(table.result_of(row, column)):
+                if metric in run["metrics"] and "/" not in metric:
+                    of_column = rows_by_words.setdefault(column.label, {})
+                    of_column.setdefault(_without_value(run, metric), {})[row.label] = None
+    notes = []
+    for label, of_column in rows_by_words.items():
+        for words, rows in of_column.items():
+            where = f" ({'; '.join(rows)})" if len(of_column) > 1 else ""
+            notes += [f"“{label}”{where} is the mean of {words}."] if words else []
+    return notes
+
+
+def _without_value(run: Mapping[str, Any], metric: str) -> str:
+    """The classes that a mean is of, and those without a value; empty if it is of all."""
+    classes, metrics = run["data"].get("classes", ()), run["metrics"]
+    start = "auroc/" if any(name.startswith("auroc/") for name in metrics) else f"{metric}/"
+    names = [
+        name.removeprefix(start).replace("_", " ")
+        for name, entry in metrics.items()
+        if name.startswith(start) and entry.get("value") is None
+    ]
+    if len(classes) < 2 or not names:
+        return ""
+    few = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    lack = "lack" if len(names) > 1 else "lacks"
+    return f"{len(classes) - len(names)} of {len(classes)} classes: {few} {lack} a label"
+
+
 def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
     """Sentences about the marks, and about comparisons that could not be tested."""
     compared = [(cell, cell.tested) for cell in cells if cell.tested is not None]
@@ -91,7 +128,8 @@ def table_notes(
 ) -> list[str]:
     """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
-    notes += [note_on_learning(cells), *note_on_tests(cells, tests or Tests())]
+    notes += [note_on_learning(cells), *notes_on_classes(table, results)]
+    notes += note_on_tests(cells, tests or Tests())
     notes.append(f"Published: {table.source}")
     return [note for note in [*notes, *table.notes] if note]
 

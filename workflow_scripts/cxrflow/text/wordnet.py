@@ -33,6 +33,8 @@ class WordNet:
         self.folder = Path(folder)
         self._data = {part: self._read(f"data.{part}") for part in PARTS}
         self._offsets = {part: self._index(f"index.{part}") for part in PARTS}
+        if not any(self._offsets.values()):
+            raise InputError(f"{self.folder}: index.noun and the others have no word")
         self._exceptions = {part: self._irregular(f"{part}.exc") for part in PARTS}
         self.synonyms = cache(self._synonyms)
 
@@ -60,19 +62,20 @@ class WordNet:
     def _synset(self, part: str, offset: int) -> list[str]:
         """Return the words of a synset: "offset file type count word id word id …", in hex."""
         data = self._data[part]
-        fields = data[offset : data.find(b"\n", offset)].decode().split(" ")
-        if not fields[0].isdigit() or int(fields[0]) != offset or len(fields) < 6:
+        line = data[offset : data.find(b"\n", offset)].decode(errors="replace")
+        synset = re.match(r"(\d{8}) \d\d \w ([0-9a-f]{2}) (.+)", line)
+        if synset is None or int(synset[1]) != offset:
             raise InputError(
                 f"{self.folder / f'data.{part}'}: no synset at byte {offset}, where index.{part} "
                 "says; expected both files of one version"
             )
-        words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+        words = synset[3].split(" ")[: 2 * int(synset[2], 16) : 2]
         return [re.sub(r"\(.+\)$", "", word) for word in words]  # "(p)": a place in the sentence
 
     def _index(self, name: str) -> dict[str, list[int]]:
         """Return the offsets of each lemma: "lemma pos synsets … offset offset …"."""
         offsets = {}
-        for line in self._read(name).decode().splitlines():
+        for line in self._read(name).decode(errors="replace").splitlines():
             if line.startswith(" "):  # the licence
                 continue
             fields = line.split()
@@ -87,7 +90,8 @@ class WordNet:
     def _irregular(self, name: str) -> dict[str, list[str]]:
         """Return the lemmas of irregular forms; some distributions lack these files."""
         path = self.folder / name
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        lines = text.splitlines()
         return {fields[0]: fields[1:] for fields in map(str.split, lines) if fields}
 
     def _read(self, name: str) -> bytes:

@@ -53,7 +53,7 @@ def _rename_parts(
         return splits
     unknown = sorted(set(names) - set(splits["split"]))
     if unknown:
-        part_names = ", ".join(sorted(set(splits["split"])))
+        part_names = ", ".join(sorted(set(splits["split"]))) or "no images"
         raise InputError(f"{source}: splits.parts names '{unknown[0]}'; the split has {part_names}")
     return splits.assign(split=splits["split"].map(names)).dropna(subset="split")
 

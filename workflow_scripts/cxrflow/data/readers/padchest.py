@@ -50,6 +50,10 @@ def read(root: Path, request: Request) -> Tables:
     rows, unlabelled = without(
         rows, rows["ImageID"], {"no labels": blank[rows.index]}, failed=False
     )
+    if rows.empty:
+        kinds = [*damage, *by_network, *wrong, *broken, *unlabelled]
+        lost = "; ".join(f"{drop.count} {drop.reason}" for drop in kinds) or "it has no rows"
+        raise InputError(f"{path}: no row with Labels of MethodLabel {PHYSICIAN} ({lost})")
     rows = request.select(
         rows.rename(columns={"ImageID": "image_id", "StudyID": "study_id"}).assign(
             subject_id=rows["PatientID"], view=rows["Projection"].replace(VIEWS).str.upper()

@@ -33,10 +33,10 @@ def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
         raise InputError(f"{path}: file not found")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: cut off or not a file of weights ({_line(error)})") from None
     except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: holds more than tensors ({_line(error)})") from None
+    except Exception as error:  # bytes that are no pickle fail anyhow
+        raise InputError(f"{path}: cut off or not a file of weights ({_line(error)})") from None
     if key is not None and isinstance(content, Mapping):
         content = content.get(key, content)
     if not isinstance(content, Mapping) or not content:

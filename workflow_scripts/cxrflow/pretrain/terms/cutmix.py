@@ -10,10 +10,12 @@ The batch is that of all processes. Each of them makes its share of the pairs.
 Shapes: N samples of the batch, K pairs of it, h x w patches, W words, P joint space.
 """
 
+import logging
 from random import Random
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -34,6 +36,9 @@ from cxrflow.text.diagnostic_sentences import (
     read_report,
 )
 from cxrflow.training.positive_pairs import PositivePair, draw_pairs
+from cxrflow.training.samples import SampleTable
+
+log = logging.getLogger("cxrflow")
 
 PAIRS, REGIONS, EPOCH = 51, 52, 53  # streams of the keyed draws
 SKIPPED = ("warm_up", "epoch_has_them", "few_pairs")
@@ -77,6 +82,17 @@ class Cutmix(Term):
         self.needs = Needs(images=1, texts=("intact",), layers=settings.layers, stage=stage)
         self.columns = [samples.classes.index(name) for name in classes]
         self.count = settings.pairs // len(classes)
+        lacking = [
+            name
+            for name, column in zip(classes, self.columns, strict=True)
+            if _patients(samples, samples.labels[:, column] == 1) < 2
+        ]
+        if lacking and self.count:
+            log.warning(
+                "terms.cutmix: no pair can be made of %s: fewer than two patients of the training "
+                "part are positive",
+                ", ".join(lacking),
+            )
         self.training_samples = len(samples)
         reader = None if settings.sentences == "name" else positive_findings
         self.diagnostic = DiagnosticSentences(classes, reader)
@@ -234,6 +250,11 @@ def _of_another_class(pairs: list[PositivePair], number: int) -> PositivePair:
 def positive_findings(sentence: str) -> set[str]:
     """The findings that our labeller reads in a sentence as present."""
     return {r.observation for r in read_sentence(sentence) if r.value == POSITIVE}
+
+
+def _patients(samples: SampleTable, rows: NDArray[np.bool_]) -> int:
+    """The number of patients in ``rows``; where they are not known, each row is one."""
+    return int(rows.sum()) if samples.patients is None else len(set(samples.patients[rows]))
 
 
 def _random(seed: int, epoch: int, key: int, stream: int) -> Random:
