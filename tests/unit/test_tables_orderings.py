@@ -375,3 +375,20 @@ def test_the_curve_of_biovil_stands_where_its_rows_say():
     for series in figure.series:
         found = [rows[label].share for label in series.cells]
         assert found == [None] or set(found) == shares == set(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize(("name", "count"), [("medcutmix", 12), ("low_data", 12)])
+def test_published_values_are_in_the_claimed_order(name, count):
+    """Of claims with printed numbers; those that the numbers do not carry say so."""
+    paper, printed = load_paper(name), 0
+    for claim in paper.orderings:
+        spots = [paper.spot(place) for place in claim.places()]
+        published = [row.published.get(column.key, [None])[0] for _, row, column in spots]
+        if None in published:
+            assert set(published) == {None}, claim.claim
+            continue
+        printed += 1
+        values = list(map(float, published))
+        in_order = values == sorted(set(values), reverse=True)
+        assert in_order or "do not carry it" in claim.claim, claim.claim
+    assert printed == count
