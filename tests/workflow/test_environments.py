@@ -100,6 +100,6 @@ def test_the_citation_is_that_of_this_version():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["version"] == PROJECT["version"] and cited["license"] == "MIT"
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()
-    linked = {one["url"] for one in cited["references"]}
+    linked = {paper["url"] for paper in cited["references"] if "url" in paper}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert linked == set(re.findall(r"https://arxiv.org/abs/[\d.]+", readme))
+    assert linked == set(re.findall(r"https://(?:arxiv\.org/abs|doi\.org)/[\w./]+", readme))
