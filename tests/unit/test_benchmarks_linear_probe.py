@@ -40,6 +40,7 @@ from cxrflow.images.store import PixelStore
 
 COUNT = 60
 CLASS = ("Pneumonia",)
+TURNED = {"No Finding": {"positive": ["no finding"], "negative": ["no no finding"]}}
 HELD = {"solver": {"inverse_penalty": 1e-12}}  # to its start, but for the bias
 QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
 
@@ -265,7 +266,7 @@ def test_settings_that_make_no_sense_are_refused(values, message):
 
 
 def evaluate_several(tmp_path, table, own, **values):
-    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"]}
+    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "class_prompts": TURNED}
     settings = LinearProbeSettings.model_validate(QUICK | prompts | values)
     features = replace(own, by_kind={kind: v.float() for kind, v in own.by_kind.items()})
     contents = {"cohort": Cohort(table, DATA, CLASSES), "features": features}
@@ -291,8 +292,8 @@ def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path
         table["labels"] = list(np.eye(3)[np.arange(200) % 3])
     held = evaluate_several(tmp_path, table, features, **HELD, exclusive=exclusive)
     assert held.protocol["head"] == ("softmax" if exclusive else "sigmoid")
-    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "prompt_pairs": []}
-    asked = {"exclusive": exclusive, "intervals": QUICK["intervals"]}
+    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "class_prompts": TURNED}
+    asked = {"prompt_pairs": [], "exclusive": exclusive, "intervals": QUICK["intervals"]}
     zero_shot = ZeroShotClassificationSettings.model_validate(prompts | asked)
     test = table[table["split"] == "test"].reset_index(drop=True)
     contents = {"cohort": Cohort(test, DATA, CLASSES), "features": features, "model": NamedModel()}

@@ -27,7 +27,7 @@ from sklearn import metrics as sk
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
-from cxrflow.benchmarks.classification.labelled_images import class_embedding
+from cxrflow.benchmarks.classification.labelled_images import class_embedding, class_prompts
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
@@ -199,11 +199,13 @@ def test_a_model_without_a_joint_space_is_named(features):
 
 def evaluate_several(table=None, **values):
     own, features = several_classes(COUNT_OF_SEVERAL)
+    turned = {"No Finding": {"positive": ["no finding"], "negative": ["no no finding"]}}
     settings = ZeroShotClassificationSettings.model_validate(
         {
             **{"intervals": {"replicates": 100}, "split": None, "prompt_pairs": []},
             **{"positive_prompts": ["{}"], "negative_prompts": ["no {}"]},
             **values,
+            "class_prompts": turned | values.get("class_prompts", {}),
         }
     )
     cohort = Cohort(own if table is None else table, DATA, CLASSES)
@@ -277,6 +279,21 @@ def test_of_exclusive_classes_the_greatest_score_is_the_answer():
         assert result.metrics[metric].value == pytest.approx(value), metric
     assert "threshold" not in result.metrics
     assert result.data["dropped"][0]["reason"] == "not of exactly one class"
+
+
+def test_a_class_of_absence_is_not_asked_for_like_a_finding():
+    settings = ZeroShotClassificationSettings(
+        positive_prompts=["{}"], negative_prompts=["no {}"], prompt_pairs=[]
+    )
+    turned = "'No Finding' says .* prompt 'no no finding' turns it round; expected class_prompts"
+    with pytest.raises(InputError, match=turned):
+        class_prompts(CLASSES, settings)
+    normal = {"positive_prompts": ["a normal chest"], "negative_prompts": ["pneumonia"]}
+    assert class_prompts(["normal"], settings.model_copy(update=normal))[0][1] == ["a normal chest"]
+    exclusive = settings.model_copy(update={"exclusive": True})
+    assert class_prompts(CLASSES, exclusive)[2][1] == ["no finding"]
+    published = ZeroShotClassificationSettings(prompts="chexzero", prompt_pairs=[])
+    assert class_prompts(CLASSES, published)[2] == (["finding"], ["no finding"])
 
 
 def test_prompts_of_several_classes_name_the_class():

@@ -49,7 +49,7 @@ class PromptSet:
 
 
 #: "no no finding" and "no normal" would ask for the opposite.
-_TURNED: Final = {
+TURNED: Final = {
     "No Finding": (("no finding",), ("finding",)),
     "normal": (("normal",), ("abnormal",)),
 }
@@ -78,14 +78,14 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
             "normal are turned round there, and not here",
             positive=("{}",),
             negative=("no {}",),
-            exceptions=_TURNED,
+            exceptions=TURNED,
         ),
         "windsor": PromptSet(
             source="Windsor et al. 2023, Appendix D; of No Finding and normal ours",
             positive=("{} remains visible",),
             negative=("There is no evidence of {}",),
             exceptions=dict.fromkeys(
-                _TURNED, (("There is no evidence of any finding",), ("A finding remains visible",))
+                TURNED, (("There is no evidence of any finding",), ("A finding remains visible",))
             ),
         ),
         "gloria": PromptSet(
@@ -94,7 +94,7 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
             positive=("{}",),
             negative=("no {}",),
             exceptions={
-                **_TURNED,
+                **TURNED,
                 **{
                     name: (positive, (f"no {name.lower()}",))
                     for name, positive in _COMPOSED.items()
@@ -112,7 +112,7 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
                 "Pleural_Thickening": "pleural thicken",
                 "Effusion": "effusion",
             },
-            exceptions=_TURNED,
+            exceptions=TURNED,
         ),
     }
 )

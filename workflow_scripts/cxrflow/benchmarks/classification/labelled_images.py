@@ -15,7 +15,7 @@ from cxrflow.benchmarks.classification.settings import ClassificationSettings, L
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
-from cxrflow.data.prompts import PROMPT_SETS
+from cxrflow.data.prompts import PROMPT_SETS, TURNED
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.similarity.cosine import prompt_embedding
@@ -194,7 +194,8 @@ def class_prompts(
     ``positive``, ``negative``: in place of the settings' general prompts.
 
     Raises:
-        InputError: the prompts of several classes do not name the class.
+        InputError: the prompts of several classes do not name the class, or a class of absence is
+            asked for like a finding.
     """
     general = (positive or settings.positive_prompts, negative or settings.negative_prompts)
     prompts = []
@@ -211,6 +212,19 @@ def class_prompts(
                 f"settings: prompt '{general[0][0]}' does not say which class; expected {{}} in "
                 f"it, or class_prompts for {name}"
             )
+        if of_class is None and positive is None and name in TURNED and not settings.exclusive:
+            _require_own_prompts(name, texts[1])
         present, absent = ([text.replace("{}", name.lower()) for text in side] for side in texts)
         prompts.append((absent, present))
     return prompts
+
+
+def _require_own_prompts(name: str, negative: Sequence[str]) -> None:
+    """Refuse to ask for the absence of a class that is itself an absence, such as No Finding."""
+    for text in negative:
+        if "{}" in text:
+            raise InputError(
+                f"settings: class '{name}' says that nothing is there, so that prompt "
+                f"'{text.replace('{}', name.lower())}' turns it round; expected class_prompts for "
+                "it, or a set such as `prompts: chexzero`"
+            )
