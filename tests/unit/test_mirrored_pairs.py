@@ -193,5 +193,5 @@ def test_every_spelling_of_the_sides_is_exchanged() -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_a_vocabulary_without_sides_is_refused(side: str) -> None:
-    with pytest.raises(InputError, match="has not both 'left' and 'right'"):
+    with pytest.raises(InputError, match="lacks 'left' or 'right'"):
         side_pieces(VocabularyInfo(("[PAD]", side)))

@@ -213,7 +213,7 @@ def test_images_of_the_scored_are_seen_by_nobody(overlay, paper):
     refused = "`overlap: reports` allows no images, which biovil/simclr is trained on"
     with pytest.raises(InputError, match=refused):
         overlay({"papers": [paper(reading(image="biovil/simclr"), "images.yaml")]})
-    with pytest.raises(InputError, match="models.eyes': overlap is of models that read texts"):
+    with pytest.raises(InputError, match="models.eyes': overlap is set, but the model"):
         eyes = {"program": "initial", "geometry": "shorter128", "overlap": "reports"}
         models = {**PAPER["models"], "eyes": eyes}
         overlay({"papers": [paper({**PAPER, "models": models}, "eyes.yaml")]})

@@ -1,6 +1,6 @@
-"""The description of a benchmark, of which the registry has an entry each; nothing computes here.
+"""The description of a benchmark, as the registry holds it.
 
-The modules that it names are not imported here.
+Nothing is computed here. The modules that it names are not imported here.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Literal
 
 from cxrflow.settings import Settings
 
-# By what a benchmark reads: the options that name it.
+# The options that name what a benchmark reads.
 READ_BY = {
     "samples": {"cohort"},
     "pixels": {"cohort", "pixels"},
@@ -93,7 +93,7 @@ class Benchmark:
         return read | {name for name, needed in more.items() if needed}
 
     def optional_inputs(self) -> set[str]:
-        """Return the options that name what it reads where there is any."""
+        """Return the options that name inputs which are read only if they exist."""
         more = {
             "training": self.reports,
             "truth": self.truth == "used",

@@ -6,7 +6,7 @@
 Takes a model folder of a run, an exported one, or published weights. The data set's own test
 images are scored for its classes (``data/protocols/``), by a published set of prompts
 (``data/prompts.py``). Prints AUROC and F1 with 95 % intervals over patients, of each class and
-their mean, and beside it the protocol. The work lies in the output folder: cohort, pixels,
+their mean, and beside it the protocol. Everything lies in the output folder: cohort, pixels,
 features, and the result as a benchmark writes one. Pixels that are there are not decoded again.
 """
 
@@ -122,7 +122,7 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     """The table and the protocol, as they are printed."""
     metrics = result["metrics"]
     yield f"{'':26} {'AUROC':24} F1"
-    # Of a single class the metric has further parts, against each kind of negatives.
+    # With a single class there are further values, against each kind of negatives.
     several = "classes" in metrics
     names = [n.removeprefix("auroc/") for n in metrics if several and n.startswith("auroc/")]
     for name in names:
@@ -160,7 +160,7 @@ def _bound(value: float | None) -> str:
 
 
 def _people(options: Namespace) -> str:
-    """Whether the model was trained on people of the data set, as far as its record says."""
+    """Say whether the model was trained on people of the data set, as far as its record tells."""
     file = options.model / "run.json"
     data = read_object(file).get("data") if file.is_file() else None
     name = (data or {}).get("name")

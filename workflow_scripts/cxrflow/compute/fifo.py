@@ -5,10 +5,11 @@ from torch import Tensor
 
 
 def enqueue(place: Tensor, *queues: tuple[Tensor, Tensor]) -> None:
-    """Put new rows in the place of the oldest of each queue, across its end; of too many the last.
+    """Replace the oldest rows of each queue by new rows; of too many, by the last ones.
 
-    ``place`` is int64, a scalar: where the oldest row of the queues stands; it moves on in place.
-    Each of ``queues`` is a queue [K, ...] and its new rows [N, ...], N and K being those of all.
+    ``place`` is an int64 scalar, the place of the oldest row, and is moved on. Each of ``queues``
+    is a queue [K, ...] and its new rows [N, ...]; K and N are the same for all. A queue is a ring:
+    after its last row comes its first.
     """
     size, new = len(queues[0][0]), len(queues[0][1])
     rows = min(size, new)

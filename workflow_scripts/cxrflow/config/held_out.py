@@ -18,7 +18,7 @@ from cxrflow.names import is_reference, name_of_share, paper_of, short_name
 
 
 class Leak(NamedTuple):
-    """Rows that ``learners`` were trained on, of patients who are among the ``evaluated`` rows."""
+    """Training rows of ``learners`` whose patients are among the ``evaluated`` rows."""
 
     rows: CohortRows
     evaluated: CohortRows
@@ -40,7 +40,7 @@ def check_held_out(config: Config) -> None:
 
 
 def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
-    """Sentences on the models of a table whose text encoders have read reports of who is scored."""
+    """Sentences about models whose text encoders have read reports of scored patients."""
     readers: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for task, model in config.table_cells(paper, table):
         if model is None or is_reference(model) or config.recipes[model].overlap is None:
@@ -105,7 +105,7 @@ def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
 
 
 def _trained_on(config: Config, model: str) -> Iterator[tuple[str, str]]:
-    """The cohorts that a model and its ancestors were trained on, each with who was."""
+    """The cohorts on which a model and its ancestors were trained, each with these models."""
     for name in config.ancestors(model):
         if config.imported(name):
             continue

@@ -123,7 +123,7 @@ class Library:
         return entries[short_name(name)]
 
     def _check_shares(self, paper: Paper) -> None:
-        """Check that the shares of pairs which tables name are those of their models."""
+        """Check that models have the shares of pairs that tables name."""
         for name, table in paper.tables.items():
             for (row_place, row), (column_place, column) in product(
                 enumerate(table.rows), enumerate(table.columns)

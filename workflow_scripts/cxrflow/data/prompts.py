@@ -1,8 +1,9 @@
 """Prompts by which a model is asked for a class, as published work words them.
 
-A set has sentences of presence and absence, in which {} is the class in words; words for names of
-data sets that are none; and classes that are asked for otherwise, since "no no finding" would turn
-them round. Which sentences a set has is its source's; what a source leaves open is ours, and said.
+A set has sentences of presence and of absence, in which {} is the class in words. It has words for
+class names that are not words, such as Pleural_Thickening. And it has sentences of their own for
+classes such as No Finding, since "no no finding" would ask for the opposite. What a source leaves
+open is ours; ``source`` says so.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Final
 
 Sentences = tuple[str, ...]
 
-#: Names of classes that are no words; others are put in lower case, and _ becomes a blank.
+#: Words for class names that are not words. All others are put in lower case, with a blank for _.
 WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {"Effusion": "pleural effusion", "Pleural_Thickening": "pleural thickening"}
 )
@@ -26,7 +27,7 @@ class PromptSet:
     Attributes:
         source: where they come from, and what of them is ours.
         positive, negative: of any class.
-        words: names of this set alone, before :data:`WORDS`.
+        words: names in this set, which take precedence over :data:`WORDS`.
         exceptions: sentences of presence and absence of classes that have their own.
     """
 

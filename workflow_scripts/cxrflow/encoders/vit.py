@@ -33,7 +33,7 @@ class PatchEmbedding(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every token looks at all, with several heads."""
+    """Every token attends to all tokens, with several heads."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Attention(nn.Module):
         return self.proj(context_BHLd.transpose(1, 2).flatten(2))
 
     def of_cls(self, states_BLD: Tensor) -> Tensor:
-        """Weights with which [CLS] looks at each token, [B, heads, L]; attention holds none."""
+        """Weights of [CLS] on each token, [B, heads, L]; fused attention does not return them."""
         qkv_BL3Hd = self.qkv(states_BLD).unflatten(2, (3, self.heads, -1))
         q_BHd, k_BLHd = qkv_BL3Hd[:, 0, 0], qkv_BL3Hd[:, :, 1]
         scores_BHL = torch.einsum("bhd,blhd->bhl", q_BHd, k_BLHd) / q_BHd.shape[-1] ** 0.5
@@ -55,7 +55,7 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Two layers, four times as wide inside."""
+    """A perceptron of two layers, four times as wide inside."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -86,8 +86,9 @@ class Block(nn.Module):
 class Trunk(ImageTrunk):
     """Patches of pixels and [CLS] through the blocks; a stage is a block.
 
-    The features after a stage are [B, L, D]. They do not say how [CLS] looked at the patches in the
-    last block: after that stage it is what the latest images through that block gave.
+    The features after a stage are [B, L, D]. They do not hold the attention of [CLS] to the patches
+    in the last block. After the last stage that attention is the one of the images that went
+    through the block most recently.
     """
 
     def __init__(self, settings: VitSettings) -> None:

@@ -153,7 +153,7 @@ class Augmentation:
         )
 
     def cropped(self, draws: Draws, random: KeyedRandom, height: int, width: int) -> Draws:
-        """``draws`` of the first view with a window of it, in which its occlusion lies as there."""
+        """Return ``draws`` of the first view with a random window of it, occlusion included."""
         s = self.settings
         assert s.second_crop is not None
         view_height, view_width = (height, width) if s.size is None else (s.size, s.size)

@@ -80,7 +80,7 @@ def fit(pairs_P: ArrayLike, scores_P: ArrayLike, seed: int = 0) -> PowerLaw:
     inverse_E22 = np.linalg.inv(squares_E22)
     best_E2 = (inverse_E22 @ design_EP2.swapaxes(1, 2) @ score_P[:, None])[..., 0]
     rest_E = ((score_P - (design_EP2 @ best_E2[..., None])[..., 0]) ** 2).sum(axis=1)
-    # Scores that fit to the last digit leave no spread to draw.
+    # A perfect fit leaves no spread to draw.
     rest_E = np.maximum(rest_E, 1e-12 * max(score_P.var() * len(score_P), 1e-12))
     freedom = len(score_P) - 2
     log_E = -np.linalg.slogdet(squares_E22)[1] / 2 - freedom / 2 * np.log(rest_E)
@@ -113,7 +113,7 @@ def doubt(law: PowerLaw, pairs_P: ArrayLike, trainings: int) -> str | None:
 
 
 def _shape(ratio: ArrayLike, exponent: Floats) -> Floats:
-    """(ratio^-exponent - 1) / exponent, of an exponent of 0 its limit."""
+    """(ratio^-exponent - 1) / exponent; for an exponent of 0, its limit."""
     log_ratio = np.log(np.asarray(ratio, np.float64))
     safe = np.where(exponent == 0, 1, exponent)
     return np.where(exponent == 0, -log_ratio, np.expm1(-safe * log_ratio) / safe)

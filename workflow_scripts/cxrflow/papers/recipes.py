@@ -155,7 +155,7 @@ class Recipe(Settings):
         if (self.geometry is None) == ("image" in program.offers):
             raise ValueError("geometry belongs to models that see images, and these need one")
         if self.overlap is not None and "text" not in program.offers:
-            raise ValueError("overlap is of models that read texts; expected null")
+            raise ValueError("overlap is set, but the model reads no texts; expected null")
         foreign = [key for key in INPUTS if getattr(self, key) and key not in program.accepts]
         if foreign:
             raise ValueError(f"a model of the program {self.program} has no '{foreign[0]}'")

@@ -89,7 +89,7 @@ LEAST_SEVERITY, GREATEST_SEVERITY, LEAST_CHANGE = 0.2, 1.0, 0.15
 #: Chance of a new pathology in a later study, by how many are still there.
 _ONSET_LATER = (0.42, 0.24, 0.08)
 MOST_PATHOLOGIES = len(_ONSET_LATER)
-_FIRST_FURTHER = 101  # key of the first finding beside these: more than any course counts up to
+_FIRST_FURTHER = 101  # key of the first further finding; no course has so many others
 #: Zones that a new finding takes, with their shares; the rest take the lung's three evenly.
 _LUNG = dict.fromkeys(ZONES, 1 / 3)
 _ZONES: Mapping[str, Mapping[str, float]] = {
@@ -330,9 +330,9 @@ def sample_course(
 def _with_further(
     rng: np.random.Generator, shares: Mapping[FurtherFinding, float], chapters: list[Chapter]
 ) -> list[Chapter]:
-    """Add findings beside the rest, each to a share of the patients, from one of the studies on.
+    """Add each further finding to a share of the patients, from one of their studies on.
 
-    Where all that the patient ever has leaves no place for one, the patient goes without it.
+    A patient whose other findings leave no place for it goes without it.
     """
     courses = [list(chapter.findings) for chapter in chapters]
     changes = [dict(chapter.changes) for chapter in chapters]

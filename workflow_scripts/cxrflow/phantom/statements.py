@@ -183,9 +183,10 @@ def resolved(finding: Finding, rng: np.random.Generator) -> Sentence:
 
 
 def misleading(finding: Finding, study: Study, rng: np.random.Generator) -> Sentence | None:
-    """A sentence with the name of a finding's class about the other side, where it is not.
+    """A sentence with the name of a finding's class about the opposite side, where it is absent.
 
-    None where it has no side, or the other side has something that forbids to say so.
+    None if the finding has no side, or if something on the opposite side would make the sentence
+    false.
     """
     other = {"left": "right", "right": "left"}.get(finding.side)
     if other is None or finding.name not in class_names.ABSENT_SIDE:
@@ -202,7 +203,7 @@ def misleading(finding: Finding, study: Study, rng: np.random.Generator) -> Sent
 def deniable(study: Study, further: Sequence[str] = ()) -> list[str]:
     """Observations whose absence may be stated without contradicting the study.
 
-    ``further``: those beside the usual ones that the hospital has (``further_in``).
+    ``further``: the additional ones that the hospital has (``further_in``).
     """
     names = {finding.name for finding in study.findings}
     usual = [name for name, blockers in context.BLOCKERS.items() if not names & blockers]
@@ -210,7 +211,7 @@ def deniable(study: Study, further: Sequence[str] = ()) -> list[str]:
 
 
 def further_in(settings: HospitalSettings) -> list[str]:
-    """Observations that a hospital of these settings has, and reports of others never deny."""
+    """Observations that hospitals of these settings add; reports of others never deny them."""
     long_tail = settings.prevalence == "long_tail"
     return [n for n in chronic.ABSENT if long_tail or n in (settings.further_findings or {})]
 

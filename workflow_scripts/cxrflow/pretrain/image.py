@@ -56,7 +56,7 @@ def prepare_images(
 
     trunk, data = None, {}
     if options.image is not None:
-        with torch.random.fork_rng(devices=[]):  # the heads' weights do not depend on the start
+        with torch.random.fork_rng(devices=[]):  # the heads' weights are the same for every start
             trunk = start_image(options.image, settings.encoder).encoder
         data = {"image": model_fingerprint(options.image / "image")}
     store, images, samples = PixelStore(options.pixels), {}, {}

@@ -36,7 +36,7 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
 
 
 def start_trunk(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:
-    """An image encoder that compares; its ResNet, or all of its trunk, starts from ``folder``.
+    """An image encoder of two images, whose ResNet or whole trunk starts from ``folder``.
 
     The paper starts from BioViL (section 3.1), whose trunk is a ResNet alone.
     """

@@ -198,18 +198,18 @@ class TextViews(Views):
 
 
 class ComposableViews(TextViews, ABC):
-    """Images and texts of which a term can compose others (MedCutMix)."""
+    """Images and texts from which a term can compose new ones (MedCutMix)."""
 
     @property
     @abstractmethod
     def features(self) -> Tensor:
-        """Features of the first view after stage ``Needs.stage``, [N, C, H, W] or [N, L, D]."""
+        """Features of the first view after stage ``Needs.stage``: [N, C, H, W] or [N, L, D]."""
 
     @abstractmethod
     def resumed(self, features: Tensor, mean_pooled: bool = False) -> "ImageOutput":
-        """Such features, of any number of images, after the rest of the image encoder.
+        """The rest of the image encoder for such features, of any number of images.
 
-        ``mean_pooled``: the mean of the patches stands for the image, whatever the trunk pools.
+        ``mean_pooled``: the mean of the patches stands for the image, however the trunk pools.
         """
 
     @property
@@ -219,7 +219,7 @@ class ComposableViews(TextViews, ABC):
 
     @abstractmethod
     def encoded(self, texts: Sequence[Sequence[int]]) -> TextOutput:
-        """Any number of texts of these tokens, without [CLS] and [SEP], after the text encoder."""
+        """The text encoder's output for any number of texts, as tokens without [CLS] and [SEP]."""
 
 
 def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFrame:

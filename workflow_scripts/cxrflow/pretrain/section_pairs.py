@@ -24,10 +24,10 @@ from cxrflow.training.samples import SampleTable
 
 
 def single_section(pairs: Pairs, settings: TextPretrainingSettings) -> Section | None:
-    """Return the section whose words alone can be learnt; None where reports are read as set.
+    """Return the only section whose words can be learnt; None if reports are read as set.
 
     Many hospitals write one block of text, so that no training report has both sections. FINDINGS
-    that are matched with themselves need no other.
+    that are matched with themselves need no other section.
     """
     matching = settings.terms.section_matching
     if matching is not None and matching.pair == "findings_findings":

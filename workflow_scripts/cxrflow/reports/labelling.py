@@ -52,7 +52,7 @@ class LabelRows:
     left_out: list[str] = field(default_factory=list)
 
     def __iadd__(self, later: "LabelRows") -> "LabelRows":
-        """These rows, and those of later reports."""
+        """Append the rows of later reports."""
         for name in vars(self):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         return self
@@ -125,7 +125,7 @@ class Worker:
         rows.read[content.outcome] += 1
         if report.text:
             labelled = " ".join(labelled_sections(content, self._settings.text).values())
-            # Words are only counted where it may be close.
+            # Words are counted only where half of them may be left out.
             short = len(labelled) < 0.7 * len(report.text)
             if short and len(labelled.split()) < 0.5 * len(report.text.split()):
                 rows.left_out.append(report.study_id)
@@ -165,7 +165,7 @@ def _joined(sentences: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def reverses(addendum: Labels, report: Labels) -> bool:
-    """True if an addendum denies what the report finds, or finds what it does not."""
+    """True if an addendum denies what the report states, or states what it denies."""
     pairs = zip(addendum[1:], report[1:], strict=True)  # without No Finding
     return any(
         (later == POSITIVE and before != POSITIVE) or (later == NEGATIVE and before == POSITIVE)

@@ -1,7 +1,7 @@
 """Places of sections, sentences and phrases in a report as it was given.
 
-Sections are cut from a text in its normal form and sentences from sections, with their blanks
-collapsed: the words are looked up again in order, and their places led back to the original.
+Sections are cut from a text in its normal form, and sentences from sections, with blanks collapsed.
+So their words are looked up again in order, and the places are mapped back to the original text.
 """
 
 import re
@@ -13,7 +13,10 @@ NOWHERE: Span = (None, None)
 
 
 class Places:
-    """Finds sections and sentences in a text; corrected spelling is not there and has no place."""
+    """Places of sections and sentences in a text.
+
+    A word whose spelling was corrected is not in the text, so it has no place.
+    """
 
     def __init__(self, text: str):
         self._normal = normal_text(text)
@@ -21,7 +24,7 @@ class Places:
         self._at = 0
 
     def section(self, body: str) -> Span:
-        """The place of a section's text; its sentences are looked for from there on."""
+        """The place of a section's text; its sentences are sought from there on."""
         head, tail = body.split("\n\n", 1)[0], body.rsplit("\n\n", 1)[-1]
         start = self._normal.text.find(body)
         start, end = (start, start + len(body)) if start >= 0 else (self._normal.text.find(head), 0)

@@ -177,10 +177,11 @@ def parse_report(
 
 
 def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
-    """A report of any hospital; one without headings is its impression.
+    """The sections of a report of any hospital; a report without headings is its impression.
 
-    What no heading of its own stands over is findings where an impression follows, else the
-    ``last_paragraph``: text before the first heading, and text behind another section's own.
+    Text that no heading of its own introduces is the findings if an impression follows, and
+    otherwise the ``last_paragraph``. It is the text before the first heading, and the text that
+    comes after a section's own.
     """
     headings = any_headings(settings).find(text) if settings.headings == "any" else []
     if not headings:
@@ -209,7 +210,7 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
 def _headless(
     sections: dict[str, str], text: str, spans: list[tuple[Heading, int]], main: bool
 ) -> str:
-    """Take the text that has no heading of its own out of ``sections``."""
+    """Remove the text without a heading of its own from ``sections`` and return it."""
     rest = ""
     for (_, start, name), end in reversed(spans):
         own, rest = _own(name, text[start:end], main)
@@ -224,17 +225,17 @@ def _headless(
 
 
 def _own(name: str, body: str, main: bool) -> tuple[str, str]:
-    """A section's own text, and what stands behind it; ``main``: an impression follows.
+    """Return a section's own text, and what comes after it; ``main``: an impression follows.
 
-    Its own are its first line in sections of one line, else its first paragraph; of a single
-    paragraph the first line, with lines that go on with it; of a single line the first sentence,
-    if there is nothing else to read.
+    A section's own text is its first paragraph, or its first line in sections that have one line.
+    If there is a single paragraph, it is the first line and the lines that continue it. If there is
+    a single line and nothing else to read, it is the first sentence.
     """
     below = "\n" if name in OF_A_LINE and not main else BLANK_LINE
     own, *tail = re.split(below, body.strip(" \t"), maxsplit=1)
     rest = tail[0].strip() if tail else ""
     if rest and not own.strip() and not (name in OF_A_LINE and STATEMENT.match(rest)):
-        # The heading stands alone: the first paragraph below is its own, if another follows.
+        # The heading is alone on its line: the next paragraph is its own, if another follows.
         first, *others = re.split(below, rest, maxsplit=1)
         if others or main:
             own, rest = first, "".join(others).strip()
@@ -252,7 +253,7 @@ def _own(name: str, body: str, main: bool) -> tuple[str, str]:
 
 
 def _goes_on(line: str, following: str) -> bool:
-    """True if a line was wrapped."""
+    """True if ``following`` continues ``line``, which was wrapped."""
     wrapped = len(line) >= WRAPPED or OPEN_LINE.search(line) or following[:1].islower()
     return bool(wrapped) and not line.endswith(".")
 

@@ -74,7 +74,7 @@ STATEMENT = re.compile(
     r"|Bibasal|Atelectasis|Consolidation|Effusion|Pneumothorax|Pneumonia|Edema|Oedema|Opacity"
     r"|Fracture|Nodule|Mass|Clear|Worsening|Improved|Resolved|Calcified|Old|Healed)\b)"
 )
-# Behind a question mark.
+# After a question mark.
 ANSWER = re.compile(
     r"\s*(?:[-:]\s*)?(?:no|yes|none|negative|positive)\b\s*(?:[.,;(]|$)", re.IGNORECASE
 )
@@ -171,7 +171,7 @@ def _statements(text: str) -> list[str]:
 
 
 def _parted(line: str) -> list[str]:
-    """A line at the capitals that begin statements, if nothing else parts it."""
+    """Split a line at capitals that begin statements, if nothing else splits it."""
     parts = [line] if ". " in line or line.istitle() else STATEMENT.split(line)
     joined = parts[:1]
     for part in parts[1:]:

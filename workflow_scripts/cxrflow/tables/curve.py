@@ -34,7 +34,7 @@ def read_series(
 ) -> list[dict[str, Any]]:
     """The points of each series; a series of one cell has it at every value of the x axis.
 
-    Of a figure with a power law also ``more``, what the law says (:func:`beyond`).
+    In a figure with a power law also ``more``, what the law says of more pairs (:func:`beyond`).
     """
     series = []
     for line in figure.series:
@@ -59,8 +59,9 @@ def _point(x: float, cell: Cell) -> dict[str, Any]:
 def beyond(shares: Sequence[float], cells: Sequence[Cell]) -> dict[str, Any]:
     """What a power law of the trainings' scores says of more pairs.
 
-    ``doubt`` is the reason where the curve does not say it; else ``points`` are what as many
-    trainings on more pairs are expected to give, with ``exponent`` and its interval.
+    ``doubt`` is the reason why the curve does not say it, if there is one. Otherwise ``points`` are
+    the scores expected of as many trainings on more pairs, and ``exponent`` is the law's, with its
+    interval.
     """
     scored = [(x, v) for x, c in zip(shares, cells, strict=True) for v in c.by_seed.values()]
     numbers, scores = [x for x, _ in scored], [value for _, value in scored]

@@ -107,7 +107,7 @@ def normalised(text: str) -> str:
 
 
 def normal_text(text: str) -> NormalText:
-    """The text in its normal form, and where each of its characters came from."""
+    """The text in its normal form, and the place in the original of each character."""
     normal = NormalText(text, None, len(text))
     if _is_plain(text):
         return normal
@@ -132,7 +132,7 @@ def normal_text(text: str) -> NormalText:
 
 
 def _is_plain(text: str) -> bool:
-    """True if nothing is to be done; most reports are plain, and this is fast."""
+    """True if nothing is to be changed; most reports are plain, so this must be fast."""
     printable = text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable()
     return (
         printable and not any(mark in text for mark in SUSPECT) and not HYPHEN_AT_END.search(text)
@@ -153,7 +153,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _joined(match: re.Match[str]) -> str:
-    """A word's first half, with its hyphen where that belongs to the word."""
+    """Join the first half of a word with the second; a hyphen that belongs to the word stays."""
     first, hyphen, second = match.groups()
     keeps = hyphen == "-" and (HYPHENATED.fullmatch(first) or AFTER_HYPHEN.match(second))
     return f"{first}-" if keeps else first

@@ -1,8 +1,8 @@
 """Reports as MGCA's published code cleans them, and a tokenizer that cleans texts alike.
 
-IMPRESSION and FINDINGS are one text. It is split at numbers with a full stop, which count findings,
-and at full stops. A number with a decimal point is split there, too. A sentence is its words in
-lower case: letters, digits and underscores. One of a single word is dropped.
+IMPRESSION and FINDINGS are one text. It is split at full stops and at list numbers, which are
+numbers with a full stop; so a number with a decimal point is split, too. A sentence is its words in
+lower case, made of letters, digits and underscores. A sentence of a single word is dropped.
 """
 
 import re
@@ -38,9 +38,9 @@ def count_words(sentences: Iterable[str]) -> int:
 
 
 def clean_in_tokenizer(folder: Path) -> None:
-    """Let the tokenizer of ``folder`` clean words, so that prompts are read as reports were.
+    """Let the tokenizer of ``folder`` clean texts, so that prompts are read as reports were.
 
-    Sentences are not told apart there: none is dropped.
+    It does not split a text into sentences, so it drops none.
     """
     tokenizer = read_tokenizer(folder)
     steps = [

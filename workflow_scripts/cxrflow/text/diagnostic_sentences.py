@@ -1,8 +1,8 @@
-"""Sentences that say that a finding is there, and reports with one pasted from another (MedCutMix).
+"""Sentences that name a finding, and reports with such sentences of another (MedCutMix).
 
-Eq. 1 and 3 of Wang et al. 2026. A sentence is diagnostic of a class if it has the class's name as
-it is written, in small or capital letters; also where it negates it. A reader of findings, such as
-a labeller, can say it instead (ours).
+Eq. 1 and 3 of Wang et al. 2026. A sentence is diagnostic of a class if the class's name stands in
+it, in lower case or capitals, even where the sentence denies the finding. A reader of findings,
+such as a labeller, can decide it instead (ours).
 
 Shapes: S sentences of a report, W words of a text.
 """
@@ -17,9 +17,9 @@ from cxrflow.text.report_batch import ReportSentence
 
 
 class DiagnosticSentences:
-    """Says of which classes sentences are; each distinct sentence is read once.
+    """Finds the classes that sentences are diagnostic of; each distinct sentence is read once.
 
-    ``findings``: the classes that a sentence says are present; None: the names in it count.
+    ``findings``: returns the classes that a sentence calls present; None: the names in it count.
     """
 
     def __init__(
@@ -72,9 +72,10 @@ def read_report(
 def pasted(
     target: ReadReport, places: Sequence[int], source: Sequence[ReportSentence]
 ) -> list[int]:
-    """The tokens of a report in which ``source`` stands for its sentences at ``places`` (Eq. 3).
+    """The tokens of a report in which ``source`` replaces its sentences at ``places`` (Eq. 3).
 
-    All of the source stands where the first of them stood; without a source they are cut out.
+    All sentences of the source stand where the first of these stood. Without a source they are cut
+    out.
     """
     tokens: list[int] = []
     for place, sentence in enumerate(target.sentences):

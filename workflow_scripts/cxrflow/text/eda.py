@@ -1,10 +1,10 @@
-"""Easy data augmentation of reports (Wei and Zou 2019), the low-data study's second text.
+"""Easy data augmentation of reports (Wei and Zou 2019), for the low-data study's second text.
 
-Windsor et al. 2023, Appendix C: synonyms replace words, synonyms are inserted, words change places,
-words are deleted. Details are those of the published code, which the study used. Unlike there, a
-text of no word or one word comes back as it is.
+Windsor et al. 2023, Appendix C: words are replaced by synonyms, synonyms are inserted, words change
+places, words are deleted. Details are those of the published code, which the study used. Unlike
+there, a text of one word or none is not changed. All draws are a function of (seed, epoch, report).
 
-All draws are a function of (seed, epoch, report). Each word is tokenised once.
+Each word is tokenised once.
 """
 
 import re
@@ -70,7 +70,7 @@ class EasyAugmentation:
         return word not in self.protected and not word[0].isdigit()
 
     def _replaced(self, words: Words, count: int, random: Random) -> Words:
-        """Replace so many words that have synonyms, each wherever it stands."""
+        """Replace this many words that have synonyms, each wherever it stands."""
         candidates = sorted(word for word in {*words} - FUNCTION_WORDS if self._free(word))
         random.shuffle(candidates)
         with_synonyms = [word for word in candidates if self.synonyms(word)][:count]
@@ -78,7 +78,7 @@ class EasyAugmentation:
         return [chosen.get(word, word) for word in words]
 
     def _inserted(self, words: Words, count: int, random: Random) -> Words:
-        """Insert so many synonyms of words, never at the end; ten words are tried for each."""
+        """Insert this many synonyms, never at the end; ten words are tried for each."""
         words = list(words)
         for _ in range(count):
             for _ in range(10):
@@ -90,7 +90,7 @@ class EasyAugmentation:
         return words
 
     def _swapped(self, words: Words, count: int, random: Random) -> Words:
-        """Swap so many pairs of words; a pair that is the same word three times stays."""
+        """Swap this many pairs of words; none if three draws give the place of the first word."""
         words = list(words)
         places = [place for place, word in enumerate(words) if self._free(word)]
         for _ in range(count if places else 0):

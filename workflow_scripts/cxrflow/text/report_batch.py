@@ -117,7 +117,7 @@ class ReportTokens:
         return self._sequences(tokens, np.repeat(owner, sizes), keys)
 
     def sequences(self, texts: Sequence[Sequence[int]], keys: Tensor) -> dict[str, Tensor]:
-        """The same of the tokens of B texts, without [CLS] and [SEP], and their ``keys`` [B]."""
+        """The same for B texts of given tokens, without [CLS] and [SEP], and their ``keys`` [B]."""
         owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
         tokens = np.fromiter((token for text in texts for token in text), np.int32, len(owner))
         return self._sequences(tokens, owner, keys.numpy())

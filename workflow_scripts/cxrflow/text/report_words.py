@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# No synonym replaces these; they may be swapped, deleted, and chosen for insertion.
+# Never replaced by synonyms. They may be swapped, deleted, and chosen for insertion.
 _FUNCTION_WORDS: Final = """
     i me my myself we our ours ourselves you your yours yourself yourselves
     he him his himself she her hers herself it its itself
@@ -17,7 +17,7 @@ _FUNCTION_WORDS: Final = """
 """
 FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 
-# Ours, by what `protect` names.
+# Ours: the words that each name in `protect` covers.
 _PROTECTED: Final = {
     "negation": """
         no not nor neither none never without cannot absent absence negative free

@@ -69,9 +69,9 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 
 
 class EasyAugmentationSettings(Kind):
-    """Easy data augmentation (Wei and Zou 2019), as the low-data study names it (Appendix C).
+    """Easy data augmentation (Wei and Zou 2019), as the low-data study uses it (Appendix C).
 
-    Of W words, max(1, int(rate W)) are replaced, inserted or swapped; a rate of 0 switches an
+    Of W words, max(1, int(rate W)) are replaced, inserted or swapped. A rate of 0 switches an
     operation off.
     """
 

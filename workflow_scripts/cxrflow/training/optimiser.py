@@ -21,10 +21,10 @@ from cxrflow.training.settings import OptimiserSettings
 def parameter_groups(
     modules: Mapping[str, nn.Module], weight_decay: float, rules: Sequence[ParameterRule] = ()
 ) -> list[dict[str, Any]]:
-    """Trainable parameters by factor on the learning rate (``rate``), decay and ``rest``.
+    """Trainable parameters by learning rate (``rate``, a factor), decay and ``rest``.
 
-    First matrices and kernels with decay, then biases and normalisation parameters without, then
-    what ``rules`` set apart. InputError for a rule that fits no parameter.
+    First come matrices and kernels with decay, then biases and normalisation parameters without,
+    then those that ``rules`` treat otherwise. InputError for a rule that fits no parameter.
     """
     groups: dict[tuple[float, bool, int], list[nn.Parameter]]
     groups = {(1.0, True, 0): [], (1.0, False, 0): []}

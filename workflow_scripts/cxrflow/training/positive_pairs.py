@@ -23,8 +23,8 @@ def draw_pairs(
 ) -> list[PositivePair]:
     """Draw at most ``count`` pairs of each class, of samples of different patients.
 
-    A sample is the source of at most one pair of a class; each source's target is any other
-    patient's sample of the class, as likely as the others.
+    A sample is the source of at most one pair of a class. Its target is a sample of the class of
+    any other patient; all are equally likely.
     """
     pairs: list[PositivePair] = []
     for class_number in range(positive_NC.shape[1]):

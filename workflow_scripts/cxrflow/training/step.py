@@ -81,7 +81,7 @@ class Step:
         return StepValues(number, terms, self.processes), samples, tokens
 
     def _let_rest(self, epoch: int) -> None:
-        """Take the gradients of what rests: without them nothing changes it, decay included."""
+        """Remove the gradients of resting parameters, so that weight decay spares them, too."""
         for group in self.optimiser.param_groups:
             if epoch < group.get("rest", 0):  # a state may be older than the key
                 for parameter in group["params"]:

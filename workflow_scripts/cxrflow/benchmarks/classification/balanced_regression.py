@@ -23,9 +23,9 @@ from torch import Tensor
 
 from cxrflow.metrics.intervals import Floats
 
-_CURVATURE = 0.25  # of the cross-entropy where both answers are as likely
+_CURVATURE = 0.25  # of the cross-entropy at a probability of 0.5
 _MEMORY, _MOST_STEPS, _MOST_HALVES = 20, 2000, 30
-_DECREASE = 1e-4  # of the loss by a step, of what the slope promises (Armijo)
+_DECREASE = 1e-4  # least decrease of the loss, relative to the slope (Armijo)
 
 
 class Folds(NamedTuple):
@@ -107,7 +107,7 @@ def cross_validate(
 
 
 def _balanced(label_NH: Tensor, outside_NH: Tensor) -> tuple[Tensor, Tensor]:
-    """Targets [N, H] and weights [N, H], 0 of rows that a head does not learn from."""
+    """Targets [N, H] and weights [N, H]; 0 where a head does not learn from a row."""
     known_NH = label_NH.isfinite() & outside_NH
     target_NH = label_NH.nan_to_num()
     rows_H, positive_H = known_NH.sum(0), (target_NH * known_NH).sum(0)
@@ -118,9 +118,10 @@ def _balanced(label_NH: Tensor, outside_NH: Tensor) -> tuple[Tensor, Tensor]:
 def minimise(
     loss_and_slope: Callable[[Tensor], tuple[Tensor, Tensor]], place_GH: Tensor, tolerance: float
 ) -> tuple[Tensor, int]:
-    """The minima [G, H] of H convex losses by L-BFGS side by side, and the number of steps.
+    """The minima [G, H] of H convex losses by L-BFGS, and the number of steps.
 
-    Each loss has a memory and a length of step of its own; one that has arrived stays.
+    All are searched at the same time. Each loss has its own memory and step length. A loss that has
+    converged is not changed any more.
     """
     loss_H, slope_GH = loss_and_slope(place_GH)
     memory: list[tuple[Tensor, Tensor, Tensor]] = []

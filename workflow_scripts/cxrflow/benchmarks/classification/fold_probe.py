@@ -45,7 +45,7 @@ def assign_folds(patients_N: NDArray[np.int64], count: int, seed: int) -> NDArra
 
 
 def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> CountedStatistic:
-    """Means over folds of each class, and over classes of those."""
+    """The mean over folds of each class, and the mean of these over classes."""
     labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
     names = class_names(predictions)
     labels_NC = np.where(np.isfinite(scores_NC), labels_NC, np.nan)
@@ -75,7 +75,7 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
 
 
 def unscored(labels_NC: Floats, folds_N: NDArray[np.int64], classes: Sequence[str]) -> dict:
-    """Return of each class the number of folds in which one of its labels is missing, if any."""
+    """Return the number of folds in which a label is missing, by class; only classes with any."""
     missing = {
         name: sum(
             not {0.0, 1.0} <= set(labels_NC[folds_N == fold, c])
@@ -103,7 +103,7 @@ def probed(
     features: Features,
     dropped: list[dict[str, Any]],
 ) -> Predictions:
-    """Probe the features of labelled studies; ``dropped``: those that were left out before."""
+    """Probe the features of labelled studies; ``dropped``: rows that were left out before."""
     table = inputs.cohort.table
     images: LabelledImages = labelled_images(table, inputs.cohort.classes, features, settings)
     unit = "subject" if settings.fold_unit == "patient" else "sample"

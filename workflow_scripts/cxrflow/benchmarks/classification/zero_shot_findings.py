@@ -1,8 +1,8 @@
 """Zero-shot classification of findings on pairs of images and reports.
 
-A study's findings are those that the labeller reads in its report (docs/labels.md), so that no
-labels are needed but its errors are in the scores, or those of the cohort's label table. Images and
-prompts are scored as in :mod:`.zero_shot_classification`.
+The labels of a study are what the labeller reads in its report (docs/labels.md). So no label table
+is needed, but the labeller's errors are in the scores. Or they are those of the cohort's label
+table. Images and prompts are scored as in :mod:`.zero_shot_classification`.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ LabelledReports = ZeroShotFindingsSettings | FoldProbeSettings
 
 
 def read_in_reports(table: pd.DataFrame, settings: LabelledReports) -> pd.Series:
-    """Return the labels of the studies' reports: of each observation 1, 0, -1 or NaN."""
+    """Return the labels of the studies' reports: 1, 0, -1 or NaN for each observation."""
     sections = (sentences_of(table, name) for name in settings.sections)
     sentences = [list(chain(*report)) for report in zip(*sections, strict=True)]
     labels = [list(row) for row in make_labeller(settings.labels).label(sentences)]
@@ -65,7 +65,7 @@ def compared_globally(model: Any) -> Any:
 
 
 def source_words(settings: LabelledReports) -> str:
-    """Return whose labels are the truth, for the protocol."""
+    """Return whose labels are taken for the truth, in words for the protocol."""
     if settings.label_source == "reports":
         return "labels of the studies' own reports"
     return "labels of the cohort"

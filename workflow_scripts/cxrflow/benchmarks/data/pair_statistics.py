@@ -1,7 +1,8 @@
-"""Numbers of patients and of image-text pairs by part of the split (Windsor et al. 2023, Table 1).
+"""Numbers of patients and of pairs by part of the split (Windsor et al. 2023, Table 1).
 
-No model: the rows of a cohort of pairs are counted. metrics.json has ``pairs/<part>`` and
-``subjects/<part>``, for each part and in ``total``. A study of an unknown patient is a patient.
+No model is needed: the rows of a cohort of pairs are counted. metrics.json has ``pairs/<part>`` and
+``subjects/<part>``, for each part and for the ``total``. A study whose patient is unknown counts as
+a patient of its own.
 """
 
 import pandas as pd

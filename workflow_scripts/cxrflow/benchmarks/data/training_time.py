@@ -1,7 +1,7 @@
 """Hours, samples and samples a second of a training (Windsor et al. 2023, Table 3).
 
-What the training itself has noted in its ``run.json``, over all its starts. metrics.json has
-``hours``, ``samples_per_second`` and, of trainings on images, ``samples``, of the training part.
+They are read from the training's ``run.json``, which counts all its starts. metrics.json has
+``hours``, ``samples_per_second`` and, for trainings on images, ``samples`` of the training part.
 """
 
 import pandas as pd

@@ -1,9 +1,9 @@
-"""Grounding of a phrase in images whose reports do not name its findings: what a peak amounts to.
+"""Peaks of a phrase's maps in images without its findings, with which a peak is compared.
 
 Every map has a greatest cosine, whether or not the phrase is true of the image. A model folder with
 ``calibration.safetensors`` holds the patches of a few hundred images and the labels of their
-reports. Of any phrase that gives the peaks in images without its findings, and the share of them
-that an image's own peak exceeds. Ours, not of a paper.
+reports. With these any phrase has a peak in each image without its findings. An image's own peak is
+given as the share of these peaks that it exceeds. Ours, not of a paper.
 
 Shapes: N images, C observations, h x w grid, P width of the joint space.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cxrflow.benchmarks.model_pixels import ModelPixels
 
 FILE = "calibration.safetensors"
-FEWEST = 20  # images, below which a share says too little
+FEWEST = 20  # images; a share of fewer says too little
 _NORMAL = OBSERVATIONS.index("No Finding")
 
 
@@ -58,7 +58,10 @@ class Calibration:
     labels_NC: NDArray[np.float64]  # of the reports: 1, 0, -1 for uncertain, NaN if not named
 
     def without(self, findings: list[int]) -> NDArray[np.int64]:
-        """Images whose reports do not name the findings, not as uncertain; of none, normal ones."""
+        """Images whose reports do not name the findings, not even as uncertain.
+
+        Without findings: images with a normal report.
+        """
         if not findings:
             return np.flatnonzero(self.labels_NC[:, _NORMAL] == 1)
         named_NF = np.isin(self.labels_NC[:, findings], (1, -1))
@@ -96,7 +99,7 @@ class Calibration:
 
     @classmethod
     def read(cls, folder: Path) -> "Calibration | None":
-        """Read that of a model folder, if it has one."""
+        """Read the calibration of a model folder; None if it has none."""
         path = folder / FILE
         if not path.is_file():
             return None
@@ -106,7 +109,7 @@ class Calibration:
 
 
 def findings_of(phrase: str) -> list[int]:
-    """Numbers of the observations that our labeller reads in a phrase, but for "No Finding"."""
+    """Numbers of the observations that our labeller reads in a phrase, without "No Finding"."""
     (labels,) = make_labeller(LabellerSettings()).label([[phrase]])
     return [c for c, value in enumerate(labels) if value in (1, -1) and c != _NORMAL]
 

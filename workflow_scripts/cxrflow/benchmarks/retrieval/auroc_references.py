@@ -1,10 +1,11 @@
-"""Reference rows of retrieval by one threshold: nothing, a small picture, the text's length.
+"""Reference rows of retrieval by one threshold over all pairs. Not of the paper.
 
-``thumbnail`` and ``length`` learn from the training pairs what an image of 8 x 8 pixels lets expect
-of its report, its words or their number (:mod:`.pair_references`). A text's length alone would be
-the same for every image, and its area 0.5 whatever the texts. ``labels`` is an oracle that knows
-the labels of both studies and nothing else: a pair's score is the share of classes on which they
-agree. Not of the paper.
+``thumbnail`` and ``length`` predict from an image of 8 x 8 pixels the words of its report, or their
+number; they learn this from the training pairs (:mod:`.pair_references`). The length of a text
+alone would be the same for every image, and its area 0.5 whatever the texts are.
+
+``labels`` is an oracle that knows the labels of both studies and nothing else of them: a pair's
+score is the share of classes on which they agree. ``nothing`` gives every pair the same score.
 """
 
 import numpy as np

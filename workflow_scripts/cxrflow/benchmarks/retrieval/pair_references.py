@@ -1,11 +1,14 @@
-"""Reference rows of image-text retrieval: the commonest texts, what a thumbnail tells of a report.
+"""Reference rows of image-text retrieval: the commonest texts, and what a thumbnail predicts.
 
-``frequent`` ranks texts by the number of training studies that have them, the same for every image:
-where many studies share a text, that alone finds many reports. ``thumbnail`` and ``length`` are
-ridge regressions, their penalty by leave-one-out error, from the 48 x 48 thumbnails of the training
-images: to the 128 greatest components of the words of their reports (TF-IDF), by whose cosine texts
-are ranked; to the logarithm of their number, by whose difference they are ranked. ``nothing``
-ranks in any order, which is computed, not drawn. Not of a paper.
+``frequent`` ranks texts by the number of training studies that have them, the same for every image.
+Where many studies share a text, that alone finds many reports.
+
+``thumbnail`` and ``length`` are ridge regressions from thumbnails of 48 x 48 pixels; leave-one-out
+error chooses their penalty. ``thumbnail`` predicts the 128 greatest components of the words of an
+image's report (TF-IDF) and ranks texts by the cosine with them. ``length`` predicts the logarithm
+of their number and ranks texts by the difference.
+
+``nothing`` is a random order, whose scores are computed exactly. Not of a paper.
 """
 
 from typing import Any
@@ -49,7 +52,7 @@ def predict(name: str, inputs: ModelInputs, settings: PairRetrievalSettings) -> 
 
 
 def by_frequency(training: pd.DataFrame, table: pd.DataFrame) -> Floats:
-    """Number [N, N] of training studies with each text, whatever the image."""
+    """Number [N, N] of training studies with each text, the same for every image."""
     counts = plain(training["text"]).value_counts()
     frequency_N = plain(table["text"]).map(counts).fillna(0).to_numpy("float64")
     return np.tile(frequency_N, (len(table), 1))
@@ -63,7 +66,7 @@ def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Flo
 def expected_words(
     training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels, side: int
 ) -> tuple[Floats, Floats]:
-    """Components [N, F] of the words predicted of each image, and of those of each text."""
+    """Components [N, F] that are predicted for each image, and those of each text."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
@@ -85,7 +88,7 @@ def by_length(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Fl
 def expected_length(
     training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels, side: int
 ) -> tuple[Floats, Floats]:
-    """Logarithm [N] of the number of words predicted of each image, and of each text's."""
+    """Logarithm [N] of the number of words, predicted for each image and of each text."""
 
     def length(texts: pd.Series) -> Floats:
         return np.log(texts.str.split().map(len).to_numpy("float64"))

@@ -2,13 +2,15 @@
 
 Windsor et al. 2023, section 3: "the similarity between each image and report in the test split",
 true and false positive rates "at a range of similarity thresholds". So one threshold serves all
-pairs, and a report that another study has word for word is a negative for it. ``auroc/global`` is
-of the cosine of both projections; ``auroc/local`` of the matching of words and patches (Z of Eq. 4
-and objectives/local_alignment.py), of a model that has it. Z is a sum over words, so a longer text
-is more similar to every image: ``auroc/local_mean`` takes the mean over words (ours).
+pairs. A report that another study has word for word is a negative for that study.
 
-Ours as well: ``query_auroc`` and ``recall`` of single queries in both directions, where studies of
-equal texts are left out. ``other_study/auroc``, a control: each image with another patient's text.
+``auroc/global`` is of the cosine of both projections. ``auroc/local`` is of the matching of words
+and patches (Z of Eq. 4, objectives/local_alignment.py), for models that have it. Z is a sum over
+words, so a longer text is more similar to every image. ``auroc/local_mean`` takes the mean over
+words (ours).
+
+``query_auroc`` and ``recall`` (ours) are of single queries in both directions; studies of equal
+texts are left out. ``other_study/auroc`` is a control: each image with another patient's text.
 
 Shapes: N studies, B of a block.
 """
@@ -64,7 +66,7 @@ def by_vectors(image_NP: Floats, text_NP: Floats) -> Matching:
 
 
 def by_distance(image_N: Floats, text_N: Floats) -> Matching:
-    """Matching by the distance of two numbers: the nearer, the better."""
+    """Matching by the distance of two numbers: a smaller distance is a better match."""
 
     def block(queries: Floats, candidates: Floats) -> Floats:
         return _rounded(-np.abs(queries - candidates), _ROUNDED[0])
@@ -77,7 +79,7 @@ def by_distance(image_N: Floats, text_N: Floats) -> Matching:
 
 
 def by_scores(score_NN: np.ndarray) -> Matching:
-    """Matching by scores [image, text] that are computed, kept in their own precision."""
+    """Matching by computed scores [image, text], which keep their precision."""
     rows_N = np.arange(len(score_NN))
 
     def block(scores: np.ndarray) -> Floats:
@@ -103,7 +105,7 @@ def score_studies(
     number_N = np.arange(len(table))
     texts_N = pd.factorize(plain(table["text"]))[0]
     partner_N = exchange(table["subject_id"].fillna(table["study_id"]))
-    has_partner = bool((partner_N >= 0).all())  # else one patient has more than half of them
+    has_partner = bool((partner_N >= 0).all())  # otherwise one patient has more than half of them
     columns: dict[str, Any] = {}
     for name, matching in matchings.items():
         places = [number_N, *([partner_N] if has_partner else [])]
@@ -148,7 +150,7 @@ def predict(inputs: ModelInputs, settings: RetrievalAurocSettings) -> Prediction
 def local_matchings(
     similarity: Local, images: EncodedImages, texts: EncodedTexts, batch_size: int
 ) -> dict[str, Matching]:
-    """Matching of words and patches by the sum over words, and by their mean; N x N in float32."""
+    """Matching of words and patches, by the sum and by the mean over words; N x N in float32."""
     assert texts.words is not None
     log_words_N = np.log(np.asarray(texts.words.lengths, dtype=np.float32))
     mean_NN = np.empty((len(images), len(texts)), dtype=np.float32)
@@ -172,7 +174,7 @@ def compared(
     settings: RetrievalAurocSettings,
     matchings: Callable[[Studies], Mapping[str, Matching]],
 ) -> Predictions:
-    """Compare by the matchings of the studies that can be used."""
+    """Compare images and texts of the usable studies by these matchings."""
     studies = usable_studies(inputs.rows(settings.split), inputs.pixels, settings.sections)
     if not inputs.is_reference:
         encoded = inputs.model.tokenizer.encode_batch_fast(studies.table["text"].tolist())

@@ -110,7 +110,9 @@ class SplitSettings(Settings):
         if self.validation is not None and self.method != "official":
             raise ValueError("validation is drawn from a training part of method official")
         if self.folders != FOLDERS and self.method != "folders":
-            raise ValueError("`folders` are split by: expected method folders")
+            raise ValueError(
+                f"`folders` is set, but method is {self.method}; expected method folders"
+            )
         if self.parts is not None and self.method != "official":
             raise ValueError("`parts` are the publisher's: expected method official")
         return self

@@ -1,7 +1,7 @@
 """Zero-shot protocols of data sets, a YAML file a layout: which images and classes are scored.
 
 A protocol has the settings of a cohort and of the benchmark, and says whose they are. They stand
-beside the layouts, not in them: what reads a data set does not depend on how models are scored.
+beside the layouts, not in them: how a data set is read does not depend on how it is scored.
 """
 
 from pathlib import Path
@@ -28,7 +28,9 @@ class Protocol(Settings):
 def protocol(layout: str) -> Protocol:
     """Return the protocol of a layout.
 
-    Raises InputError, which lists those there are, if it has none.
+    Raises:
+
+        InputError: it has none; the message lists the layouts that have one.
     """
     if layout not in PROTOCOLS:
         raise InputError(

@@ -31,7 +31,7 @@ CLASSES = (
     *("Pneumothorax", "Consolidation", "Edema", "Emphysema", "Fibrosis", "Pleural_Thickening"),
     *("Hernia", NO_FINDING),
 )
-_BOX_NAMES = {"Infiltrate": "Infiltration"}  # as the list of boxes calls it
+_BOX_NAMES = {"Infiltrate": "Infiltration"}  # the name in the list of boxes
 _IMAGE = r"^(?P<subject_id>\d{8})_\d{3}\.png$"
 
 
@@ -126,7 +126,7 @@ def _paths(root: Path, names: pd.Series) -> pd.Series:
 
 
 def _boxes(root: Path, images: set[str]) -> tuple[pd.DataFrame, list[Drop]]:
-    """Boxes in pixels of the image; those of images that were left out are too.
+    """Boxes in pixels of the image; boxes of images that were left out are dropped as well.
 
     The list may be missing. Its header has nine fields, its rows six.
     """

@@ -79,7 +79,7 @@ def _table(root: Path) -> Path:
 
 
 def _items(text: str) -> list[str] | None:
-    """The items of a list such as ``['cardiomegaly', ' pleural effusion']``; None if it is none."""
+    """The items of a list such as ``['cardiomegaly', ' edema']``; None if it is not a list."""
     try:
         items = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -90,7 +90,7 @@ def _items(text: str) -> list[str] | None:
 
 
 def _labels(items: pd.Series) -> pd.DataFrame:
-    """Labels [N, C]: 1 where an item is the class, whole and not as part of another, else 0."""
+    """Labels [N, C]: 1 where one item is the whole name of the class, else 0."""
     classes = sorted({name for names in items for name in names})
     place = {name: number for number, name in enumerate(classes)}
     labels = np.zeros((len(items), len(classes)), np.float32)

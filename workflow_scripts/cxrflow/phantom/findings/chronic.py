@@ -11,9 +11,9 @@ from cxrflow.phantom.findings.effect import Effect, FrontalScene, Rng, Scene
 
 
 def wide_mediastinum(scene: Scene) -> list[Effect]:
-    """The box of the upper mediastinum, which is drawn wide (``Chest.mediastinum``).
+    """The box of the upper mediastinum, which ``Chest.mediastinum`` draws wide.
 
-    From the side lung lies over it on both sides, and it does not show.
+    In a lateral view lung lies over it on both sides, so it does not show.
     """
     if not isinstance(scene, FrontalScene):
         return []

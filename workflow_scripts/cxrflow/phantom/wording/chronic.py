@@ -1,6 +1,6 @@
 """Words for findings that stay: a wide mediastinum, a thick pleura and others (see ``wording``).
 
-The CheXpert labeller reads fibrosis as Pleural Other, and knows no name for emphysema or a hernia.
+The CheXpert labeller reads fibrosis as Pleural Other. It knows no name for emphysema or a hernia.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""Generic pictures with captions: a stand-in for the 400 million of CLIP (Radford et al. 2021).
+"""Generic pictures with captions, in place of CLIP's 400 million (Radford et al. 2021).
 
 A picture shows one to three things of a kind, in a colour, somewhere on a surface of another
-colour; its caption says so in one sentence. Things and surfaces are the ImageNet copy's. The folder
-is one that a hospital fills: a picture is a study of a patient of its own, the caption its report.
+colour. Its caption says so in one sentence. Things and surfaces are those of the ImageNet copy. The
+folder has the layout of a hospital's own: a picture is a study of a patient of its own, and the
+caption is its report.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The NIH ChestX-ray14 copy: the RSNA copy's images under NIH's names, and patients of its own.
 
-Labels are true: Mass and Nodule are kinds of Lung Lesion, Infiltration is Lung Opacity, Effusion is
-Pleural Effusion, Pleural_Thickening Pleural Other. A quarter of the patients is in the official
-test list; some of their findings have boxes. With ``rsna_mapping`` the RSNA copy says which of
+Labels are true. Mass and Nodule are kinds of Lung Lesion, Infiltration is Lung Opacity, Effusion is
+Pleural Effusion, Pleural_Thickening is Pleural Other. A quarter of the patients is in the official
+test list; some of their findings have boxes. With ``rsna_mapping`` the RSNA copy lists which of
 these images its own are.
 """
 

@@ -143,7 +143,7 @@ def nih_name(index: int) -> str:
 
 
 def _write_mapping(folder: Path, names: list[str]) -> None:
-    """Which image of NIH each image of the challenge is, as its publisher says it."""
+    """Write which image of NIH each image of the challenge is, as its publisher does."""
     records = [{"subset_img_id": uid, "img_id": nih_name(index)} for index, uid in enumerate(names)]
     write_json(folder / "pneumonia-challenge-dataset-mappings_2018.json", records)
 

@@ -1,7 +1,7 @@
-"""The losses of images and their texts, of other pairs than the samples' (DeCLIP).
+"""Losses of further pairs: another view of the images, or another text (DeCLIP).
 
-Supervision by further pairs (low-data study, Appendix C) is the loss of the plain pairs, of the
-same class, with another view of the images or another text in the place of the first.
+Supervision by further pairs (low-data study, Appendix C) applies the terms of the plain pairs to
+pairs in which another view of the image or another text takes the place of the first.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from cxrflow.pretrain.terms.base_settings import Terms
 
 
 class Projection(NamedTuple):
-    """Texts of which nothing but their place in the joint space is known."""
+    """Texts that are known by their projections alone."""
 
     projected: Tensor  # [N, P]
 
@@ -39,7 +39,7 @@ class Pairing(Views):
 
 
 class PairLosses(nn.Module):
-    """The weighted sum of terms of images and texts, the mean over several pairings."""
+    """The weighted sum of terms of images and texts, averaged over several pairings."""
 
     def __init__(self, base: Terms, encoders: Encoders) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class PairLosses(nn.Module):
 
     @property
     def needs(self) -> Needs:
-        """The views that the terms read of a pairing."""
+        """The views that the terms read of one pairing."""
         return Needs.of_all(term.needs for term in self._terms())
 
     def loss(self, pairings: Sequence[Views]) -> Tensor:
@@ -63,7 +63,7 @@ class PairLosses(nn.Module):
         return torch.stack(losses).sum() / len(pairings)
 
     def comparisons(self, pairings: Sequence[Views]) -> Comparisons:
-        """The scores of all terms and pairings, whose texts are permuted alike."""
+        """The scores of all terms and pairings; the texts of all are permuted alike."""
         scores = []
         for term in self._terms():
             for pairing in pairings:

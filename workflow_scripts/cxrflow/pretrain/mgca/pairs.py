@@ -31,7 +31,7 @@ from cxrflow.training.program import ParameterRule
 
 
 class ReportTable(PairTable):
-    """Pairs of an image and a report that has some words after cleaning."""
+    """Pairs of an image and a report that has enough words after cleaning."""
 
     def rows(
         self, split: str, settings: JointPretrainingSettings, store: PixelStore, priors: bool
@@ -55,7 +55,7 @@ def cleaned_reports(pairs: pd.DataFrame) -> list[list[str]]:
 def report_texts(
     settings: JointPretrainingSettings, pairs: pd.DataFrame, tokenizer: Tokenizer, training: bool
 ) -> Texts:
-    """The cleaned reports of ``pairs``, in the place of their IMPRESSION."""
+    """The cleaned reports of ``pairs``, which take the place of IMPRESSION."""
     sentences = pd.Series(cleaned_reports(pairs), index=pairs.index, dtype=object)
     reports = pairs.assign(impression_sentences=sentences)
     tokens = ReportTokens(reports, tokenizer, settings.length)
@@ -84,7 +84,7 @@ class ImageReportProgram(ImageTextProgram):
 
 
 def prepare_text(text: CXRBert, settings: ImageReportSettings, folder: Path) -> None:
-    """Take from a text encoder what MGCA's published code does without, where settings say so."""
+    """Remove what MGCA's published code does not use of a text encoder, as settings say."""
     layers = settings.text_layers
     if layers is not None:
         if layers > text.config.num_hidden_layers:
@@ -102,7 +102,7 @@ def prepare_text(text: CXRBert, settings: ImageReportSettings, folder: Path) -> 
 
 
 def freeze_local(image: ImageEncoder, text: CXRBert) -> None:
-    """Freeze projections of patches and words alone, which no term would train."""
+    """Freeze the projections of patches and words, which no term would train."""
     assert image.projector is not None
     image.projector.freeze_local()
     text.cls_projection_head.freeze_local()

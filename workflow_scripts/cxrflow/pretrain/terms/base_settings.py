@@ -8,10 +8,10 @@ from cxrflow.settings import Settings
 
 
 class TermSettings(Settings):
-    """The settings that every term has, and what its class says of the models it trains.
+    """The settings that every term has, and what its class says of the models that it trains.
 
     ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
-    ``matches_words``: it compares words with patches, a local loss (BioViL Appendix A.3).
+    ``matches_words``: it compares words with patches; a local loss (BioViL Appendix A.3).
     """
 
     title: ClassVar[str]
@@ -27,15 +27,15 @@ class TermSettings(Settings):
 
 
 class Terms(Settings):
-    """The terms of an objective by name; one that is not named, or is null, is not there."""
+    """The terms of an objective, by name; a term that is not named, or is null, is left out."""
 
     @classmethod
     def classes(cls) -> dict[str, type[TermSettings]]:
-        """The settings class of each term that can be named."""
+        """The settings class of each term that may be named."""
         return {name: get_args(term.annotation)[0] for name, term in cls.model_fields.items()}
 
     def named(self) -> dict[str, TermSettings]:
-        """Those that are there."""
+        """The terms that are named."""
         return {name: term for name, term in self if term is not None}
 
     @property

@@ -117,11 +117,11 @@ class Cutmix(Term):
         return nothing
 
     def logged(self) -> dict[str, float]:
-        """Pairs by class, batches without the term by reason, and the sum of mixed shares."""
+        """Pairs by class, steps without the term by reason, and the sum of the mixed shares."""
         return self._values
 
     def _rest(self, batch: Batch) -> str | None:
-        """Return the reason why this batch has no pairs, if it has none whatever is in it."""
+        """Return why this batch has no pairs, whatever its samples; None if it may have some."""
         if batch.epoch < self.settings.warmup_epochs:
             return "warm_up"
         if self.count == 0:
@@ -132,20 +132,20 @@ class Cutmix(Term):
         return None
 
     def _pairs(self, batch: Batch, reports: list[ReadReport]) -> list[PositivePair]:
-        """The pairs of the batch, of samples that are positive and have a sentence that says so."""
+        """The pairs of the batch, of positive samples that have a diagnostic sentence."""
         samples = batch.samples
         assert samples.labels is not None
         positive_NC = samples.labels[batch.rows][:, self.columns] == 1
         for place, report in enumerate(reports):
-            named = frozenset().union(*report.classes)
-            positive_NC[place] &= [number in named for number in range(len(self.columns))]
+            stated = frozenset().union(*report.classes)
+            positive_NC[place] &= [number in stated for number in range(len(self.columns))]
         patients = samples.patients
         patients_N = batch.rows.astype(str) if patients is None else patients[batch.rows]
         draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
         return draw_pairs(positive_NC, patients_N, self.count, draws)
 
     def _suffice(self, pairs: list[PositivePair], batch: Batch) -> bool:
-        """True if each pair has another to be told from, and each process one of them to make."""
+        """True if each pair has a negative and each process at least one pair to make."""
         of_one_class = len({pair.class_number for pair in pairs}) == 1
         no_other = self.settings.control == "other_class" and of_one_class
         return not no_other and len(pairs) >= max(2, batch.processes.world)
@@ -156,11 +156,11 @@ class Cutmix(Term):
         """This process's share of Eq. 6."""
         settings, batch = self.settings, views.batch
         processes = batch.processes
-        own = pairs_of(pairs, processes.rank, processes.world)
-        region_Khw = self._regions(views, reports, pairs)[own]
-        shown = pairs[own]
+        share = pairs_of(pairs, processes.rank, processes.world)
+        region_Khw = self._regions(views, reports, pairs)[share]
+        local_pairs = pairs[share]
         sources, targets = (
-            torch.tensor([getattr(pair, name) for pair in shown], device=region_Khw.device)
+            torch.tensor([getattr(pair, name) for pair in local_pairs], device=region_Khw.device)
             for name in ("source", "target")
         )
         (features,), _ = batch.gather(views.features)
@@ -169,16 +169,16 @@ class Cutmix(Term):
                 f"settings: key 'terms.cutmix.cls' is {settings.cls}, but the trunk has no [CLS]; "
                 "expected target"
             )
-        cls_share_K = region_Khw.new_full((len(shown),), float(settings.cls == "source"))
+        cls_share_K = region_Khw.new_full((len(local_pairs),), float(settings.cls == "source"))
         if settings.cls == "mixed":
             cls_share_K = region_Khw.mean((1, 2))
         mixed = mixed_features(features[sources], features[targets], region_Khw, cls_share_K)
         image = views.resumed(mixed, mean_pooled=settings.cls == "patches")
-        text = views.encoded(self._texts(reports, pairs)[own])
+        text = views.encoded(self._texts(reports, pairs)[share])
         (image_KP, text_KP), rows = processes.gather(
             len(pairs), image.projected_global, text.projected
         )
-        for pair in shown:
+        for pair in local_pairs:
             self._values[f"pairs/{settings.classes[pair.class_number]}"] += 1
         self._values["mixed"] = float(region_Khw.mean((1, 2)).sum())
         return global_alignment(image_KP, text_KP, settings.temperature, rows) / 2

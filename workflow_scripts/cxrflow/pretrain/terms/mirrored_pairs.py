@@ -24,7 +24,7 @@ _CASES = (str.lower, str.capitalize, str.upper)
 
 
 class MirroredPairs(Term):
-    """Both mirrored, or neither: cross-entropy over the two, from image to text and back."""
+    """Image and text, both mirrored or neither: cross-entropy over the two, in both directions."""
 
     settings: MirroredPairsSettings
     needs = Needs(images=1, texts=("intact",))
@@ -66,20 +66,20 @@ class MirroredPairs(Term):
 
 
 def side_pieces(vocabulary: VocabularyInfo) -> Tensor:
-    """Word pieces [2, C] of left and of right, one column a spelling; at least the small one."""
+    """Word pieces [2, C] of left and right; a column for each spelling, lower case always."""
     numbers = {piece: number for number, piece in enumerate(vocabulary.pieces)}
     spellings = [tuple(map(case, SIDES)) for case in _CASES]
-    known = [words for words in spellings if all(word in numbers for word in words)]
-    if SIDES not in known:
+    pairs = [words for words in spellings if all(word in numbers for word in words)]
+    if SIDES not in pairs:
         raise InputError(
-            "terms.mirrored_pairs: the vocabulary has not both 'left' and 'right' as word pieces; "
-            "expected them, since they are exchanged"
+            "terms.mirrored_pairs: the vocabulary lacks 'left' or 'right' as a word piece; "
+            "expected both, since they are exchanged"
         )
-    return torch.tensor([[numbers[word] for word in words] for words in known]).T
+    return torch.tensor([[numbers[word] for word in words] for words in pairs]).T
 
 
 def exchanged_sides(ids_NL: Tensor, sides_2C: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows [S] that name one side, not both, and their tokens [S, L] with the other instead."""
+    """Rows [S] that name exactly one side, and their tokens [S, L] with the opposite side."""
     named_2N = torch.stack([torch.isin(ids_NL, side).any(dim=1) for side in sides_2C])
     rows_S = (named_2N.sum(dim=0) == 1).nonzero()[:, 0]
     ids_SL = ids_NL[rows_S]

@@ -16,7 +16,7 @@ PAIRS = ((0, "augmented"), (1, "intact"), (1, "augmented"))  # (I, T'), (I', T),
 
 
 class MultiView(Term):
-    """The base losses, the mean over three further pairs."""
+    """The mean of the base losses over three further pairs."""
 
     settings: MultiViewSettings
     compares = True

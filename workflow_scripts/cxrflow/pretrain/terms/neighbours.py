@@ -24,7 +24,7 @@ EMPTY = -1  # the study of a place without a text, and of texts that are never i
 
 
 class Neighbours(Term):
-    """The base loss of (I, T_NN) and (I', T_NN), the mean of both."""
+    """The mean of the base losses of (I, T_NN) and (I', T_NN)."""
 
     settings: NeighbourSettings
     compares = True
@@ -70,16 +70,16 @@ class Neighbours(Term):
         return self.base.comparisons(pairings) if pairings else None
 
     def _pairings(self, views: Views) -> list[Views]:
-        """Both views of the images, each with the neighbours of their texts; none without any."""
+        """Both views of the images with the neighbours of their texts; empty if there are none."""
         if not len(self.queue):
             return []
         text = views.texts["intact"].projected.detach().to(self.queue.dtype)
-        (text_NP,), own = views.batch.gather(normalize(text, dim=1))
+        (text_NP,), rows = views.batch.gather(normalize(text, dim=1))
         study_N = torch.full((len(text_NP),), EMPTY, device=text_NP.device)
         if self.training:
             study_N = sent(torch.from_numpy(self._numbers[views.batch.rows]), text_NP.device)
             self._texts = text_NP, study_N
-        # Once it is populated it stays so, and a GPU need not be waited for.
+        # Once populated it stays so, and the check, which waits for a GPU, can be skipped.
         self._populated = self._populated or int((self.studies != EMPTY).sum()) >= self._least
         if not self._populated:
             return []
@@ -88,11 +88,11 @@ class Neighbours(Term):
         if self.settings.shared == "masked":
             equal_NN = self.studies[place_N, None] == self.studies[place_N]
             equal_NN = equal_NN.fill_diagonal_(False)
-        neighbour = Projection(self.queue[place_N][own])
+        neighbour = Projection(self.queue[place_N][rows])
         return [Pairing(views, image, neighbour, equal_NN) for image in (0, 1)]
 
     def nearest(self, text_NP: Tensor, study_N: Tensor) -> Tensor:
-        """Where in the queue the nearest text of another study is, by the cosine; int64 [N]."""
+        """Place in the queue of the nearest text of another study, by the cosine; int64 [N]."""
         excluded_NK = (study_N[:, None] == self.studies) | (self.studies == EMPTY)
         return (text_NP @ self.queue.T).masked_fill(excluded_NK, float("-inf")).argmax(1)
 

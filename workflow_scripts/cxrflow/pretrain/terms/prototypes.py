@@ -36,10 +36,10 @@ class Prototypes(Term):
         if self.training:
             self._rest = views.batch.epoch < self.settings.rest_epochs
         settings, (image, text) = self.settings, self._projections(views)
-        (image_NP, text_NP), own = views.batch.gather(image, text)
+        (image_NP, text_NP), rows = views.batch.gather(image, text)
         return prototype_alignment(
             *(image_NP, text_NP, self.vectors, settings.temperature),
-            *(settings.epsilon, settings.iterations, settings.code_batch, own),
+            *(settings.epsilon, settings.iterations, settings.code_batch, rows),
         )
 
     def comparisons(self, views: Views) -> Comparisons:

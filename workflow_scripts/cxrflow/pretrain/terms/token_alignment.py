@@ -18,7 +18,7 @@ from cxrflow.similarity.words import WordReader
 
 
 class TokenAlignment(Term):
-    """Each token finds what it saw of the other modality, within a pair."""
+    """Each token finds its context in the other modality, within a pair."""
 
     settings: TokenAlignmentSettings
     needs = Needs(images=1, texts=("intact",), layers=2)  # the states that enter the last layer

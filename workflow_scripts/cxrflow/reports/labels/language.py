@@ -57,7 +57,7 @@ def _kind(word: str) -> bool | None:
 
 @lru_cache(maxsize=50_000)
 def _count(sentence: str) -> tuple[int, int, int]:
-    """Count English, unknown and foreign words; cached, as reports repeat sentences."""
+    """Count English, unknown and foreign words; cached, because reports repeat sentences."""
     words = WORD.findall(sentence.lower())
     kinds = [_kind(word) for word in words]
     foreign = sum(

@@ -1,8 +1,8 @@
-"""Whether a report says anything on the chest: "None.", "See above" and "Report pending" do not.
+"""Whether a report says anything about the chest: "None.", "See above", "Report pending" do not.
 
 The published labeller calls such a report No Finding. A sentence is a statement if it mentions a
-finding, a device or an organ, or says of something that it is normal; sentences about an
-examination that was not made, or a report that was not written, are none.
+finding, a device or an organ, or calls something normal. A sentence about an examination that was
+not made, or about a report that was not written, is none.
 """
 
 import re
@@ -18,7 +18,7 @@ WORD = re.compile(r"[a-z]+")
 DENIAL = re.compile(
     r"\bno(?:thing)?\b(?:\s+[a-z]+){0,3}\s+(?:findings?|change|changes|focal|evidence)"
 )
-# Of an examination or a report that is not there.
+# About an examination or a report that does not exist.
 ADMINISTRATIVE = re.compile(
     r"\b(?:not|never|no|without|cannot|unable|could not)\b(?:\s+[a-z]+){0,3}\s+(?:available"
     r"|performed|obtained|done|received|reported|completed|included|acquired|interpretable|diagnostic|read"
@@ -37,7 +37,7 @@ def _words() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def states_something(sentences: Sequence[str]) -> bool:
-    """True if a sentence says something of a chest; the cheapest signs are looked for first."""
+    """True if a sentence says something about the chest; the quickest tests come first."""
     return (
         any(map(_has_state, sentences))
         or any(map(_names_organ, sentences))

@@ -20,14 +20,14 @@ YES = frozenset(("yes", "y", "pos", "positive", "present", "+"))
 SIGNS_OF_ANSWERS = frozenset(("[", "=", "|", ":", "?", "ctr", "ratio", "index"))
 UNANSWERED = "unanswered"
 ANSWERS = NO | YES | {UNANSWERED}
-# Answers that no mark needs to stand before.
+# Answers that need no mark before them.
 BARE = frozenset(("no", "none", "nil", "neg", "negative", "yes", "pos", "positive", "+", "-"))
 MARKS = frozenset((":", "=", "?", "|", "-", "(", "[", ";", ","))
 JOINED_MARKS = frozenset((":", "=", "-", "(", "[", "?", ">"))
 # "Pneumothorax: no evidence", "effusion: none seen"
 AFTER_NO = frozenset(("evidence", "sign", "signs", "indication", "seen"))
 QUESTIONS = frozenset((":", "=", "?", "|"))
-# Behind an answer.
+# After an answer.
 BORDERS = frozenset((".", ",", ";", "|", "/", ")", "]", "(", "[", "!"))
 ENDINGS = frozenset(("", ".", ";", ",", "|"))
 ENDS = frozenset((".", ";", "|", "!"))
@@ -47,7 +47,7 @@ LARGEST_NORMAL = 0.5
 
 
 def spelled_out(tokens: list[Token]) -> list[Token]:
-    """A sentence's words with its answers spelled out; most sentences have none."""
+    """A sentence's words with its answers written as words; most sentences have none."""
     if not _may_answer([token.word for token in tokens]):
         return tokens
     return _answered(_ratios(_ticked(_signed(_without_leaders(tokens)))))
@@ -63,7 +63,7 @@ def _may_answer(words: Sequence[str]) -> bool:
 
 
 def _without_leaders(tokens: list[Token]) -> list[Token]:
-    """A colon for the dots of "Effusion ........ No"."""
+    """Replace the dots of "Effusion ........ No" by a colon."""
     words: list[Token] = []
     for is_stop, run in itertools.groupby(tokens, lambda token: token.word == "."):
         row = list(run)
@@ -95,7 +95,7 @@ def _signed(tokens: list[Token]) -> list[Token]:
 
 
 def _boxes(tokens: Sequence[Token]) -> dict[int, tuple[int, bool]]:
-    """Of each box the place where it ends, by where it begins, and whether it is ticked."""
+    """Where each box ends, by where it begins, and whether it is ticked."""
     boxes: dict[int, tuple[int, bool]] = {}
     for i, token in enumerate(tokens):
         inside = [t.word for t in tokens[i + 1 : i + 3]]
@@ -107,7 +107,7 @@ def _boxes(tokens: Sequence[Token]) -> dict[int, tuple[int, bool]]:
 
 
 def _ticked(tokens: list[Token]) -> list[Token]:
-    """Boxes as answers: before a label, behind it, or before "Yes" and "No"."""
+    """Boxes as answers: before a label, after it, or before "Yes" and "No"."""
     boxes = _boxes(tokens)
     if not boxes:
         return tokens
@@ -155,7 +155,7 @@ def _ticked(tokens: list[Token]) -> list[Token]:
 
 
 def _ratios(tokens: list[Token]) -> list[Token]:
-    """The heart's state behind a cardiothoracic ratio."""
+    """The heart's state after a cardiothoracic ratio."""
     words = [token.word for token in tokens]
     if not {"ctr", "ratio", "index"}.intersection(words):
         return tokens
@@ -187,7 +187,7 @@ def _is_ratio(word: str) -> bool:
 
 
 def _state(number: float, relation: str) -> str | None:
-    """The heart's state by the ratio, as a share or in percent."""
+    """The heart's state by the ratio, which is a share or in percent."""
     ratio = number / 100 if number > 1 else number
     if relation in ABOVE:
         return "enlarged" if ratio >= LARGEST_NORMAL else None
@@ -197,7 +197,7 @@ def _state(number: float, relation: str) -> str | None:
 
 
 def _answered(tokens: list[Token]) -> list[Token]:
-    """Answers behind their labels, each with a mark that ends its reach."""
+    """Answers after their labels, each with a mark that ends its reach."""
     words = [token.word for token in tokens]
     answered: list[Token] = []
     i, labelled = 0, False  # whether words stand before, which may be a label

@@ -101,7 +101,7 @@ def _corrected(word: str) -> str:
 
 
 def _unbroken(sentence: str, tokens: list[Token]) -> list[Token]:
-    """The words of which a hyphen parts two halves ("effu-sion", "pneumo- thorax") as one."""
+    """Join words whose halves a hyphen parts ("effu-sion", "pneumo- thorax")."""
     words: list[Token] = []
     for token in tokens:
         words.append(token)
