@@ -66,6 +66,14 @@ def test_the_publishers_labels_come_with_either_edition(hospital, tmp_path):
     labels = np.stack(pd.read_parquet(tmp_path / "out/pairs.parquet")["labels"].to_list())
     assert flow["classes"] == list(CLASSES)
     assert (labels[:, :13] == 1).all() and np.isnan(labels[:, 13]).all()
+    assert not any("have no labels" in note for note in flow["notes"])
+    write_csv(jpg / "mimic-cxr-2.0.0-chexpert.csv", ("subject_id", "study_id", *CLASSES), table[1:])
+    (note,) = make(tmp_path / "short", *hospital, *images, labels="published")["notes"]
+    assert note.startswith(f"1 of {len(labels)} rows have no labels") and STUDIES[0] in note
+    others = [("10000001", "59999999", *[1.0] * 14)]
+    write_csv(jpg / "mimic-cxr-2.0.0-chexpert.csv", ("subject_id", "study_id", *CLASSES), others)
+    with pytest.raises(InputError, match="none of the . studies has a row of labels; expected nam"):
+        make(tmp_path / "other", *hospital, *images, labels="published")
 
 
 @pytest.mark.parametrize(("kind", "field"), [("nli", "share_unit"), ("classification", "labels")])

@@ -17,6 +17,7 @@ from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.texts import Corpus, study_key
 from cxrflow.data.readers.common_tables import Tables
+from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 
 COLUMNS = (
@@ -100,6 +101,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     pairs = rows[list(COLUMNS)]
     if sources.labels is not None:
         classes = [str(name) for name in sources.labels if name != "study_id"]
+        _require_listed(rows, sources, flow)
         labels = sources.labels.set_index("study_id").reindex(rows["key"])[classes]
         pairs = pairs.assign(labels=list(labels.to_numpy("float64")))
         extra |= {"classes": classes, "labels": label_counts(pairs, classes)}
@@ -112,6 +114,27 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
         unit="images" if each else "studies",
         extra=extra,
     )
+
+
+def _require_listed(rows: pd.DataFrame, sources: PairSources, flow: Flow) -> None:
+    """Say how many studies have no row of labels: a task may count what is unknown as absent.
+
+    Raises:
+        InputError: none has one, as if studies had other names there.
+    """
+    assert sources.labels is not None
+    absent = ~rows["key"].isin(sources.labels["study_id"])
+    if len(rows) and absent.all():
+        raise InputError(
+            f"{sources.tables.source}: none of the {len(rows)} studies has a row of labels; "
+            f"expected names such as {rows['key'].iloc[0]} in column 'study_id'"
+        )
+    if absent.any():
+        names = ", ".join(rows.loc[absent, "study_id"].head(3))
+        flow.notes.append(
+            f"{int(absent.sum())} of {len(rows)} rows have no labels, as their study is not in the "
+            f"table of labels ({names})"
+        )
 
 
 def _text_account(rows: pd.DataFrame, flow: Flow) -> dict[str, int]:
