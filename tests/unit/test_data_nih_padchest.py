@@ -110,6 +110,15 @@ def test_without_its_lists_nih_has_no_official_split(tmp_path: Path) -> None:
         make(tmp_path / "none", *options, **settings)
 
 
+def test_lists_that_do_not_name_the_images_are_said(tmp_path: Path) -> None:
+    root = chestxray14(tmp_path)
+    (root / "test_list.txt").write_text("\n".join(f"images/{name}" for name in NAMES[4:]))
+    assert nih.read(root, Request()).notes == [
+        "4 images of the table are in neither official list",
+        f"4 lines of the official lists are no image of the table (images/{NAMES[4]})",
+    ]
+
+
 def test_another_header_of_nih_is_one_clear_error(tmp_path: Path) -> None:
     path = chestxray14(tmp_path) / "Data_Entry_2017_v2020.csv"
     path.write_text(path.read_text().replace("Finding Labels", "Labels"))

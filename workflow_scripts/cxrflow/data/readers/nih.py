@@ -84,7 +84,7 @@ def _labels(texts: pd.Series) -> pd.DataFrame:
 
 
 def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
-    """The official split by patient, and a note where there is none.
+    """The official split by patient, and notes where lists and table differ.
 
     Raises:
         InputError: one list is missing, or an image or a patient is in both.
@@ -103,8 +103,13 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[s
     shared = splits.loc[splits["subject_id"].duplicated(), "subject_id"]
     require_none(shared, source, "patient(s) with images in both lists", "expected each in one")
     absent = int(part.isna().sum())
-    note = f"{absent} images of the table are in neither official list"
-    return splits, [note] if absent else []
+    strange = sorted(names_by_part["train"].union(names_by_part["test"]) - set(rows["image_id"]))
+    notes = {
+        f"{absent} images of the table are in neither official list": absent,
+        f"{len(strange)} lines of the official lists are no image of the table "
+        f"({', '.join(strange[:1])})": len(strange),
+    }
+    return splits, [note for note, count in notes.items() if count]
 
 
 def _lines(path: Path) -> set[str]:
