@@ -13,8 +13,9 @@ from dicom_files import dataset, save
 from PIL import Image
 
 import cxrflow
-from cxrflow.benchmarks.grounding.calibration import calibrate, findings_of
+from cxrflow.benchmarks.grounding.calibration import findings_of
 from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
+from cxrflow.benchmarks.grounding.calibration_studies import calibrate
 from cxrflow.benchmarks.grounding.one_image import Grounding
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
 from cxrflow.benchmarks.grounding.settings import OneImageSettings

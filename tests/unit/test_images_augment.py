@@ -325,7 +325,9 @@ def test_a_view_depends_on_its_own_key_only(column: str) -> None:
     halves = [augmentation(part, seed=3, epoch=2) for part in parts]
     torch.testing.assert_close(torch.cat(halves), whole, atol=1e-6, rtol=0)
     large, small = (augmentation.draw(KeyedRandom(k, 3, 2, 0), H, W) for k in (keys, keys[4:5]))
-    for name, value in vars(large).items():
+    drawn = {name: value for name, value in vars(large).items() if value is not None}
+    assert vars(small).keys() - drawn.keys() == {"window"}
+    for name, value in drawn.items():
         assert torch.equal(value[4:5], getattr(small, name)), name
 
 

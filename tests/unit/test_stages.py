@@ -54,7 +54,7 @@ def test_a_trunk_that_pauses_gives_the_same_bits(kind: str, training: bool) -> N
             patches = trunk(images)
         else:
             patches = trunk.forward_from(trunk.forward_until(images, stage), stage)
-        gradients = weighted(trunk, *patches)
+        gradients = weighted(trunk, *patches[:2])
         results.append([*patches, *gradients, *trunk.buffers()])
     assert trunk.stages == 4
     for paused in results[1:]:

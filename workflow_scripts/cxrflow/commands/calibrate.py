@@ -43,7 +43,7 @@ def calibrate(model: Path, cohort: Path, pixels: Path, settings: CalibrationSett
     """
     import cxrflow
     from cxrflow.benchmarks.grounding.calibration import FILE
-    from cxrflow.benchmarks.grounding.calibration import calibrate as encoded
+    from cxrflow.benchmarks.grounding.calibration_studies import calibrate as encoded
     from cxrflow.benchmarks.inputs import read_cohort
     from cxrflow.benchmarks.model_pixels import ModelPixels, require_stored_squares
     from cxrflow.benchmarks.study_images import STUDY

@@ -9,31 +9,20 @@ Shapes: N images, C observations, h x w grid, P width of the joint space.
 """
 
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
-from cxrflow.benchmarks.inputs import image_batches
-from cxrflow.benchmarks.study_images import usable_studies
-from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Placement
-from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.settings import LabellerSettings
+from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 from cxrflow.similarity.similarity import EncodedImages
-from cxrflow.text.sentences import sentences_of
-
-if TYPE_CHECKING:
-    from cxrflow.benchmarks.model_pixels import ModelPixels
 
 FILE = "calibration.safetensors"
 FEWEST = 20  # images; a share of fewer says too little
@@ -110,7 +99,7 @@ class Calibration:
 
 def findings_of(phrase: str) -> list[int]:
     """Numbers of the observations that our labeller reads in a phrase, without "No Finding"."""
-    (labels,) = make_labeller(LabellerSettings()).label([[phrase]])
+    (labels,) = ScopeLabeller().label([[phrase]])
     return [c for c, value in enumerate(labels) if value in (1, -1) and c != _NORMAL]
 
 
@@ -121,39 +110,3 @@ def shown_cells(placement: Placement, height: int, width: int) -> NDArray[np.boo
     shown_h = (top <= y_h) & (y_h <= top + shown_height)
     shown_w = (left <= x_w) & (x_w <= left + shown_width)
     return np.asarray(shown_h[:, None] & shown_w)
-
-
-@torch.inference_mode()
-def calibrate(
-    model: Any, table: pd.DataFrame, pixels: "ModelPixels", settings: CalibrationSettings
-) -> Calibration:
-    """Encode images of studies with a report, evenly spaced in ``table``, and label the reports.
-
-    Without priors, also for a model that takes them.
-
-    Raises:
-        InputError: fewer than ``FEWEST`` studies have an image and a report.
-    """
-    studies = usable_studies(table, pixels, settings.sections).table
-    if len(studies) < FEWEST:
-        raise InputError(
-            f"{len(studies)} studies of split '{settings.split}' have an image in the store and a "
-            f"report; expected at least {FEWEST}"
-        )
-    chosen = np.unique(np.linspace(0, len(studies) - 1, settings.images).round().astype(int))
-    table = studies.iloc[chosen].reset_index(drop=True)
-    encoded = [
-        EncodedImages.of(model.encode_image(frames))
-        for _, frames in image_batches(pixels, table, settings.batch_size)
-    ]
-    patches_NhwP = torch.cat([batch.patches for batch in encoded if batch.patches is not None])
-    places = [pixels.placement(int(row)) for row in pixels.rows(table["image_id"])]
-    shown = [shown_cells(place, *patches_NhwP.shape[1:3]) for place in places]
-    by_section = (sentences_of(table, section) for section in settings.sections)
-    sentences = [list(chain(*report)) for report in zip(*by_section, strict=True)]
-    labels = make_labeller(settings.labels).label(sentences)
-    return Calibration(
-        EncodedImages(torch.cat([batch.embedding for batch in encoded]).cpu(), patches_NhwP.cpu()),
-        torch.from_numpy(np.stack(shown)),
-        np.array([list(row) for row in labels], dtype=np.float64),
-    )

@@ -74,7 +74,9 @@ def read(root: Path, request: Request) -> Tables:
 def _table(root: Path) -> Path:
     paths = sorted(path for path in root.glob(TABLE) if path.suffix in (".csv", ".gz"))
     if not paths:
-        raise InputError(f"{root}: no {TABLE}; expected the table of labels, plain or .gz")
+        raise InputError(
+            f"{root}: no {TABLE.removesuffix('*')} found; expected the labels, plain or .gz"
+        )
     return paths[0]
 
 
