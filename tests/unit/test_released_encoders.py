@@ -179,6 +179,7 @@ DENSE = "bert.encoder.layer.1.output.dense.weight"
     [
         (DENSE, None, f"{DENSE} is missing"),
         (DENSE.replace("1", "2"), torch.zeros(16, 24), "2.output.dense.weight belongs to no param"),
+        (DENSE, torch.full((16, 24), torch.nan), "dense.weight holds a number that is not finite"),
         (DENSE, torch.zeros(16, 25), "dense.weight has shape [16, 25], expected [16, 24]"),
         ("cls_projection_head.dense_to_output.bias", None, "dense_to_output.bias is missing"),
         ("cls.predictions.decoder.weight", torch.zeros(15, 16), "differs from bert.embeddings.w"),

@@ -68,6 +68,12 @@ def load_weights(
         if name in state and value.shape != state[name].shape
     ]
     problems += [f"{name} belongs to no parameter" for name in weights if name not in state]
+    # Scores of such a model are numbers all the same: nothing is greater than NaN.
+    problems += [
+        f"{name} holds a number that is not finite"
+        for name, value in weights.items()
+        if not value.isfinite().all()
+    ]
     require_fit(problems, path)
     module.load_state_dict({**state, **weights})
     return sorted(absent)
