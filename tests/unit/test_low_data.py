@@ -1,6 +1,7 @@
 """The low-data study (Windsor et al. 2023): its models, its tables, and the counts of its data."""
 
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -206,9 +207,21 @@ def test_the_hours_of_a_training_are_those_it_has_noted(tmp_path):
         measured(tmp_path, "training_time", *options)
 
 
+def test_wordnet_is_missed_before_anything_runs(overlay, paper):
+    change = {"text_augmentation": {"wordnet": "/nowhere"}}
+    mine = {"models": {"m": {"extends": "low_data/declip", "shares": [100], "settings": change}}}
+    row = {"label": "M", "model": "m"}
+    column = {"key": "a", "label": "A", "metric": "auroc/global"}
+    table = {"title": "T", "source": "ours", "task": "low_data/retrieval", "columns": [column]}
+    file = paper({**mine, "tables": {"t": {**table, "rows": [row]}}})
+    refused = "models.mine/m.settings.text_augmentation.wordnet' is '/nowhere': no such folder"
+    with pytest.raises(InputError, match=refused):
+        overlay({"papers": [file]}, check_roots=True)
+
+
 def test_the_documented_table_of_shares_is_one(overlay, paper):
     page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
-    block = page.partition("by `pairs`, in per cent:\n\n")[2].partition("\n\nWith `power_law")[0]
+    block = re.search(r"(?:    .*\n)*    .*extends: low_data/infonce.*\n(?:    .*\n)*", page)[0]
     config = overlay({"papers": [paper(textwrap.dedent(block))]})
     mine = [f"mine/{name}" for name in ("mine_share1", "mine_share10", "mine")]
     theirs = [name.replace("mine/mine", "low_data/infonce") for name in mine]

@@ -121,6 +121,11 @@ def _check_files(config: Config) -> None:
     for name in config.cohorts_in_use:
         split_file = config.known_cohorts[name].recipe.splits.file
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
+    for name in config.models_in_use:
+        augmentation = getattr(config.model(name).settings, "text_augmentation", None)
+        if augmentation is not None:
+            place = ("models", name, "settings", "text_augmentation", "wordnet")
+            expected.append((place, augmentation.wordnet, "folder"))
     for labels in config.label_comparisons():
         folder = None if labels.holder is None else config.data.present[labels.holder].root
         if labels.file and (labels.holder is None or folder is not None):
