@@ -59,3 +59,9 @@ def test_bad_input_is_one_line(root: Path, tmp_path: Path) -> None:
     (tmp_path / "half" / "run.json").write_text("{}")
     with pytest.raises(InputError, match="config.json is missing; expected a model with both"):
         run(tmp_path / "half", root, tmp_path / "b")
+    model = write_biovil(tmp_path / "released")
+    with pytest.raises(
+        InputError, match="--classes Weather: .*flow.json has no such class, but At"
+    ):
+        run(model, root, tmp_path / "c", "--classes", "Hernia", "Weather")
+    assert not (tmp_path / "c/pixels").exists()

@@ -64,6 +64,7 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     root = {"root": options.root, "threads": options.threads}
     kind = json.dumps({"kind": "classification", **rules.cohort})
     _stage("build_cohort", **root, layout=options.dataset, settings=kind, output=cohort)
+    _require_classes(options.classes or (), cohort / "flow.json")
     images = cohort / "images.parquet"
     _stage("store_pixels", **root, images=images, geometry=geometry, output=pixels)
     inputs = {"model": model, "cohort": cohort}
@@ -80,6 +81,16 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     about = {"features": features, "settings": json.dumps(settings), "output": result}
     _stage("evaluate", TASK, **inputs, **about)
     return read_object(result / "metrics.json", ("data", "protocol", "metrics"))
+
+
+def _require_classes(names: Sequence[str], path: Path) -> None:
+    """Refuse a class that the cohort lacks before its pixels are decoded."""
+    classes = read_object(path, ("classes",))["classes"]
+    for name in names:
+        if name not in classes:
+            raise InputError(
+                f"--classes {name}: {path} has no such class, but {', '.join(classes)}"
+            )
 
 
 def _stage(name: str, *first: str, **options: object) -> None:
