@@ -472,9 +472,10 @@ def pooled_of(folder: Path, **changes: Any) -> tuple[Tensor, Tensor, Tensor]:
     return images[0].projected_global, whole[targets], whole[sources]
 
 
-def test_mixing_after_the_last_block_changes_nothing_that_cls_gives(folder: Path) -> None:
+def test_mixing_after_the_last_block_changes_nothing_that_cls_gives(folder: Path, caplog) -> None:
     """Counted from 0, the last layer leaves nothing that looks at the mixed patches."""
     mixed, target, source = pooled_of(folder, layer=2, first_layer=0)
+    assert "mixed after the last of 3 blocks, where the target's [CLS] no longer" in caplog.text
     torch.testing.assert_close(mixed, target)
     mixed, target, source = pooled_of(folder, layer=2, first_layer=0, cls="source")
     torch.testing.assert_close(mixed, source)
@@ -554,6 +555,12 @@ def test_pairs_of_an_epoch_stand_in_one_of_its_batches(folder: Path) -> None:
 def test_settings_that_do_not_fit_are_one_line(change, message, folder) -> None:
     with pytest.raises(InputError, match=message):
         make(folder, {"global_alignment": {}, "cutmix": {**CUTMIX, **change}})
+
+
+def test_a_trunk_that_compares_with_a_prior_image_is_named(folder: Path) -> None:
+    encoder = {**IMAGE, "projection": 8, "kind": "multi_image"}
+    with pytest.raises(InputError, match="'encoder.kind' is multi_image, which compares an image"):
+        make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, encoder=encoder)
 
 
 def test_a_cohort_without_labels_and_a_trunk_without_cls(folder: Path) -> None:

@@ -66,12 +66,22 @@ class Cutmix(Term):
             )
         stage = settings.layer - settings.first_layer + 1
         kind, stages = encoders.image.settings.kind, encoders.trunk.stages
-        if encoders.image.takes_prior or stage > stages:
-            limit = "no prior image" if encoders.image.takes_prior else f"{stages} layers"
+        if encoders.image.takes_prior:
+            raise InputError(
+                f"settings: key 'encoder.kind' is {kind}, which compares an image with a prior "
+                "one; expected another with 'terms.cutmix'"
+            )
+        if stage > stages:
             raise InputError(
                 f"settings: key 'terms.cutmix.layer' is {settings.layer}, counted from "
-                f"{settings.first_layer}; expected a layer of a trunk of {limit} (encoder.kind is "
-                f"{kind})"
+                f"{settings.first_layer}; expected a layer of a trunk of {stages} layers "
+                f"(encoder.kind is {kind})"
+            )
+        if kind == "vit" and stage == stages and settings.cls in ("target", "source"):
+            log.warning(
+                "terms.cutmix: images are mixed after the last of %d blocks, where the %s's [CLS] "
+                "no longer changes by it",
+                *(stages, settings.cls),
             )
         depth = encoders.text.config.num_hidden_layers
         if settings.layers > depth:
