@@ -181,6 +181,10 @@ def test_wrong_input_is_named(features):
         evaluate(features, table, classes=["Edema"])
     with pytest.raises(InputError, match="'uncertain' names 'Oedema'"):
         evaluate(features, table, uncertain={"Oedema": "one"})
+    with pytest.raises(InputError, match="'classes' is Pneumonia, Pneumonia; expected each once"):
+        evaluate(features, table, classes=["Pneumonia"] * 2)
+    with pytest.raises(InputError, match="label of Pneumonia is 2; expected 1, 0, -1 or none"):
+        evaluate(features, table.assign(labels=[[2.0]] * COUNT))
     with pytest.raises(InputError, match="'exclusive' is true; expected several"):
         evaluate(features, table, exclusive=True)
     with pytest.raises(InputError, match=r"'labels' has other numbers .* classes \(1\)"):
@@ -254,7 +258,7 @@ def test_a_study_has_the_mean_score_of_its_images():
     np.testing.assert_allclose(found, wanted[found.index])
     assert studies.data["samples"] * 2 == images.data["samples"]
     table, _ = several_classes(COUNT_OF_SEVERAL)
-    table.at[0, "labels"] = 1 - np.nan_to_num(table.at[0, "labels"])
+    table.at[0, "labels"] = 1 - np.nan_to_num(table.at[0, "labels"]).clip(0)
     with pytest.raises(InputError, match="images of group g0 have different labels"):
         evaluate_several(table, sample="group")
 

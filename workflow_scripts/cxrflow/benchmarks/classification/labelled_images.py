@@ -113,6 +113,8 @@ def labelled_images(
                 f"settings: key '{key}' names '{strange[0]}'; the cohort has "
                 f"{', '.join(cohort_classes)}"
             )
+    if len(set(classes)) < len(classes):
+        raise InputError(f"settings: key 'classes' is {', '.join(classes)}; expected each once")
     if settings.exclusive and len(classes) < 2:
         raise InputError("settings: key 'exclusive' is true; expected several classes")
     if set(table["labels"].str.len()) != {len(cohort_classes)}:
@@ -164,6 +166,12 @@ def _counted(labels: pd.DataFrame, settings: LabelSettings) -> Floats:
     uncertain = settings.uncertain
     counted = {}
     for name in labels:
+        strange = labels[name][~labels[name].isin([1, 0, -1]) & labels[name].notna()]
+        if len(strange):
+            raise InputError(
+                f"samples.parquet: label of {name} is {strange.iloc[0]:g}; expected 1, 0, -1 or "
+                "none"
+            )
         value = uncertain if isinstance(uncertain, str) else uncertain.get(str(name), "ignore")
         filled = labels[name].fillna(COUNTS_AS[settings.unknown])
         counted[name] = filled.mask(filled == -1, COUNTS_AS[value])
