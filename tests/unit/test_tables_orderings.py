@@ -209,7 +209,9 @@ def test_cells_of_one_task_are_judged_by_their_difference(written):
 
 def test_where_no_difference_could_be_tested_intervals_judge(written):
     why = comparison("good", "level", 0, 0, reason="measured on different samples")
-    assert written(("good", "level"), tests=[why])[0][0]["found"] == OVERLAP
+    lines, markdown, _ = written(("good", "level"), tests=[why])
+    assert lines[0]["found"] == OVERLAP
+    assert f"{OVERLAP} (measured on different samples; in order in 3 of 3 seeds)" in markdown
 
 
 def test_neighbours_in_other_tables_are_paired_where_task_and_unit_are_the_same():

@@ -121,12 +121,15 @@ class Compared:
 
     @property
     def finding(self) -> str:
-        """The verdict as people read it, with the seeds if there are several."""
+        """The verdict as people read it: with the seeds, and if the two were not measured alike."""
         count, in_order = self.seeds
-        if count < 2:
-            return self.verdict
-        where = "within the margin" if self.claim.margin else "in order"
-        return f"{self.verdict} ({where} in {in_order} of {count} seeds)"
+        notes = []
+        if self.tested is not None and (self.tested.reason or "").startswith("measured"):
+            notes.append(str(self.tested.reason))  # on other samples, say
+        if count > 1:
+            where = "within the margin" if self.claim.margin else "in order"
+            notes.append(f"{where} in {in_order} of {count} seeds")
+        return f"{self.verdict} ({'; '.join(notes)})" if notes else self.verdict
 
 
 def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
