@@ -69,12 +69,19 @@ def _scored_models(run: RunFolder, cohort: str) -> Iterator[str]:
 
 def _pictures(run: RunFolder, cohort: str, parts: tuple[str, ...]) -> dict[str, pd.DataFrame]:
     """``image_id`` and ``sha256`` of the images in these parts of the split, by geometry."""
+    folders = [
+        run.root / "pixels" / name / kind for name, kind in run.config.stores if name == cohort
+    ]
+    tables = {
+        folder.name: read_table(folder / "index.parquet", ("image_id", "sha256"))
+        for folder in folders
+        if (folder / "index.parquet").is_file()
+    }
+    if not tables:  # a cohort of texts has no images to name
+        return {}
     rows = patients_of([run.root / "cohorts" / cohort])
     ids = set(rows.loc[rows["split"].isin(parts), "image_id"])
-    tables = {}
-    for name, geometry in run.config.stores:
-        path = run.root / "pixels" / name / geometry / "index.parquet"
-        if name == cohort and path.is_file():
-            index = read_table(path, ("image_id", "sha256"))[["image_id", "sha256"]]
-            tables[geometry] = index[index["image_id"].isin(ids)]
-    return tables
+    return {
+        geometry: index.loc[index["image_id"].isin(ids), ["image_id", "sha256"]]
+        for geometry, index in tables.items()
+    }
