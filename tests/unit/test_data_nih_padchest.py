@@ -208,7 +208,7 @@ def test_padchest_images_lie_where_the_archives_put_them(tmp_path: Path) -> None
 
 
 def test_without_its_table_padchest_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no PADCHEST_chest.*; expected the table of labels"):
+    with pytest.raises(InputError, match=r"no PADCHEST_chest.*csv found; expected the labels"):
         padchest.read(tmp_path, Request())
 
 
