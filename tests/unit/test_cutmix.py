@@ -1,9 +1,8 @@
-"""MedCutMix: its equations in float64, its pairs, and what stays as it was without it."""
+"""MedCutMix: its equations in float64, and what stays as it was without it."""
 
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,8 @@ import torch
 from literal import draw, in_float64, same, unit
 from pydantic import ValidationError
 from small_text import TEXT
+from stored_pictures import Pictures, Unchanged
+from test_diagnostic_sentences import CLASSES, SENTENCES, WORDS
 from test_pair_matching import IMAGE
 from torch import Tensor
 
@@ -26,31 +27,16 @@ from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.terms.cutmix import Cutmix, positive_findings
+from cxrflow.pretrain.terms.cutmix import Cutmix
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
-from cxrflow.text.diagnostic_sentences import DiagnosticSentences, pasted, read_report
-from cxrflow.text.report_batch import ReportSentence
+from cxrflow.text.diagnostic_sentences import read_report
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
-from cxrflow.training.positive_pairs import draw_pairs
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.step import DataClock, Step
 
 __all__ = ["in_float64"]
-CLASSES = ["Edema", "Pleural Effusion", "No Finding"]
 CUTMIX = {"classes": CLASSES[:2], "pairs": 8, "warmup_epochs": 1, "layer": 3, "layers": 2}
-WORDS = [
-    *("no", "edema", "pleural", "eff", "##usion", "##s", "heart", "is", "large", "left", "right"),
-    *("mild", ".", "small"),
-]
-SENTENCES = [
-    ["mild edema .", "heart is large ."],
-    ["no pleural effusion .", "heart is large .", "left edema ."],
-    ["left pleural effusion .", "small pleural effusions .", "mild edema ."],
-    ["heart is large ."],
-    ["right pleural effusion .", "heart is large ."],
-    ["edema is mild .", "right pleural effusion ."],
-]
 LABELS = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, -1, 0], [np.nan, 1, 0], [1, 1, 0]])
 COUNT = 24
 
@@ -122,105 +108,7 @@ def test_the_contrast_is_equations_5_and_6() -> None:
     same(global_alignment(image, text, 0.07) / 2, literal / (2 * 5), image, text)
 
 
-# --- sentences and pairs --------------------------------------------------------------------------
-
-
-def test_diagnostic_sentences_have_the_name_of_the_class() -> None:
-    named = DiagnosticSentences(CLASSES)
-    assert named("No Pleural  Effusion, or EDEMA.") == {0, 1}
-    assert named("Small pleural effusions.") == {1}
-    assert named("The left effusion in the pleural space.") == frozenset()
-    read = DiagnosticSentences(CLASSES, positive_findings)
-    assert read("No pleural effusion.") == frozenset()
-    assert read("Fluid in the left costophrenic angle, with effusion.") == {1}
-
-
-def report(*sentences: str) -> list[ReportSentence]:
-    ids = {word: number for number, word in enumerate(WORDS)}
-    return [
-        ReportSentence(text, np.array([ids[w] for w in text.replace("effusions", "eff ##usion ##s")
-                                       .replace("effusion", "eff ##usion").split()]))
-        for text in sentences
-    ]  # fmt: skip
-
-
-CONTINUES = np.array([word.startswith("##") for word in WORDS])
-NAMED = DiagnosticSentences(CLASSES)
-
-
-def test_words_know_their_sentence() -> None:
-    read = read_report(report(*SENTENCES[2]), NAMED, CONTINUES)
-    assert read.word_sentence.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
-    assert (read.of(1), read.of(1, first=True), read.of(0), read.of(2)) == ([0, 1], [0], [2], [])
-
-
-def test_pasted_sentences_stand_where_the_first_stood() -> None:
-    source, target = (read_report(report(*SENTENCES[n]), NAMED, CONTINUES) for n in (5, 2))
-
-    def text(tokens: list[int]) -> str:
-        return " ".join(WORDS[token] for token in tokens)
-
-    effusion = [source.sentences[place] for place in source.of(1)]
-    assert text(pasted(target, target.of(1), effusion)) == (
-        "right pleural eff ##usion . mild edema ."
-    )
-    assert text(pasted(target, target.of(1, first=True), effusion)) == (
-        "right pleural eff ##usion . small pleural eff ##usion ##s . mild edema ."
-    )
-    # Without the source's sentence it is the target without its own.
-    assert text(pasted(target, target.of(1), [])) == "mild edema ."
-    assert text(pasted(target, [], effusion)) == (
-        "left pleural eff ##usion . small pleural eff ##usion ##s . mild edema ."
-    )
-
-
-def test_pairs_are_of_positive_samples_of_different_patients() -> None:
-    positive = np.array([[1, 0], [1, 1], [1, 0], [0, 1], [1, 0]], dtype=bool)
-    patients = np.array(["a", "a", "b", "a", "c"])
-    seen = set()
-    for seed in range(300):
-        pairs = draw_pairs(positive, patients, 3, Random(seed))
-        assert len(pairs) == 3  # class 1 has samples of a alone
-        assert len({pair.source for pair in pairs}) == 3
-        for source, target, number in pairs:
-            assert number == 0 and positive[source, 0] and positive[target, 0]
-            assert patients[source] != patients[target]
-            seen.add((source, target))
-    assert seen == {(i, j) for i in (0, 1, 2, 4) for j in (0, 1, 2, 4)
-                    if patients[i] != patients[j]}  # fmt: skip
-    assert draw_pairs(positive, patients, 0, Random(0)) == []
-    assert len(draw_pairs(positive, patients, 9, Random(0))) == 4
-
-
 # --- in a training --------------------------------------------------------------------------------
-
-
-class Pictures:
-    """Images of the samples, by row."""
-
-    priors = np.full(COUNT, -1)
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.pixels = torch.rand(COUNT, 1, 64, 64, generator=generator)
-
-    def __len__(self) -> int:
-        return COUNT
-
-    def drawn(self, rows: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        return rows
-
-    def take(self, rows: np.ndarray) -> Frames[Tensor]:
-        return Frames(self.pixels[rows])
-
-
-class Unchanged:
-    """An augmentation that leaves images as they are."""
-
-    def __call__(self, pixels: Tensor, *_: int) -> Tensor:
-        return pixels
-
-    centre = staticmethod(lambda pixels: pixels)
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +147,7 @@ def make(folder: Path, terms: dict[str, Any], **changes: Any) -> ImageTextProgra
         classes=tuple(CLASSES),
         patients=np.array([str(n // 2) for n in range(COUNT)]),
     )
-    splits: Any = dict.fromkeys(("train", "validate"), Pictures())
+    splits: Any = dict.fromkeys(("train", "validate"), Pictures(COUNT))
     samples = dict.fromkeys(splits, table)
     run = Run(0, torch.device("cpu"), ALONE)
     program = ImageTextProgram(
@@ -362,7 +250,7 @@ def test_the_term_is_its_equations(folder: Path) -> None:
     pairs = term._pairs(views.batch, reports)
     tokenizer = read_tokenizer(folder)
     output, text = views.images[0], views.texts["intact"]
-    hidden = program.image.encoder.forward_until(Frames(Pictures().pixels[:12]), 3).current
+    hidden = program.image.encoder.forward_until(Frames(Pictures(COUNT).pixels[:12]), 3).current
     images, texts = [], []
     for source, target, number in pairs:
         name = CLASSES[number].lower()

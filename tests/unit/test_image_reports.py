@@ -11,7 +11,7 @@ import torch
 from pydantic import ValidationError
 from small_text import MINIMAL, write_text_model
 from speed.text_steps import in_transformers
-from test_pair_matching import Pictures
+from stored_pictures import Pictures
 from torch import Tensor, nn
 from transformers import AutoModel
 
@@ -245,7 +245,7 @@ def program_of(folder: Path, **changes: Any) -> ImageReportProgram:
     image, text = ImageEncoder(settings.encoder), load_text_half(write_text_model(folder))
     renew_projection(text, settings.encoder)
     texts = report_texts(settings, REPORTS, read_tokenizer(folder), training=True)
-    splits: Any = dict.fromkeys(("train", "validate"), Pictures())
+    splits: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
     samples = dict.fromkeys(splits, SampleTable(range(8)))
     run = Run(0, torch.device("cpu"), ALONE)
     by_split = dict.fromkeys(splits, texts)

@@ -11,7 +11,8 @@ from literal import draw
 from pydantic import ValidationError
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from speed.text_steps import in_transformers
-from test_pair_matching import IMAGE, Pictures
+from stored_pictures import Pictures
+from test_pair_matching import IMAGE
 from torch import Tensor
 from transformers import AutoModel, BertTokenizerFast
 
@@ -235,7 +236,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram
     )
     text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**sizes))
     texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
-    splits: Any = dict.fromkeys(("train", "validate"), Pictures())
+    splits: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
     samples = dict.fromkeys(splits, SampleTable(range(len(REPORTS))))
     run = Run(0, torch.device("cpu"), ALONE)
     texts_of_splits = dict.fromkeys(splits, texts)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from literal import draw, in_float64, same, unit
 from small_text import MINIMAL, TEXT
+from stored_pictures import Pictures, Unchanged
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
@@ -70,35 +71,6 @@ def test_the_loss_is_the_global_term_of_a_pair_and_its_mirror_image() -> None:
     assert none == 0 and not images.grad.any()
 
 
-class Pictures:
-    """Images of the samples, by row."""
-
-    priors = np.full(len(IMPRESSIONS), -1)
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.pixels = torch.rand(len(IMPRESSIONS), 1, 64, 64, generator=generator)
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    def drawn(self, rows: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        return rows
-
-    def take(self, rows: np.ndarray) -> Frames[Tensor]:
-        return Frames(self.pixels[rows])
-
-
-class Plain:
-    """No augmentation."""
-
-    def __call__(self, pixels: Tensor, *drawn: int) -> Tensor:
-        return pixels
-
-    def centre(self, pixels: Tensor) -> Tensor:
-        return pixels
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     folder: Path = tmp_path_factory.mktemp("text")
@@ -112,14 +84,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     sentences = [[text] for text in IMPRESSIONS]
     reports = pd.DataFrame({"findings_sentences": sentences, "impression_sentences": sentences})
     texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
-    both: Any = dict.fromkeys(("train", "validate"), Pictures())
+    both: Any = dict.fromkeys(("train", "validate"), Pictures(len(IMPRESSIONS)))
     samples = dict.fromkeys(both, SampleTable(range(len(IMPRESSIONS))))
     text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**IMAGE))
     run = Run(0, torch.device("cpu"), ALONE)
     program = ImageTextProgram(
         settings, run, samples, both, dict.fromkeys(both, texts), image, text, folder
     )
-    program.augmentation = Plain()  # type: ignore[assignment]
+    program.augmentation = Unchanged()  # type: ignore[assignment]
     for module in program.modules.values():
         module.eval()
     return program
@@ -132,7 +104,7 @@ def loss_of(program: ImageTextProgram, rows: list[int], processes: Processes = A
 
 def test_the_term_mirrors_images_and_exchanges_the_words(program: ImageTextProgram) -> None:
     """The term equals the equation on mirrored pixels and on the tokens of the exchanged text."""
-    tokenizer, pixels = read_tokenizer(program.tokenizer), Pictures().pixels
+    tokenizer, pixels = read_tokenizer(program.tokenizer), Pictures(len(IMPRESSIONS)).pixels
     exchange = {"left": "right", "right": "left"}
     images, texts = [], []
     for row in SIDED:

@@ -10,6 +10,7 @@ import torch
 from literal import draw, in_float64, same, unit
 from pydantic import ValidationError
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
+from stored_pictures import Pictures
 from torch import Tensor, nn
 
 from cxrflow.encoders.cxr_bert import load_text_half
@@ -66,25 +67,6 @@ def test_the_loss_is_binary_cross_entropy_of_both_kinds() -> None:
     same(parts, literal_loss(real, fake), real, fake)
 
 
-class Pictures:
-    """Images of the samples, by row."""
-
-    priors = np.full(len(REPORTS), -1)
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.pixels = torch.rand(len(REPORTS), 1, 64, 64, generator=generator)
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    def drawn(self, rows: np.ndarray, seed: int, epoch: int) -> np.ndarray:
-        return rows
-
-    def take(self, rows: np.ndarray) -> Frames[Tensor]:
-        return Frames(self.pixels[rows])
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     folder = write_text_model(tmp_path_factory.mktemp("text"))
@@ -93,7 +75,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     renew_projection(text, image.settings)
     text.set_pooling("max")
     texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
-    both: Any = dict.fromkeys(("train", "validate"), Pictures())
+    both: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
     samples = dict.fromkeys(both, SampleTable(range(len(REPORTS))))
     run = Run(0, torch.device("cpu"), ALONE)
     made = ImageTextProgram(
