@@ -118,9 +118,20 @@ def test_state_of_other_settings_is_kept(stages: Stages, tmp_path: Path) -> None
     assert absent(tmp_path / "model") and list((tmp_path / "state-model").glob("step-*.pt"))
 
 
-def test_non_finite_weights_stop_a_training_with_the_batch(stages: Stages, tmp_path: Path) -> None:
+def test_weights_that_are_not_finite(stages: Stages, tmp_path: Path) -> None:
     name = "bert.embeddings.word_embeddings.weight"
-    change_weights(stages.models / "words", lambda weights: weights[name].mul_(math.nan))
+    path = change_weights(stages.models / "words", lambda weights: weights[name].mul_(math.nan))
+    end = stages.train_sections(tmp_path / "model")
+    end.refuses(path, f"{name} holds a number that is not finite")
+    assert absent(tmp_path / "model") and no_state(tmp_path / "model")
+
+
+def test_a_loss_that_is_not_finite_stops_a_training_with_the_batch(
+    stages: Stages, tmp_path: Path
+) -> None:
+    # Finite itself, but products of two such numbers in the attention are not.
+    name = "bert.embeddings.LayerNorm.weight"
+    change_weights(stages.models / "words", lambda weights: weights[name].fill_(1e30))
     end = stages.train_sections(tmp_path / "model")
     end.refuses("tiny: term 'section_matching' is nan at step 0", "the batch begins with samples")
     assert absent(tmp_path / "model")

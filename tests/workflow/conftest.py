@@ -1,7 +1,6 @@
 """A checkout of its own for tests that run the workflow, so that they may change and delete."""
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -104,12 +103,6 @@ def _job(rule: str, said: str) -> Job:
 def models_of(jobs: list[Job]) -> set[str]:
     """The models that a plan trains, seeds left out."""
     return {job.wildcards["model"] for job in jobs if job.rule.startswith("pretrain_")}
-
-
-def child_seconds() -> float:
-    """CPU time of all processes started so far and waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def copy_of(source: Path, folder: Path) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Checkout, Job, child_seconds, copy_of, models_of
+from .conftest import ROOT, Checkout, Job, copy_of, models_of
 
 HEADLINE = {  # BioViL's main rows of Tables 5, 6 and 7, and what they are made from
     *("cxr_bert_phase2", "cxr_bert", "clinical_bert", "simclr", "report_labels"),
@@ -34,10 +34,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture(scope="module")
 def demo(fresh: Checkout) -> list[Job]:
-    """The jobs of `make demo`; planning them is quick and writes nothing."""
-    before, began = files_of(fresh.folder), child_seconds()
+    """The jobs of `make demo`; planning them writes nothing."""
+    before = files_of(fresh.folder)
     jobs = fresh.plan()
-    assert child_seconds() - began < 8  # 3 s of CPU time on an idle machine
     assert files_of(fresh.folder) == before
     return jobs
 
