@@ -114,6 +114,7 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         datefmt="%Y-%m-%d %H:%M:%S",
         stream=sys.stderr,
     )
+    logging.getLogger("openjpeg").setLevel(logging.WARNING)  # it counts the tiles of every picture
     try:
         refuse_again()
         main(None)
