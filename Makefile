@@ -13,7 +13,7 @@ REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help env demo study real test lint bench fuzz clean
+.PHONY: help env demo study real test lint docs bench fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ real: $(if $(REAL),$(STAMP)) ## the same stages on real data: make real CXR_REAL
 
 test: $(STAMP) ## all tests; what cannot run here says why
 	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+
+docs: $(STAMP) ## the documentation as a site, and its links checked: build/docs/index.html
+	sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 
 bench: $(STAMP) ## races against other software: make bench RACES='mlm_step grounding'
 	python -m speed $(RACES)

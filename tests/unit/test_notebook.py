@@ -14,7 +14,7 @@ from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.files.source_code import PACKAGE
 
-NOTEBOOK = PACKAGE.parents[1] / "docs/grounding.ipynb"
+NOTEBOOK = PACKAGE.parents[1] / "docs/notebooks/grounding.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
 COUNT = 30
@@ -43,8 +43,8 @@ def results(pixels, tmp_path, monkeypatch):
     output = scores / "reference/finding_box/seed0"
     asked["reference"] = "finding_box"
     evaluate(["phrase_grounding", *options(**asked, output=output)])
-    (tmp_path / "docs").mkdir()
-    monkeypatch.chdir(tmp_path / "docs")
+    (tmp_path / "docs/notebooks").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "docs/notebooks")
     return folder
 
 
