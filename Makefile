@@ -8,8 +8,11 @@ STAMP := $(VENV)/.made-from-$(shell cat constraints.txt pyproject.toml | cksum |
 SNAKEMAKE := snakemake --cores all --rerun-incomplete --show-failed-logs
 # On a terminal a bar for each stage; in a log Snakemake's own lines, as bars would say nothing there.
 LOGGER := $(shell test -t 2 && echo --logger rich)
-# A relative folder of real data is relative to here, wherever a program runs.
-REAL := $(if $(CXR_REAL_DATA),$(abspath $(CXR_REAL_DATA)))
+# A relative folder of real data is relative to here, wherever a program runs. Recipes read it from
+# the environment, and not by abspath or wildcard, which would take a blank in it for two names.
+ifdef CXR_REAL_DATA
+override export CXR_REAL_DATA := $(if $(filter /%,$(firstword $(CXR_REAL_DATA))),,$(CURDIR)/)$(CXR_REAL_DATA)
+endif
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
@@ -21,11 +24,11 @@ help: ## list these targets
 env: $(STAMP) ## make the environment in .venv
 
 $(STAMP): constraints.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1); try make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' || \
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or newer is needed, $(PYTHON) is $$("$(PYTHON)" -V 2>&1); try make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' || \
 	    { echo "$(PYTHON) lacks the venv module (Debian and Ubuntu: the package python3-venv)" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	rm -f $(VENV)/.made-from-*
 	touch $@
@@ -39,14 +42,15 @@ study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings ho
 	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
 # Without the folder nothing is installed before that is said.
-real: $(if $(REAL),$(STAMP)) ## the same stages on real data: make real CXR_REAL_DATA=folder
-	@test -n "$(REAL)" || { echo "usage: make real CXR_REAL_DATA=folder   (see docs/real_data.md)" >&2; exit 1; }
-	@test -e "$(REAL)/open_i_pairs" || echo "no $(REAL)/open_i_pairs: text encoders alone, without images, retrieval, findings and RSNA" >&2
-	CXR_REAL_DATA="$(REAL)" $(SNAKEMAKE) --configfile $(if $(wildcard $(REAL)/open_i_pairs),real.yaml,real_text.yaml) $(LOGGER)
+real: $(if $(CXR_REAL_DATA),$(STAMP)) ## the same stages on real data: make real CXR_REAL_DATA=folder
+	@test -n "$$CXR_REAL_DATA" || { echo "usage: make real CXR_REAL_DATA=folder   (see docs/real_data.md)" >&2; exit 1; }
+	@test -e "$$CXR_REAL_DATA/open_i_pairs" || echo "no $$CXR_REAL_DATA/open_i_pairs: text encoders alone, without images, retrieval, findings and RSNA" >&2
+	if test -e "$$CXR_REAL_DATA/open_i_pairs"; then $(SNAKEMAKE) --configfile real.yaml $(LOGGER); \
+	    else $(SNAKEMAKE) --configfile real_text.yaml $(LOGGER); fi
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"
 
 test: $(STAMP) ## all tests; what cannot run here says why
-	$(if $(REAL),CXR_REAL_DATA="$(REAL)") python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 docs: $(STAMP) ## the documentation as a site, and its links checked: build/docs/index.html
 	sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
