@@ -23,7 +23,7 @@ rule store_pixels:
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.pixels),
+        **settings_of(lambda wildcards: run.pixels_of(wildcards.cohort)),
         code=code_digest("images.store"),
         root=lambda wildcards: root(run.known_cohorts[wildcards.cohort].holder),
         folder=subpath(output.store, parent=True),

@@ -85,6 +85,13 @@ def test_the_strongest_patch_and_the_map_are_where_the_square_is(folder):
         assert values[int(peak.y), int(peak.x)] == pytest.approx(peak.similarity)
 
 
+@pytest.mark.parametrize("shape", [(16, 60_000), (60_000, 16)])
+def test_a_strip_of_a_picture_is_drawn(shape):
+    image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    png = ground(FakeModel(), image, [BRIGHT]).draw()
+    assert Image.open(io.BytesIO(png)).size[shape[0] > 16] > 400
+
+
 def test_padding_is_never_the_strongest_patch(folder):
     """A portrait image in a padded square: the model's dark patches are all padding or noise."""
     model = FakeModel(geometry=f"longer{SIZE}")

@@ -44,6 +44,86 @@ def test_jpeg_baseline_as_rsna_has_it(tmp_path: Path) -> None:
     assert decoded.decoder.startswith("gdcm")
 
 
+@pytest.mark.parametrize(
+    ("photometric", "shape", "slope", "turned"),
+    [
+        ("MONOCHROME2", "IDENTITY", 1, False),
+        ("MONOCHROME2", "INVERSE", 1, True),
+        ("MONOCHROME2", "INVERSE", -1, False),
+        ("MONOCHROME1", "INVERSE", 1, True),
+        ("MONOCHROME1", "IDENTITY", 1, True),
+        ("MONOCHROME2", None, 1, False),
+    ],
+)
+def test_an_inverse_presentation_turns_the_values_over(tmp_path, photometric, shape, slope, turned):
+    """MONOCHROME1 should say INVERSE too (PS3.3 C.8.11.1), and is turned over once all the same."""
+    pixels = chest()
+    made = dataset(pixels, 12, photometric)
+    made.PresentationLUTShape, made.RescaleSlope = shape, slope
+    decoded = decode(save(made, tmp_path / "image.dcm"))
+    expected = int(pixels.max()) - pixels.astype(int) if turned else pixels
+    np.testing.assert_array_equal(decoded.values, expected)
+    both = photometric == "MONOCHROME2" and shape == "INVERSE"
+    assert decoded.photometric == photometric + ", INVERSE" * both
+
+
+@pytest.mark.parametrize("implicit", [True, False])
+def test_a_file_that_names_no_transfer_syntax(tmp_path: Path, implicit: bool) -> None:
+    """As some archives cut files: a data set alone, without preamble and description."""
+    pixels = chest()
+    made = dataset(pixels, 12)
+    path = tmp_path / "image.dcm"
+    pydicom.dcmwrite(path, made, implicit_vr=implicit, little_endian=True, force_encoding=True)
+    content = path.read_bytes()
+    group8 = content.index(b"\x08\x00\x16\x00")
+    path.write_bytes(content[group8:])
+    assert b"DICM" not in path.read_bytes()
+    np.testing.assert_array_equal(decode(path).values, pixels)
+    # Bits that pydicom's decoder has to clear: it too must know the syntax.
+    made.BitsStored, made.HighBit = 8, 7
+    pydicom.dcmwrite(path, made, implicit_vr=implicit, little_endian=True, force_encoding=True)
+    path.write_bytes(path.read_bytes()[group8:])
+    np.testing.assert_array_equal(decode(path).values, pixels & 0xFF)
+
+
+def test_a_blank_transfer_syntax_is_none(tmp_path: Path) -> None:
+    pixels, name = chest(), b"1.2.840.10008.1.2.1\0"
+    path = save(dataset(pixels, 12), tmp_path / "image.dcm")
+    path.write_bytes(path.read_bytes().replace(name, bytes(len(name))))
+    np.testing.assert_array_equal(decode(path).values, pixels)
+
+
+def test_compressed_pixels_of_no_named_syntax_are_one_reason(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    Image.fromarray(chest(bits=8)).save(stream, "JPEG")
+    path = save(
+        compressed(dataset(chest(bits=8), 8), JPEGBaseline8Bit, stream.getvalue()),
+        tmp_path / "image.dcm",
+    )
+    content = path.read_bytes()
+    path.write_bytes(content[content.index(b"\x08\x00\x16\x00") :])
+    with pytest.raises(DecodeError, match="^no transfer syntax is named, and the pixels are comp"):
+        decode(path)
+
+
+@pytest.mark.parametrize("orientation", range(1, 10))
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_phones_picture_is_turned_upright_if_asked(tmp_path, kind, orientation):
+    """The nine is none that EXIF knows."""
+    pixels = chest(40, 60, bits=8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "image"
+    Image.fromarray(pixels).save(path, kind, exif=exif)
+    stored, upright = decode(path), decode(path, upright=True)
+    turns = {3: (2, 0), 6: (-1, 0), 8: (1, 0), 2: (0, 1), 4: (2, 1), 5: (-1, 1), 7: (1, 1)}
+    quarters, mirrored = turns.get(orientation, (0, 0))
+    expected = np.rot90(stored.values, quarters)
+    np.testing.assert_array_equal(upright.values, np.fliplr(expected) if mirrored else expected)
+    assert stored.values.shape == (40, 60)
+    assert ("turned by EXIF" in upright.decoder) == (orientation in turns)
+
+
 def test_monochrome1_is_inverted_once(tmp_path: Path) -> None:
     pixels = chest()
     plain = decode(save(dataset(pixels, 12), tmp_path / "two.dcm"))

@@ -30,7 +30,7 @@ from cxrflow.images.registration import (
     warp,
 )
 from cxrflow.images.settings import PixelSettings, RegistrationSettings
-from cxrflow.images.shards import read_image
+from cxrflow.images.shards import read_images
 from cxrflow.phantom.acquisition import sample_acquisition
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import make_patient
@@ -131,7 +131,8 @@ def test_real_radiographs_end_where_ten_whole_runs_end() -> None:
     folder = Path(os.environ["CXR_REAL_DATA"], "covid_chestxray", "images")
     geometry = Geometry.parse("shorter256")
     names = ("41591_2020_819_Fig1_HTML.webp-day5.png", "41591_2020_819_Fig1_HTML.webp-day10.png")
-    before, now = (read_image(folder / n, PixelSettings(), geometry)[1][0] for n in names)
+    read = read_images([folder / name for name in names], PixelSettings(), geometry)
+    before, now = (pixels for _, (pixels,) in read)
     ours = register(now, before, SETTINGS)
     recipe = by_the_recipe(now, before, SETTINGS, regular_steps)
     assert ours.mutual_information > 0.99 * recipe.mutual_information

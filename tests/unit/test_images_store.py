@@ -24,7 +24,7 @@ from cxrflow.files.outputs import claim_folder
 from cxrflow.images import shards
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
-from cxrflow.images.shards import Source, store_image
+from cxrflow.images.shards import Source, read_images, store_image
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main
 
@@ -159,6 +159,38 @@ def test_a_decoder_that_crashes_costs_one_named_file(tmp_path, count, threads):
         "files/0007.png": "its decoder crashed (SIGABRT)",
         "files/0009.png": "not a regular file",
     }
+
+
+def test_a_decoder_that_crashes_leaves_who_reads_one_picture(tmp_path: Path) -> None:
+    """Where there is no store: in a script, a notebook, `cxrflow ground` and `draft`."""
+    write_hospital(tmp_path, 2)
+    crashing, sound = tmp_path / "crash.dcm", tmp_path / "files/0001.png"
+    write_crashing_dicom(crashing)
+    geometry = Geometry.parse("square16")
+    with pytest.raises(InputError, match=r"crash.dcm: its decoder crashed .SIGABRT.; expected a"):
+        read_images([sound, crashing], PixelSettings(), geometry)
+    stream = io.BytesIO()
+    Image.fromarray(chest(40, 60, bits=8)).save(stream, "JPEG")
+    made = compressed(dataset(chest(40, 60, bits=8), 8), JPEGBaseline8Bit, stream.getvalue())
+    path = save(made, tmp_path / "sound.dcm")
+    array = np.arange(600.0).reshape(20, 30)
+    read = read_images([path, array, sound, path], PixelSettings(), geometry)
+    assert [size for size, _ in read] == [(40, 60), (20, 30), read[2][0], (40, 60)]
+    expected, _ = store_image(tmp_path, Source("x", path.name), geometry, PixelSettings())
+    np.testing.assert_array_equal(read[0][1][0], expected)
+
+
+def test_a_hospitals_pictures_are_stored_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(chest(40, 60, bits=8)).save(tmp_path / "a.jpg", exif=exif)
+    for upright, size in ((False, (40, 60)), (True, (60, 40))):
+        settings = PixelSettings(upright=upright)
+        geometry = Geometry.parse("square16")
+        _, row = store_image(tmp_path, Source("a", "a.jpg"), geometry, settings)
+        assert (row.original_height, row.original_width) == size
+        assert ("turned by EXIF" in row.decoder) == upright
+    assert "upright" not in PixelSettings().record()  # older stores stay what they are
 
 
 def test_too_many_failures_stop_the_build(tmp_path: Path) -> None:

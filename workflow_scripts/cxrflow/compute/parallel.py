@@ -9,7 +9,10 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -133,7 +136,7 @@ class _Guard(Generic[T, R]):
         self, function: Callable[[T], R], lost: Callable[[T, str], R], seconds: float
     ) -> None:
         self._function, self._lost, self._seconds = function, lost, seconds
-        self._process: multiprocessing.process.BaseProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._lock = threading.Lock()  # of starting and ending the process
         self._ready = self._closed = False
@@ -176,20 +179,22 @@ class _Guard(Generic[T, R]):
             if self._closed:
                 raise InputError("the work was ended")
             if self._connection is None:
-                # Spawned for the reason above; the first thing that comes back is its readiness.
-                context = multiprocessing.get_context("spawn")
-                ours, theirs = context.Pipe()
-                process = context.Process(
-                    target=_serve, args=(theirs, self._function, self._seconds), daemon=True
+                # Not spawned by multiprocessing: that would run a user's script again, to its end.
+                ours, theirs = multiprocessing.Pipe()
+                modules = os.pathsep.join(map(os.path.abspath, sys.path))
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _SERVE, str(theirs.fileno()), str(os.getpid())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=os.environ | {"PYTHONPATH": modules},
                 )
-                process.start()
                 theirs.close()
-                self._process, self._connection = process, ours
-                self._ready = False
+                self._connection, self._ready = ours, False
             connection = self._connection
         if not self._ready:
             try:
-                connection.recv()
+                connection.send((self._function, self._seconds))
+                connection.recv()  # its readiness
             except (EOFError, ConnectionError):
                 cause = _cause(self._end(dead=True))
                 raise InputError(f"a worker process could not start ({cause})") from None
@@ -206,8 +211,7 @@ class _Guard(Generic[T, R]):
         connection.close()
         if not dead:
             process.kill()
-        process.join()
-        return process.exitcode or 0
+        return process.wait()
 
     def close(self, at_work: bool) -> None:
         """End the process: after its work, or at once if it is ``at_work``."""
@@ -219,16 +223,22 @@ class _Guard(Generic[T, R]):
                 self._process.kill()
             else:
                 self._connection.close()
-                self._process.join()
+            self._process.wait()
 
 
-def _serve(connection: Connection, function: Callable[[T], R], seconds: float) -> None:
+_SERVE = "from cxrflow.compute.parallel import serve; serve()"
+
+
+def serve() -> None:
     """Run in a guarded process: receive lists of items, send an answer for each.
 
     An item's processor time is limited by a timer of the system, whose signal ends the process in
     the middle of compiled code too.
     """
-    _begin(None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(int(sys.argv[1]))
+    threading.Thread(target=_end_without, args=(int(sys.argv[2]),), daemon=True).start()
+    function, seconds = connection.recv()
     _keep_memory()
     connection.send(None)
     while True:
@@ -271,6 +281,13 @@ def _begin(start: Callable[[], object] | None) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if start is not None:
         start()
+
+
+def _end_without(parent: int) -> None:
+    """End this process within a second of its parent."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _end_with_parent() -> None:

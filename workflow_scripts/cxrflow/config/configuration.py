@@ -13,6 +13,7 @@ from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.config.label_comparisons import ReferenceLabels, label_comparisons
 from cxrflow.config.needs import RunNeeds
 from cxrflow.config.results import RunResults
+from cxrflow.images.settings import PixelSettings
 from cxrflow.names import is_reference, paper_of
 
 
@@ -81,6 +82,12 @@ class Config(RunResults):
             for cohort, geometry in stores
             if cohort and geometry and self.known_cohorts[cohort].pictured
         )
+
+    def pixels_of(self, cohort: str) -> PixelSettings:
+        """The settings of a cohort's stores; a hospital's own pictures are stored upright."""
+        holder = self.known_cohorts[cohort].holder
+        upright = self.data.layout(holder).upright and not self.data.drawn(holder)
+        return self.pixels.model_copy(update={"upright": True}) if upright else self.pixels
 
     def _reading_images(self) -> set[tuple[str, str]]:
         """The (task, model) pairs that read pixels: those of one paper, and those it shows."""

@@ -34,6 +34,8 @@ FRAME: Final = {
         "errors",
         "files.atomic",
         "files.outputs",
+        "files.reading",
+        "files.weights",
         "files.source_code",
         "files.yaml_file",
         "settings",

@@ -23,6 +23,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, write_json
 from cxrflow.files.drops import Tally
 from cxrflow.files.outputs import claim_folder
+from cxrflow.files.reading import below, leads_out
 from cxrflow.images.decode import needs_compiled_decoder
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
@@ -123,7 +124,8 @@ def _outcomes(
     work = partial(store_or_fail, root, geometry=geometry, settings=settings)
     if len(sources) < WORTH_PROCESSES:
         threads = 1
-        if not any(needs_compiled_decoder(root / source.path) for source in sources):
+        places = (source.path for source in sources if not leads_out(source.path))
+        if not any(needs_compiled_decoder(below(root, place)) for place in places):
             yield from map(work, sources)
             return
     yield from guarded_map(work, sources, threads, failed, settings.max_seconds)

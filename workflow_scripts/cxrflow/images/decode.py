@@ -7,6 +7,7 @@ transfer syntax is fixed there, not left to what the library tries first, and is
 result.
 """
 
+import contextlib
 import io
 import os
 import stat
@@ -16,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 import PIL
-from PIL import Image
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from cxrflow.errors import one_line
 from cxrflow.images.decoded import (
@@ -27,6 +28,7 @@ from cxrflow.images.decoded import (
     luminance,
 )
 
+ORIENTATION = 0x0112  # tag of EXIF
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 
 #: What the transfer syntaxes begin with whose decoders are compiled: JPEG, JPEG-LS, JPEG 2000, ….
@@ -67,10 +69,13 @@ def needs_compiled_decoder(path: str | Path) -> bool:
     return is_dicom(start, path) and not is_picture(start) and COMPILED in start
 
 
-def decode(path: str | Path, most: int = MAX_BYTES) -> Decoded:
+def decode(path: str | Path, most: int = MAX_BYTES, upright: bool = False) -> Decoded:
     """Read ``path``; whatever stands in the way is a :class:`DecodeError` with a short reason.
 
-    ``most``: bytes of a decoded image, at most.
+    Args:
+        path: the file.
+        most: bytes of a decoded image, at most.
+        upright: turn a PNG or JPEG by its EXIF orientation, as viewers do.
     """
     try:
         with open_file(path) as file:
@@ -82,7 +87,7 @@ def decode(path: str | Path, most: int = MAX_BYTES) -> Decoded:
             if size > 2 * most:  # whatever it is, what it holds is larger
                 raise DecodeError(f"file of {size >> 20} MiB, twice max_image_mib {most >> 20}")
             if is_picture(start):
-                decoded = decode_picture(file.read(), most)
+                decoded = decode_picture(file.read(), most, upright)
             elif is_dicom(start, path):
                 # pydicom is slow to import and only DICOM data sets need it.
                 from cxrflow.images.dicom import decode_dicom
@@ -115,11 +120,13 @@ def open_picture(file: BinaryIO) -> Image.Image:
             return Image.open(file, formats=("PNG", "JPEG"))
     except Image.DecompressionBombError:
         raise DecodeError("image size is not plausible") from None
+    except UnidentifiedImageError:
+        raise DecodeError("damaged image file (its header cannot be read)") from None
     except Exception as error:  # what a damaged file makes Pillow raise has no common base
         raise DecodeError(f"damaged image file ({one_line(error)})") from None
 
 
-def decode_picture(content: bytes, most: int) -> Decoded:
+def decode_picture(content: bytes, most: int, upright: bool = False) -> Decoded:
     """Read a PNG or JPEG; see :func:`decode`."""
     image = open_picture(io.BytesIO(content))
     channels = len(image.getbands())
@@ -131,6 +138,10 @@ def decode_picture(content: bytes, most: int) -> Decoded:
     except Exception as error:  # as above
         raise DecodeError(f"damaged image file ({one_line(error)})") from None
     decoder = f"pillow {PIL.__version__} {'png' if content.startswith(PNG) else 'jpeg'}"
+    if upright:
+        with contextlib.suppress(Exception):  # of EXIF that is damaged: then there is none
+            if image.getexif().get(ORIENTATION) in range(2, 9):
+                image, decoder = ImageOps.exif_transpose(image), f"{decoder}, turned by EXIF"
     photometric = image.mode
     if image.mode == "LA":
         image = image.getchannel("L")

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from pydicom.encaps import get_frame
 from pydicom.filewriter import correct_ambiguous_vr_element
 from pydicom.pixels import apply_color_lut, get_decoder
-from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGExtended12Bit, JPEGLossless
+from pydicom.uid import (
+    UID,
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    JPEGExtended12Bit,
+    JPEGLossless,
+)
 
 from cxrflow.errors import one_line
 from cxrflow.images.codestream import stated
@@ -98,7 +106,7 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
         samples = int(dataset.get("SamplesPerPixel") or 1)
         photometric = str(dataset.PhotometricInterpretation)
         bits, allocated = int(dataset.BitsStored), int(dataset.BitsAllocated)
-        syntax = UID(dataset.file_meta.TransferSyntaxUID)
+        syntax = _syntax(dataset)
         turned = float(dataset.get("RescaleSlope") or 1) < 0
     except (AttributeError, TypeError, ValueError) as error:
         raise DecodeError(f"incomplete DICOM header ({one_line(error)})") from None
@@ -126,11 +134,29 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
     if values.ndim != 2:
         raise DecodeError(f"DICOM pixel array has shape {values.shape}, not rows x columns")
     if grey:
-        # A negative slope turns the meaning of the values over, as MONOCHROME1 does.
-        turned ^= photometric == "MONOCHROME1"
+        # A negative slope turns the meaning of the values over, as MONOCHROME1 does, and as INVERSE
+        # does. MONOCHROME1 should come with INVERSE (PS3.3 C.8.11.1), which is the same said twice.
+        inverse = str(dataset.get("PresentationLUTShape") or "").strip().upper() == "INVERSE"
+        turned ^= photometric == "MONOCHROME1" or inverse
         values = _without_padding(values, dataset, turned)
         values = _turned_over(values) if turned else values
+        if inverse and photometric == "MONOCHROME2":
+            photometric = "MONOCHROME2, INVERSE"
     return Decoded(values, photometric, bits, decoder_name)
+
+
+def _syntax(dataset: pydicom.Dataset) -> UID:
+    """The transfer syntax; where the file does not name it, that by which pydicom has read it."""
+    named = str(dataset.file_meta.get("TransferSyntaxUID") or "")
+    if named:
+        return UID(named)
+    if dataset["PixelData"].is_undefined_length:
+        raise DecodeError("no transfer syntax is named, and the pixels are compressed")
+    implicit, little = dataset.original_encoding
+    plain = ExplicitVRLittleEndian if little else ExplicitVRBigEndian
+    syntax = ImplicitVRLittleEndian if implicit else plain
+    dataset.file_meta.TransferSyntaxUID = syntax  # where pydicom's decoder looks for it
+    return syntax
 
 
 def _check_stream(

@@ -29,6 +29,11 @@ class PixelSettings(Settings):
         gt=0,
         description="Of processor time; an image that takes more counts as failed.",
     )
+    upright: Annotated[bool, Before(False)] = Field(
+        default=False,
+        description="Turn a PNG or JPEG by its EXIF orientation, as a phone's picture needs. Not "
+        "where boxes are in pixels of the file as stored.",
+    )
     images_per_shard: int = Field(
         default=512, ge=1, description="Rows of a shard file: what an interrupted build can lose."
     )

@@ -5,25 +5,30 @@ rows, its failures and a fingerprint of everything that it was made from. The re
 last: a shard without a matching record, or whose bytes do not match it, is made again.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cxrflow.compute.parallel import guarded_map
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
-from cxrflow.images.decode import decode
+from cxrflow.files.reading import OutsideError, below
+from cxrflow.images.decode import decode, needs_compiled_decoder
 from cxrflow.images.decoded import Decoded, DecodeError, from_array
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 
 #: Raised by one whenever the same file would be stored as other bytes: old shards are made anew.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class Failure:
 #: What a process gives back for an image: its pixels uint8 [S, S] and row, or why it has none.
 Outcome = tuple[NDArray[np.uint8], Stored] | Failure
 
+Radiograph = str | Path | NDArray[Any]
+#: Height and width of a radiograph, and its pixels in each geometry that was asked for.
+ReadImage = tuple[tuple[int, int], list[NDArray[np.uint8]]]
+
 
 def store_or_fail(
     root: Path, source: Source, geometry: Geometry, settings: PixelSettings
@@ -80,7 +89,11 @@ def store_image(
     root: Path, source: Source, geometry: Geometry, settings: PixelSettings
 ) -> tuple[NDArray[np.uint8], Stored]:
     """One image as the store keeps it, uint8 [S, S], and its row of the index."""
-    decoded = decode(root / source.path, settings.max_image_mib << 20)
+    try:
+        path = below(root, source.path)
+    except OutsideError as error:
+        raise DecodeError(str(error)) from None
+    decoded = decode(path, settings.max_image_mib << 20, settings.upright)
     height, width = decoded.values.shape
     image = stored_pixels(decoded, geometry, settings)
     digest = hashlib.sha256(image.tobytes()).hexdigest()
@@ -112,29 +125,61 @@ def stored_pixels(
     return image
 
 
-def read_image(
-    image: str | Path | NDArray[Any], settings: PixelSettings, *geometries: Geometry
-) -> tuple[tuple[int, int], list[NDArray[np.uint8]]]:
-    """Height and width of a radiograph, and what stores of these geometries would keep of it.
+def read_images(
+    images: Sequence[Radiograph], settings: PixelSettings, *geometries: Geometry
+) -> list[ReadImage]:
+    """Height and width of radiographs, and what stores of these geometries would keep of each.
 
-    ``image`` is a file, or grey values [H, W] of any scale that are bright where the body is dense.
+    This is how a picture is read wherever there is no store. A compiled decoder works in a process
+    of its own, which a damaged file may end. A phone's picture is turned by its EXIF orientation.
+
+    Args:
+        images: files, or grey values [H, W] of any scale that are bright where the body is dense.
+        settings: of a store.
+        geometries: as what the images are given back.
 
     Raises:
-        InputError: it cannot be used.
+        InputError: an image cannot be used.
     """
-    path = "an array" if isinstance(image, np.ndarray) else image
+    settings = settings.model_copy(update={"upright": True})
+    work = partial(_read_image, settings=settings, geometries=geometries)
+    guarded = [
+        not isinstance(image, np.ndarray) and needs_compiled_decoder(image) for image in images
+    ]
+    results = []
+    with contextlib.closing(
+        guarded_map(work, compress(images, guarded), 1, _reason, settings.max_seconds)
+    ) as answers:
+        for image, compiled in zip(images, guarded, strict=True):
+            result = next(answers) if compiled else work(image)
+            if isinstance(result, str):
+                path = "an array" if isinstance(image, np.ndarray) else image
+                raise InputError(
+                    f"{path}: {result}; expected a radiograph as a DICOM, PNG or JPEG file, or as "
+                    "an array"
+                )
+            results.append(result)
+    return results
+
+
+def _read_image(
+    image: Radiograph, settings: PixelSettings, geometries: Sequence[Geometry]
+) -> ReadImage | str:
+    """One radiograph of :func:`read_images`, or why it cannot be used."""
     try:
         if isinstance(image, np.ndarray):
             decoded = from_array(image)
         else:
-            decoded = decode(image, settings.max_image_mib << 20)
+            decoded = decode(image, settings.max_image_mib << 20, settings.upright)
+        height, width = decoded.values.shape
         stored = [stored_pixels(decoded, geometry, settings) for geometry in geometries]
+        return (height, width), stored
     except DecodeError as error:
-        raise InputError(
-            f"{path}: {error}; expected a radiograph as a DICOM, PNG or JPEG file, or as an array"
-        ) from None
-    height, width = decoded.values.shape
-    return (height, width), stored
+        return str(error)
+
+
+def _reason(image: Radiograph, reason: str) -> str:
+    return reason
 
 
 def shard_name(number: int) -> str:
@@ -154,8 +199,8 @@ def plan_fingerprint(
     files: list[list[str | int | None]] = []
     for source in sources:
         try:
-            status = (root / source.path).stat()
-        except OSError:
+            status = below(root, source.path).stat()
+        except (OSError, OutsideError):
             files.append([source.image_id, source.path, None, None])
         else:
             files.append([source.image_id, source.path, status.st_size, status.st_mtime_ns])

@@ -219,7 +219,7 @@ class Model:
         from cxrflow.images.geometry import Geometry
         from cxrflow.images.inference_view import inference_view
         from cxrflow.images.settings import PixelSettings
-        from cxrflow.images.shards import read_image
+        from cxrflow.images.shards import read_images
 
         listed = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
         if not listed:
@@ -227,9 +227,7 @@ class Model:
         if any(one is None for one in listed):
             raise InputError("an image is None; if only some have a prior, give Frames with `rows`")
         geometry = Geometry.parse(self.geometry)
-        sizes, stored = zip(
-            *(read_image(image, PixelSettings(), geometry) for image in listed), strict=True
-        )
+        sizes, stored = zip(*read_images(listed, PixelSettings(), geometry), strict=True)
         pixels = torch.from_numpy(np.concatenate(stored))
         view = inference_view(self.run, geometry)
         if view is None:

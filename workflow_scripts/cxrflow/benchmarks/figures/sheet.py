@@ -31,6 +31,8 @@ def _blend(scaled: NDArray[np.float64], grey: NDArray[np.float64]) -> NDArray[np
 
 def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Colours [S, S, 3]: the map, least value violet, greatest yellow, over the grey picture."""
+    if np.isnan(values).all():  # of a long strip the model may have seen less than a pixel
+        return np.repeat(picture[..., None], 3, axis=2)
     low, high = np.nanmin(values), np.nanmax(values)
     scaled = (np.nan_to_num(values, nan=low) - low) / (high - low if high > low else 1.0)
     grey = picture.astype(np.float64)
@@ -95,7 +97,8 @@ def panel(
     draw = ImageDraw.Draw(view)
     if crop is not None:
         x, y, w, h = (value * scale for value in crop)
-        draw.rectangle((x, y, x + w - 1, y + h - 1), outline=WHITE)
+        # A long narrow image may show less than a pixel of what the model saw.
+        draw.rectangle((x, y, max(x, x + w - 1), max(y, y + h - 1)), outline=WHITE)
     for box in np.asarray(boxes, dtype=np.float64).reshape(-1, 4) * scale:
         dashed_box(draw, box)
     return view

@@ -33,7 +33,7 @@ from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Geometry, Placement
-from cxrflow.images.shards import read_image
+from cxrflow.images.shards import read_images
 from cxrflow.models.model import Model
 from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.training.precision import Precision, autocast, choose_device, choose_precision
@@ -150,8 +150,10 @@ def ground(
         model = replace(model, image_encoder=image_encoder)
     geometry = Geometry.parse(model.geometry)
     display = Geometry("longer", SHOWN, SHOWN)
-    (height, width), (pixels_SS, shown_SS) = read_image(image, settings.pixels, geometry, display)
-    prior_SS = None if prior is None else read_image(prior, settings.pixels, geometry)[1][0]
+    frames = [image] if prior is None else [image, prior]
+    current, *earlier = read_images(frames, settings.pixels, geometry, display)
+    (height, width), (pixels_SS, shown_SS) = current
+    prior_SS = earlier[0][1][0] if earlier else None
     x, y, w, h = (int(value) for value in display.place(height, width).inside_stored())
     plain = plain_phrases(list(phrases), settings.strip_punctuation)
     precision = choose_precision(settings.text_precision, model.device)

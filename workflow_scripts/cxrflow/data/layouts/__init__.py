@@ -65,6 +65,11 @@ class Layout(Settings):
     study_prefix: str = Field(
         r"^s(?=\d)", description="what corpora may write around a bare study id"
     )
+    upright: bool = Field(
+        False,
+        description="pictures are turned by their EXIF orientation, as nothing is published in "
+        "pixels of the files",
+    )
     synthetic: bool = Field(False, description="drawn by phantom/writers/<name>.py")
 
     def reader(self, kind: Part) -> Any:

@@ -1,0 +1,81 @@
+"""Inputs as people have them: regular files, text by its mark, JSON, and paths that lists name."""
+
+import codecs
+import errno
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from cxrflow.files.yaml_file import refuse_unwritable
+
+#: Byte-order marks and the encodings they stand for. Spreadsheets save "Unicode text" as UTF-16.
+#: UTF-32's first, since one of them begins with one of UTF-16.
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+UTF8 = "utf-8-sig"
+LONGEST_MARK = 4  # bytes
+
+OUTSIDE = "path leads out of the data set's folder"
+
+
+class OutsideError(ValueError):
+    """A path of a list leads out of the folder of the list."""
+
+
+def require_regular(path: str | Path) -> Path:
+    """Return a path unless it is a pipe, a socket or a device, which would be waited for.
+
+    Raises:
+        OSError: it is one, or it cannot be looked at.
+    """
+    mode = Path(path).stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EPERM, "a pipe or device; expected a regular file", str(path))
+    return Path(path)
+
+
+def encoding_of(start: bytes) -> str:
+    """Return the encoding that the first bytes of a text are marked with; without a mark UTF-8."""
+    return next((name for mark, name in MARKS.items() if start.startswith(mark)), UTF8)
+
+
+def text_of(content: bytes) -> str:
+    """Decode a text by its mark; UnicodeDecodeError if it is not what the mark says."""
+    return content.decode(encoding_of(content))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON whose texts can be written again.
+
+    Raises:
+        ValueError: it is no JSON, or a text holds half a surrogate pair.
+    """
+    value = json.loads(text)
+    refuse_unwritable(value)
+    return value
+
+
+def below(root: Path, place: str) -> Path:
+    """Return the path that a list gives by ``place``, below the folder of its data set.
+
+    Every value of a file that becomes a path goes through here.
+
+    Raises:
+        OutsideError: it leads out of ``root``.
+    """
+    if leads_out(place):
+        raise OutsideError(OUTSIDE)
+    return root / place
+
+
+def leads_out(place: str) -> bool:
+    """True if a path in a list leads out of the folder of the list, or is too long."""
+    names = place.replace("\\", "/").split("/")
+    outside = place.startswith(("/", "\\")) or ".." in names or "\0" in place
+    longest = max(len(name.encode("utf-8", "surrogatepass")) for name in names)
+    return outside or len(place) > 1000 or longest > 255
