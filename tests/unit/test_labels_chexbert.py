@@ -213,7 +213,11 @@ class Harmful:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"abc", b"not weights", {"epoch": 3}, {"model_state_dict": {"a": 1}}, [1], Harmful()],
+    [
+        *(b"", b"abc", b"not weights", b"version https://git-lfs.github.com/spec/v1\nsize 4\n"),
+        *({"epoch": 3}, {"model_state_dict": {"a": 1}}, [1], Harmful()),
+        {"model_state_dict": {"a": torch.tensor([1.0, math.nan])}},
+    ],
 )
 def test_files_that_are_no_weights_are_one_line(tmp_path, content, capsys):
     path = tmp_path / "chexbert.pth"
@@ -224,6 +228,7 @@ def test_files_that_are_no_weights_are_one_line(tmp_path, content, capsys):
     with pytest.raises(InputError) as caught:
         CheXbertLabeller(tmp_path)
     assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
+    assert "weights_only" not in str(caught.value)
     assert capsys.readouterr().out == ""
 
 

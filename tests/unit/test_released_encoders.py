@@ -12,6 +12,7 @@ from transformers import BertForMaskedLM
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
+from cxrflow.encoders.released.halves import find_files, source_files
 from cxrflow.encoders.released.image import (
     read_released_image,
     released_image,
@@ -179,7 +180,7 @@ DENSE = "bert.encoder.layer.1.output.dense.weight"
     [
         (DENSE, None, f"{DENSE} is missing"),
         (DENSE.replace("1", "2"), torch.zeros(16, 24), "2.output.dense.weight belongs to no param"),
-        (DENSE, torch.full((16, 24), torch.nan), "dense.weight holds a number that is not finite"),
+        (DENSE, torch.full((16, 24), torch.nan), "dense.weight holds 384 of 384 numbers that are"),
         (DENSE, torch.zeros(16, 25), "dense.weight has shape [16, 25], expected [16, 24]"),
         ("cls_projection_head.dense_to_output.bias", None, "dense_to_output.bias is missing"),
         ("cls.predictions.decoder.weight", torch.zeros(15, 16), "differs from bert.embeddings.w"),
@@ -244,8 +245,65 @@ def test_files_that_are_no_state_dict(tmp_path: Path, content: str, capsys) -> N
     else:
         values = {"code": {"x": _Runs()}, "list": [1], "number": {"x": 1}, "nothing": {}}
         torch.save(values[content], path)
-    assert refusal(tmp_path).startswith(f"{path}: ")
+    said = refusal(tmp_path)
+    assert said.startswith(f"{path}: ") and "weights_only" not in said
+    assert content != "code" or "reading it would run" in said
     assert "a pickle ran code" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 440473133\n",
+            "is a Git LFS pointer of a file of 440,473,133 bytes, not the file; `git lfs pull`",
+        ),
+        (b"<!DOCTYPE html><html>Not found</html>", "is a web page, not the file; fetch it by"),
+    ],
+)
+def test_what_lies_in_place_of_weights_is_named(tmp_path, file, content, said):
+    write_cxr_bert(tmp_path)
+    (tmp_path / "pytorch_model.bin").unlink()
+    (tmp_path / file).write_bytes(content)
+    assert said in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors"])
+@pytest.mark.parametrize("name", ["bert.embeddings.LayerNorm.bias", "bert.pooler.dense.bias"])
+def test_numbers_that_are_not_finite_are_counted_by_name(tmp_path, file, name):
+    """Also in what nothing of ours reads: who made it has a broken model."""
+    weights = drawn(cxr_bert_shapes(TINY, 6), seed=1)
+    weights["bert.pooler.dense.weight"] = torch.zeros(16, 16)
+    weights["bert.pooler.dense.bias"] = torch.zeros(16)
+    weights[name][[2, 5]] = torch.tensor([torch.nan, torch.inf])
+    write_text_folder(tmp_path, weights, cxr_bert_config(TINY, 6), file=file)
+    assert f"{name} holds 2 of 16 numbers that are not finite" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pytorch_model{}.bin", "model{}.safetensors"])
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_a_model_in_several_files_is_read_by_its_index(tmp_path, kind, prefix):
+    weights = drawn(cxr_bert_shapes(TINY, 6), seed=1)
+    config, folder = cxr_bert_config(TINY, 6), tmp_path / "parts"
+    whole = write_text_folder(tmp_path / "whole", weights, config, file=kind.format(""))
+    expected = read(whole)[0].state_dict()
+    names = sorted(weights)
+    index = {}
+    for number, part in enumerate((names[::2], names[1::2])):
+        file = kind.format(f"-{number + 1:05d}-of-00002")
+        kept = {f"{prefix}{name}": weights[name] for name in part}
+        write_text_folder(folder, kept, config, file=file)
+        index |= dict.fromkeys(kept, file)
+    beside = folder / f"{kind.format('')}.index.json"
+    write_json(beside, {"weight_map": index})
+    joined = read(folder)[0].state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in joined.items())
+    assert len(source_files(find_files("cxr_bert", folder))) >= 4
+    (folder / file).rename(folder / "elsewhere")
+    assert f"{file} is not there; expected all" in refusal(folder)
+    write_json(beside, {"weight_map": dict.fromkeys(names, "../../secret.bin")})
+    assert "path leads out" in refusal(folder)
 
 
 def test_safetensors_come_before_a_pickle_and_one_must_be_there(tmp_path: Path) -> None:

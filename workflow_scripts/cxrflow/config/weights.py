@@ -75,6 +75,8 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
         files += [
             (text, _first_there(folder, names), "file") for names in (TEXT_WEIGHTS, TOKENIZERS)
         ]
+        # Of a model in several files, which the index names.
+        files += [(text, shard, "file") for shard in sorted(folder.glob("*-of-*"))]
         # Not all have it; where it is, it decides about capital letters.
         files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
     if "image" in PUBLISHED[kind].halves:
@@ -87,6 +89,6 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
 
 
 def _first_there(folder: Path, names: tuple[str, ...]) -> Path:
-    """The first of these files that exists; if none does the last, for the error to name."""
+    """The first of these files that exists; if none does the second, for the error to name."""
     paths = [folder / name for name in names]
-    return next((path for path in paths if path.is_file()), paths[-1])
+    return next((path for path in paths if path.is_file()), paths[1])

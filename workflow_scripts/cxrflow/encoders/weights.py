@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import require_whole, write_json
+from cxrflow.files.weights import stand_in
 
 NAMED = 3  # parameters that an error names
 
@@ -22,6 +23,9 @@ def require_weights(path: Path) -> None:
         with safe_open(path, "pt"):
             pass
     except (SafetensorError, OSError) as error:
+        kind = stand_in(path)
+        if kind is not None:
+            raise InputError(f"{path}: {kind}") from None
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: cut off or not a safetensors file ({reason})") from None
 
@@ -30,7 +34,23 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by name, on the CPU; its checksum, where it has one, is compared."""
     require_weights(path)
     require_whole(path)
-    return load_file(path)
+    weights = load_file(path)
+    require_finite(weights, path)
+    return weights
+
+
+def require_finite(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Raise InputError naming tensors with numbers that are not finite, and how many they hold.
+
+    A model of such weights gives numbers all the same: nothing is greater than NaN.
+    """
+    finite = {name: value.isfinite() for name, value in weights.items()}
+    problems = [
+        f"{name} holds {int((~values).sum())} of {values.numel()} numbers that are not finite"
+        for name, values in finite.items()
+        if not values.all()
+    ]
+    require_fit(problems, path)
 
 
 def save_weights(
@@ -68,12 +88,6 @@ def load_weights(
         if name in state and value.shape != state[name].shape
     ]
     problems += [f"{name} belongs to no parameter" for name in weights if name not in state]
-    # Scores of such a model are numbers all the same: nothing is greater than NaN.
-    problems += [
-        f"{name} holds a number that is not finite"
-        for name, value in weights.items()
-        if not value.isfinite().all()
-    ]
     require_fit(problems, path)
     module.load_state_dict({**state, **weights})
     return sorted(absent)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from cxrflow.encoders.weights import require_finite
 from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Placement
 from cxrflow.reports.labels.observations import OBSERVATIONS
@@ -93,6 +94,8 @@ class Calibration:
         if not path.is_file():
             return None
         tensors = load_file(path)
+        # Labels may be unknown.
+        require_finite({name: tensors[name] for name in ("embedding", "patches")}, path)
         images = EncodedImages(tensors["embedding"], tensors["patches"].float())
         return cls(images, tensors["inside"], tensors["labels"].double().numpy())
 

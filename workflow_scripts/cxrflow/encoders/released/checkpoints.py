@@ -5,38 +5,49 @@ names it and the tensors. ``torch.load`` runs with ``weights_only=True``: a pick
 anything.
 """
 
-import pickle
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from cxrflow.encoders.weights import read_weights, require_fit
+from cxrflow.encoders.weights import read_weights, require_finite, require_fit
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_object
+from cxrflow.files.reading import OutsideError, below
+from cxrflow.files.weights import unreadable
 
 Shape = tuple[int, ...]
+INDEX = ".index.json"
+PREFIX = "module."
 
 
 def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file or of a state dict that torch saved, on the CPU.
 
-    ``key``: of the entry under which a file of several has its state dict; it may have none.
+    The index of a model in several files stands for all of them. The prefix that training on
+    several GPUs leaves before every name is taken off.
+
+    Args:
+        path: the file, or the index.
+        key: of the entry under which a file of several has its state dict; it may have none.
 
     Raises:
-        InputError: the file is missing, cut off, or holds anything but names and tensors.
+        InputError: the file is missing, cut off, or holds anything but names and finite tensors.
     """
+    if path.name.endswith(INDEX):
+        weights = {}
+        for shard in shards_of(path):
+            weights |= read_checkpoint(shard, key)
+        return weights
     if path.suffix == ".safetensors":
-        return read_weights(path)
+        return _without_prefix(read_weights(path))
     if not path.is_file():
         raise InputError(f"{path}: file not found")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: holds more than tensors ({_line(error)})") from None
     except Exception as error:  # bytes that are no pickle fail anyhow
-        raise InputError(f"{path}: cut off or not a file of weights ({_line(error)})") from None
+        raise InputError(f"{path}: {unreadable(path, error)}") from None
     if key is not None and isinstance(content, Mapping):
         content = content.get(key, content)
     if not isinstance(content, Mapping) or not content:
@@ -49,12 +60,35 @@ def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
             f"{path}: '{strange[0]}' is a {type(content[strange[0]]).__name__}, expected a state "
             "dict: tensors by name"
         )
-    return {str(name): value for name, value in content.items()}
+    weights = {str(name): value for name, value in content.items()}
+    require_finite(weights, path)
+    return _without_prefix(weights)
 
 
-def _line(error: Exception) -> str:
-    """The first line of a message that may be a page."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+def _without_prefix(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Names without the ``module.`` that all of them begin with, if all do."""
+    if not all(name.startswith(PREFIX) for name in weights):
+        return weights
+    return {name.removeprefix(PREFIX): value for name, value in weights.items()}
+
+
+def shards_of(index: Path) -> list[Path]:
+    """The files of a model in several, as its index lists them (``model.safetensors.index.json``).
+
+    Raises:
+        InputError: the index is none, or a file is missing.
+    """
+    files = read_object(index, ("weight_map",))["weight_map"]
+    if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+        raise InputError(f"{index}: field 'weight_map' is no mapping from tensors to files")
+    try:
+        shards = [below(index.parent, name) for name in sorted(set(files.values()))]
+    except OutsideError as error:
+        raise InputError(f"{index}: field 'weight_map': {error}") from None
+    absent = [shard.name for shard in shards if not shard.is_file()]
+    if absent or not shards:
+        raise InputError(f"{index}: {', '.join(absent) or 'no file'} is not there; expected all")
+    return shards
 
 
 def drop(

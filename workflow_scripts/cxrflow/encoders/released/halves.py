@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.encoders.released.checkpoints import INDEX, shards_of
 from cxrflow.encoders.released.deit import read_deit
 from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
@@ -164,7 +165,8 @@ def is_released(path: Path) -> bool:
         return True
     if not (path / "config.json").is_file():
         return False
-    if not (path / TEXT_WEIGHTS[0]).is_file() and (path / TEXT_WEIGHTS[1]).is_file():
+    ours, *others = TEXT_WEIGHTS
+    if not (path / ours).is_file() and any((path / name).is_file() for name in others):
         return True
     config = read_config(path, ReleasedTextConfig)
     return config.model_type == "cxr-bert" or config.projection_size is None
@@ -199,7 +201,9 @@ def source_files(files: Files) -> list[Path]:
     if files.image is not None and files.image.with_suffix(".json").is_file():
         sources.append(files.image.with_suffix(".json"))
     if files.text is not None:
-        sources += [files.text / "config.json", text_weights_file(files.text)]
+        weights = text_weights_file(files.text)
+        sources += [files.text / "config.json", weights]
+        sources += shards_of(weights) if weights.name.endswith(INDEX) else []
         names = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
         sources += [files.text / name for name in names if (files.text / name).is_file()]
     return sources

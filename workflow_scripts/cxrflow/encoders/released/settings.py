@@ -10,7 +10,9 @@ from cxrflow.settings import Settings
 
 Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet", "deit"]
 
-TEXT_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+# The first that is there is read; an index stands for a model in several files.
+TEXT_WEIGHTS = (*WHOLE, *(f"{name}.index.json" for name in WHOLE))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from torch import Tensor
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
-from cxrflow.encoders.released.settings import TEXT_WEIGHTS, ImportSettings
+from cxrflow.encoders.released.settings import TEXT_WEIGHTS, WHOLE, ImportSettings
 from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
 
@@ -56,7 +56,7 @@ def text_weights_file(folder: Path) -> Path:
     for name in TEXT_WEIGHTS:
         if (folder / name).is_file():
             return folder / name
-    raise InputError(f"{folder}: holds no weights; expected {' or '.join(TEXT_WEIGHTS)}")
+    raise InputError(f"{folder}: holds no weights; expected {' or '.join(WHOLE)}")
 
 
 def our_names(weights: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:

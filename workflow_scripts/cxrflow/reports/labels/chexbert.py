@@ -15,7 +15,8 @@ from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from cxrflow.errors import InputError, one_line
+from cxrflow.errors import InputError
+from cxrflow.files.weights import unreadable
 from cxrflow.reports.labels.observations import (
     BLANK,
     NEGATIVE,
@@ -163,10 +164,16 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # bytes that are no pickle fail anyhow
-        raise InputError(f"{path}: cannot be read as weights ({one_line(error)})") from None
+        raise InputError(f"{path}: {unreadable(path, error)}") from None
     state: Any = content.get("model_state_dict") if isinstance(content, Mapping) else None
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise InputError(f"{path}: field 'model_state_dict' is missing or holds no tensors")
+    for name, tensor in state.items():
+        broken = int((~tensor.isfinite()).sum())
+        if broken:
+            raise InputError(
+                f"{path}: {name} holds {broken} of {tensor.numel()} numbers that are not finite"
+            )
     tensors = {name.removeprefix("module."): tensor for name, tensor in state.items()}
     return {name: tensor for name, tensor in tensors.items() if name not in _UNUSED}
 
