@@ -17,10 +17,11 @@ from cxrflow.data.readers import open_i, retrieval_8x200
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.errors import InputError
 from cxrflow.files import archives
-from cxrflow.files.archives import leads_out, open_zip, read_member, tar_files, unpacked
+from cxrflow.files.archives import open_zip, read_member, tar_files, unpacked
 from cxrflow.files.atomic import read_object
 from cxrflow.files.csv_table import inert, read_csv, read_text
 from cxrflow.files.parquet import read_table
+from cxrflow.files.reading import leads_out
 from cxrflow.reports.label import main as label
 from cxrflow.reports.texts import list_reports, read_texts
 

@@ -44,6 +44,8 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ("resources.evaluate.gpus", 1, "unknown {}"),
         ("seeds", "one", "{} is 'one'"),
         ("seeds", [1, 1], "{}: [1, 1] names a seed twice"),
+        ("seeds", [True], "'seeds' is [True]; expected numbers, not true or false"),
+        ("pixels.max_seconds", True, "'max_seconds' is True; expected numbers, not true or false"),
         ("seeds", [-1], "key 'seeds.0' is -1: Input should be greater than or equal to 0"),
         ("seeds", [10**29], "key 'seeds.0' is 1000"),
         # Names are parts of paths, of patterns and of command lines.

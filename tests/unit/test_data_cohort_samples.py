@@ -72,7 +72,7 @@ def test_a_phrase_with_an_impossible_box_is_no_sample(tmp_path, box, reason):
     assert samples["phrase"].tolist() == ["haze"]
     assert {drop["reason"]: drop["count"] for drop in flow["steps"][0]["dropped"]} == {
         reason: 1,
-        "another box of its phrase is impossible": 1,
+        "another box of its region is impossible": 1,
     }
 
 

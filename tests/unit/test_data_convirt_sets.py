@@ -312,7 +312,7 @@ def test_musculoskeletal_folder_becomes_pairs(tmp_path: Path) -> None:
     assert step(flow, "frontal image", "studies")[1] == {"no image listed": 1}
     assert step(flow, "image file usable", "images")[1] == {"file is empty": 1}
     assert step(flow, "images listed", "images")[1] == {
-        "not named <study_id>_<n> with .png, .jpg, .jpeg, .dcm": 1,
+        "no file named <study_id>_<n> with .png, .jpg, .jpeg, .dcm": 1,
         "its study is not listed": 1,
     }
     assert "stray" in flow["notes"][-1]

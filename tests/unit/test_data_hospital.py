@@ -1,10 +1,13 @@
 """A hospital's own folder: dates, views, and images that are there twice."""
 
+import os
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.cohorts.splits import assign
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.errors import InputError
@@ -42,11 +45,50 @@ def test_a_hospitals_dates_and_views(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_patients_who_share_a_file_are_in_one_part(tmp_path: Path) -> None:
+    """a and b share a file, b and c another: all three are together; d's has only the same size."""
+    names = {"a_1.png": 1, "b_1.png": 1, "b_2.dcm": 2, "c_1.dcm": 2, "d_1.png": 3, "d_2.png": 3}
+    lines = "study_id,patient_id\n" + "".join(f"{study},p{study}\n" for study in "abcde")
+    hospital(tmp_path, lines, *names, "e_1.png")
+    for name, content in names.items():
+        middle = bytes(5000) + bytes([content]) + bytes(5000)
+        (tmp_path / "images" / name).write_bytes(middle)
+    tables = read(tmp_path)
+    assert tables.together == {"pa": "pa", "pb": "pa", "pc": "pa"}
+    (note,) = tables.notes
+    assert note.startswith("4 image files of 3 patients are the same as one of another patient (im")
+    patients = pd.Series([f"p{name}" for name in "abcdefghijklmnopqrst"])
+    settings = CohortSettings(kind="pairs")
+    apart = assign(patients, None, {}, settings, "here")
+    assert apart.equals(assign(patients, None, {}, settings, "here", {}))
+    for seed in range(20):
+        splits = settings.splits.model_copy(update={"seed": seed})
+        drawn = settings.model_copy(update={"splits": splits})
+        parts = assign(patients, None, {}, drawn, "here", tables.together)
+        assert len(set(parts[["pa", "pb", "pc"]])) == 1 and parts.notna().all()
+    held = assign(patients, None, {"x": frozenset({"pc"})}, settings, "here", tables.together)
+    assert set(held[["pa", "pb", "pc"]]) == {"test"}
+
+
+def test_what_is_no_file_with_a_name_that_can_be_written_is_counted(tmp_path: Path) -> None:
+    hospital(tmp_path, "study_id,patient_id\na,p\n", "a_1.png")
+    folder = tmp_path / "images"
+    (folder / os.fsdecode(b"\xe9_1.png")).write_bytes(b"a picture")
+    (folder / "a_2.png").mkdir()
+    os.mkfifo(folder / "a_3.png")
+    (folder / "a_4.png").symlink_to(folder / "nowhere.png")
+    tables = read(tmp_path)
+    assert tables.images["image_path"].tolist() == ["images/a_1.png"]
+    (drop,) = tables.dropped["images"]
+    assert drop.count == 4 and drop.failed and "images" not in drop.examples[0]
+    assert b"\\udce9_1.png" in str(drop.examples).encode()
+
+
 def test_two_files_of_one_image_are_one_and_counted(tmp_path: Path) -> None:
     lines = "study_id,patient_id\na,p\n"
     tables = read(hospital(tmp_path, lines, "a_1.dcm", "a_1.png", "a_2.dcm"))
     assert tables.images["image_path"].tolist() == ["images/a_1.png", "images/a_2.dcm"]
     assert [(drop.reason, drop.count) for drop in tables.dropped["images"]] == [
-        ("a second file of the same image", 1)
+        ("a second file of an image, which is read from the first of .png, .jpg, .jpeg, .dcm", 1)
     ]
     assert tables.dropped["images"][0].examples == ("images/a_1.dcm",)

@@ -190,12 +190,35 @@ def test_ms_cxr_takes_patients_from_paths_and_counts_bad_boxes(tmp_path: Path) -
         (a, "Pneumonia", "patch, left base", (5, 6, 2, 2), "test"),
         (b, "Edema", "haze", (1, 1, 0, 4), "train"),
         (b, "Edema", "haze", (1, 1, 4, 4), "train"),
+        (b, "Edema", "fluid", (1, 1, 4, 4), "train"),
     ]
     tables = read("ms_cxr", ms_cxr(tmp_path, rows))
     assert tables.images["subject_id"].tolist() == [a.subject, b.subject]
-    assert len(tables.boxes) == 3
-    assert dropped(tables, "boxes") == {"MS_CXR_Local_Alignment_v1.1.0.csv: box without area": 1}
+    assert tables.boxes["phrase"].tolist() == ["patch, left base"] * 2 + ["fluid"]
+    assert dropped(tables, "boxes") == {
+        "MS_CXR_Local_Alignment_v1.1.0.csv: box without area": 1,
+        "another box of its region is impossible": 1,
+    }
     assert tables.splits is not None and len(tables.splits) == 2
+
+
+@pytest.mark.parametrize("number", ["12O", "", "nan"])
+def test_half_a_region_is_no_truth(tmp_path: Path, number: str) -> None:
+    """A number that cannot be read takes all boxes of its phrase, or image, with it."""
+    rows = [
+        *((IMAGES[0], "Edema", "haze", box, "test") for box in ((1, 2, 3, 4), (5, 6, number, 2))),
+        (IMAGES[0], "Edema", "fluid", (1, 2, 3, 4), "test"),
+    ]
+    tables = read("ms_cxr", ms_cxr(tmp_path / "ms_cxr", rows))
+    assert tables.boxes["phrase"].tolist() == ["fluid"]
+    assert sum(dropped(tables, "boxes").values()) == 2
+    root = rsna(tmp_path / "rsna")
+    labels = root / "stage_2_train_labels.csv"
+    boxes = read("rsna", root).boxes
+    labels.write_text(labels.read_text().replace("5.0,6.0,2.0,2.0,1", f"5.0,6.0,{number},2.0,1", 1))
+    tables = read("rsna", root)
+    assert len(boxes) == 8 and len(tables.boxes) == 6
+    assert sum(dropped(tables, "images").values()) in (1, 2)
 
 
 def test_ms_cxr_v1_0_0_has_no_split(tmp_path: Path) -> None:

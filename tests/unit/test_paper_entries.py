@@ -134,6 +134,14 @@ def test_every_kind_of_entry_extends(read):
             {"a": BASE, "b": {"extends": "a", "scales": {"study": {"extends": "x"}}}},
             "key 'models.b.scales.study.extends' is 'x'; its scales are demo",
         ),
+        # Settings are read before their program validates them.
+        *(
+            (
+                {"a": BASE | {"settings": {key: value}}},
+                f"key 'models.a.settings': {key} is {value!r}; expected",
+            )
+            for key, value in (("terms", ["mlm"]), ("training", 3), ("training_share", "all"))
+        ),
         # An error names the entry in which the value is written, once.
         ({"a": BASE | {"seeds": "all"}, "b": {"extends": "a"}}, "key 'models.a.seeds' is 'all'"),
         ({"b": {"extends": "a"}, "a": {"cohort": "x"}}, "key 'models.b.program' is missing"),

@@ -9,7 +9,7 @@ again. Programs receive all values, not a record: nothing they are given depends
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -71,6 +71,33 @@ def _values_before(cls: type[BaseModel]) -> dict[str, Any]:
     return values
 
 
+@cache
+def _numeric(cls: type[BaseModel]) -> frozenset[str]:
+    """The fields that hold numbers and no truth values."""
+    leaves = {name: set(_leaves(field.annotation)) for name, field in cls.model_fields.items()}
+    return frozenset(
+        name for name, types in leaves.items() if types & {int, float} and bool not in types
+    )
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """The types that an annotation is made of."""
+    arguments = get_args(annotation)
+    if not arguments:
+        yield annotation
+    for argument in arguments:
+        yield from _leaves(argument)
+
+
+def _holds_truth(value: Any) -> bool:
+    """True if a value is true or false, or a list or mapping with one."""
+    if isinstance(value, Mapping):
+        return any(map(_holds_truth, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_truth, value))
+    return isinstance(value, bool)
+
+
 class Settings(BaseModel):
     """Base of all settings: unknown keys are errors, values never change, numbers are finite."""
 
@@ -93,8 +120,18 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _restore(cls, values: Any, info: ValidationInfo) -> Any:
-        """Give a field that is not in a record its value of before, not its default."""
-        if info.context != RECORD or not isinstance(values, Mapping):
+        """Give a field that is not in a record its value of before, not its default.
+
+        Where a number is expected, true and false are errors, which pydantic takes for 1 and 0.
+        """
+        if not isinstance(values, Mapping):
+            return values
+        for name in _numeric(cls) & values.keys():
+            if _holds_truth(values[name]):
+                raise ValueError(
+                    f"'{name}' is {_shown(values[name])}; expected numbers, not true or false"
+                )
+        if info.context != RECORD:
             return values
         return _values_before(cls) | dict(values)
 

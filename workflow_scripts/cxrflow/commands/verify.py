@@ -14,10 +14,10 @@ from pathlib import Path
 
 from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files.archives import leads_out
 from cxrflow.files.atomic import file_digest
 from cxrflow.files.csv_table import read_lines, require_file, require_root
 from cxrflow.files.drops import Tally
+from cxrflow.files.reading import below, leads_out
 from cxrflow.programs.program import parser, run, seed_number, thread_count
 
 LISTS = ("SHA256SUMS.txt", "SHA256SUMS")
@@ -74,7 +74,7 @@ def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tal
 
     def outcome(name: str) -> str | None:
         try:
-            return None if file_digest(root / name) == sums[name] else DIFFERENT
+            return None if file_digest(below(root, name)) == sums[name] else DIFFERENT
         except FileNotFoundError:
             return ABSENT
         except OSError as error:

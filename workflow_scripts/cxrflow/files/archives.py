@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from cxrflow.errors import InputError, one_line
+from cxrflow.files.reading import require_regular
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -71,6 +72,7 @@ class Bounded(io.RawIOBase):
 
 def unpacked(path: Path, smallest: int = 2**26) -> IO[bytes]:
     """Open a file that may be gzipped; text never compresses more than 50 times."""
+    require_regular(path)
     if path.suffix.lower() != ".gz":
         return open(path, "rb")
     limit = max(smallest, 50 * path.stat().st_size)
@@ -107,7 +109,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def read_file(path: Path) -> bytes:
     """Read a file of the size of a report; :class:`TooLarge` if it is larger."""
-    with open(path, "rb") as stream:
+    with open(require_regular(path), "rb") as stream:
         content = stream.read(LARGEST_MEMBER + 1)
     if len(content) > LARGEST_MEMBER:
         raise TooLarge(TOO_LARGE)
@@ -146,11 +148,3 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> ArchiveFile:
     content = stream.read(LARGEST_MEMBER + 1) if stream is not None else b""
     fits = len(content) <= LARGEST_MEMBER
     return ArchiveFile(name, content) if fits else ArchiveFile(name, b"", TOO_LARGE)
-
-
-def leads_out(place: str) -> bool:
-    """True if a path in a list leads out of the folder of the list, or is too long."""
-    names = place.replace("\\", "/").split("/")
-    outside = place.startswith(("/", "\\")) or ".." in names or "\0" in place
-    too_long = len(place) > 1000 or len(max(names, key=len).encode()) > 255
-    return outside or too_long

@@ -12,6 +12,7 @@ from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files.outputs import require_no_link, require_own_folder, unfinished, write_mark
+from cxrflow.files.reading import parse_json, require_regular, text_of
 
 _UMASK = os.umask(0o077)  # it can only be read by setting it
 os.umask(_UMASK)
@@ -111,9 +112,10 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_text(path: str | Path) -> str:
-    """Read a UTF-8 text; raise an :class:`InputError` if the file is missing or is none."""
+    """Read a text, UTF-8 or marked; an :class:`InputError` if the file is missing or is none."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        text = text_of(require_regular(path).read_bytes())
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise InputError(f"{path}: file not found") from None
     except OSError as error:
@@ -125,7 +127,7 @@ def read_text(path: str | Path) -> str:
 def read_json(path: str | Path) -> Any:
     """Read JSON; raise an :class:`InputError` if the file is missing or broken."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return parse_json(require_regular(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: file not found") from None
     except OSError as error:
@@ -162,7 +164,7 @@ def fingerprint(value: Any) -> str:
 
 def file_digest(path: str | Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
-    with open(path, "rb") as handle:
+    with open(require_regular(path), "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 

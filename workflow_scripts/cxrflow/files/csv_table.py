@@ -9,13 +9,16 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, TextIO
 
 from cxrflow.errors import InputError
-from cxrflow.files.archives import TooLarge, leads_out, unpacked
+from cxrflow.files.archives import TooLarge, unpacked
 from cxrflow.files.drops import Drop
+from cxrflow.files.reading import UTF8, encoding_of, leads_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 # that must be there.
 Kind = Literal["id", "bare", "path", "text", "number", "value"]
 LONGEST_FIELD = 2**24  # characters
+START = 8  # bytes in which the encoding shows
+# Not "Acc. No.": a word of some length stands before the full stop.
+SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
+MOST_WORDS = 6  # of a column's name
 
 
 def find_file(root: Path, *names: str) -> Path | None:
@@ -56,14 +63,17 @@ def read_csv(
     columns: Mapping[str, Kind],
     optional: Mapping[str, Kind] | None = None,
     separator: str = ",",
+    together: Sequence[str] = (),
 ) -> "tuple[pd.DataFrame, list[Drop]]":
     """Read the named columns of a CSV file.
 
     Args:
-        path: ``.csv`` or ``.csv.gz``, UTF-8, with a header row.
+        path: ``.csv`` or ``.csv.gz``, with a header row; UTF-8, or marked as UTF-16 or UTF-32.
         columns: columns that must be there, and what they hold.
         optional: columns that may be there; absent ones come back as nulls.
         separator: of the fields; a tab in some tables.
+        together: columns of an id. Rows with the same values there, as the boxes of one region, go
+            together: where one is damaged, all are left out.
 
     Returns:
         The frame (ids and text as str, numbers as float64) and the damaged rows, counted by
@@ -81,7 +91,7 @@ def read_csv(
         if name not in frame:
             raise InputError(
                 f"{path}: column '{name}' is missing; expected {', '.join(columns)}, "
-                f"found {', '.join(frame.columns)}"
+                f"found {', '.join(map(shown, frame.columns))}"
             )
     lines = pd.Series(frame.index, index=frame.index)
     # A row is counted once, for its first bad column.
@@ -112,6 +122,13 @@ def read_csv(
         if bad.any():
             damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[bad]), failed=True))
             good &= ~bad
+    if together and not good.all():
+        keys = pd.DataFrame(values)[[*together]]
+        rest = good & pd.MultiIndex.from_frame(keys).isin(pd.MultiIndex.from_frame(keys[~good]))
+        if rest.any():
+            reason = f"{path.name}: another row of the same {', '.join(together)} is damaged"
+            damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[rest]), failed=True))
+            good &= ~rest
     return pd.DataFrame(values)[good].reset_index(drop=True), damaged
 
 
@@ -137,30 +154,46 @@ def _letters(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).casefold()
 
 
-def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Drop]]":
+def read_text(
+    path: Path, separator: str = ",", header: bool = True
+) -> "tuple[pd.DataFrame, list[Drop]]":
     """Read all columns as text, by line number; leave out and count rows of another length.
+
+    Without a ``header`` the columns are numbered from 0.
 
     Raises:
         InputError: as :func:`read_csv`.
     """
     import pandas as pd
 
+    encoding = UTF8
     try:
         try:
             # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
             with unpacked(path) as handle:
+                encoding = _encoding(handle, path)
                 frame = pd.read_csv(
-                    handle, sep=separator, dtype="str", keep_default_na=False, na_values=[""]
+                    handle,
+                    sep=separator,
+                    dtype="str",
+                    keep_default_na=False,
+                    na_values=[""],
+                    encoding=None if encoding == UTF8 else encoding,
+                    header=0 if header else None,
                 )
             if isinstance(frame.index, pd.RangeIndex):
-                frame.index = frame.index + 2
+                frame.index = frame.index + 1 + header
                 return frame, []
         except pd.errors.EmptyDataError:
             raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
         except pd.errors.ParserError:
             pass  # rows of unequal length: read again row by row to say which
-        return _read_rows(path, separator)
+        return _read_rows(path, separator, header)
     except UnicodeDecodeError as error:
+        if encoding != UTF8:
+            raise InputError(
+                f"{path}: begins with the mark of {encoding.upper()}, but is not ({error.reason})"
+            ) from None
         raise InputError(
             f"{path}: not UTF-8 (byte 0x{error.object[error.start]:02x} cannot be read); "
             "expected the file as published, or your own converted: iconv -f WINDOWS-1252 -t UTF-8"
@@ -171,20 +204,42 @@ def read_text(path: Path, separator: str = ",") -> "tuple[pd.DataFrame, list[Dro
         raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
 
 
-def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
+def _encoding(handle: IO[bytes], path: Path) -> str:
+    """Return the encoding of an open text; InputError if it is UTF-16 without a mark."""
+    start = handle.peek(START)[:START]  # type: ignore[attr-defined]
+    encoding = encoding_of(start)
+    if encoding == UTF8 and bytes(START // 2) in (start[::2], start[1::2]):
+        raise InputError(
+            f"{path}: every second byte is NUL, as in UTF-16 that has lost its byte-order mark; "
+            "expected UTF-8: iconv -f UTF-16LE -t UTF-8"
+        )
+    return encoding
+
+
+@contextmanager
+def open_table(path: Path) -> Iterator[TextIO]:
+    """Open a text, plain or gzipped, in the encoding of its mark; line ends as they are."""
+    with unpacked(path) as handle:
+        encoding = _encoding(handle, path)
+        with io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
+            yield text
+
+
+def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame, list[Drop]]":
     import pandas as pd
 
     csv.field_size_limit(LONGEST_FIELD)
     rows: list[Sequence[str]] = []
     lines: list[int] = []
     wrong: list[str] = []
-    with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as handle:
+    with open_table(path) as handle:
         reader = csv.reader(handle, delimiter=separator, strict=True)
         try:
-            header = _unique_names(next(reader, []))
+            first = next(reader, [])
+            names = _unique_names(first) if header else list(range(len(first)))
             start = reader.line_num + 1
-            for row in reader:
-                if len(row) == len(header):
+            for row in reader if header else chain([first], reader):
+                if len(row) == len(names):
                     rows.append(row)
                     lines.append(start)
                 elif row:
@@ -192,9 +247,19 @@ def _read_rows(path: Path, separator: str) -> "tuple[pd.DataFrame, list[Drop]]":
                 start = reader.line_num + 1
         except csv.Error as error:
             raise InputError(f"{path}:{reader.line_num}: {error}; expected closed quotes") from None
-    frame = pd.DataFrame(rows, columns=header, index=lines, dtype="str").replace("", pd.NA)
-    reason = f"{path.name}: wrong number of fields (expected {len(header)})"
+    frame = pd.DataFrame(rows, columns=names, index=lines, dtype="str").replace("", pd.NA)
+    reason = f"{path.name}: wrong number of fields (expected {len(names)})"
     return frame, [Drop.of(reason, wrong, failed=True)] if wrong else []
+
+
+def is_sentence(name: str) -> bool:
+    """True if a column's name reads like a report's text: a table without a header."""
+    return bool(SENTENCE.search(name.strip())) or len(name.split()) > MOST_WORDS
+
+
+def shown(name: str) -> str:
+    """Return a column's name as an error shows it; nothing of a report's text."""
+    return f"(a text of {len(name)} characters)" if is_sentence(name) else name
 
 
 def inert(texts: "pd.Series") -> "pd.Series":
@@ -214,10 +279,10 @@ def _unique_names(header: Sequence[str]) -> list[str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 text, plain or gzipped; InputError for other files."""
+    """Return the lines of a text, UTF-8 or marked, plain or gzipped; InputError for others."""
     try:
-        with unpacked(path) as handle:
-            return handle.read().decode("utf-8-sig").splitlines()
+        with open_table(path) as text:
+            return text.read().splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
     except TooLarge as error:

@@ -6,7 +6,7 @@ scale. They never change a method.
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
@@ -86,6 +86,21 @@ class VocabularyRecipe(VocabularySettings):
 Shares = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
 
 
+def _plain_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Settings that are read before their program validates them: of these kinds."""
+    for key in ("terms", "training"):
+        if not isinstance(values.get(key) or {}, dict):
+            raise ValueError(f"{key} is {values[key]!r}; expected keys and values")
+    share = values.get("training_share", 1)
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        raise ValueError(f"training_share is {share!r}; expected a number")
+    return values
+
+
+#: What differs from a program's defaults.
+ModelSettings = Annotated[dict[str, Any], AfterValidator(_plain_settings)]
+
+
 class ModelScale(Settings):
     """Sizes that a scale lays over a model."""
 
@@ -94,7 +109,7 @@ class ModelScale(Settings):
     )
 
     geometry: str | None = Field(None, description="of the pixels it sees")
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: ModelSettings = Field(default_factory=dict)
 
 
 class Recipe(Settings):
@@ -129,7 +144,7 @@ class Recipe(Settings):
         description="reports: a text encoder that it goes back to may have read reports of "
         "patients that it is scored on, never with their images; a note below its tables says so",
     )
-    settings: dict[str, Any] = Field(default_factory=dict, description="what differs from defaults")
+    settings: ModelSettings = Field(default_factory=dict, description="what differs from defaults")
     scales: dict[str, ModelScale] = Field(default_factory=dict)
     weights: Kind | None = Field(
         None, description="kind of published weights that can stand for it (docs/weights.md)"
@@ -195,7 +210,7 @@ class Recipe(Settings):
     @property
     def offers(self) -> set[str]:
         """The abilities a benchmark can ask for: its program's, and a series of checkpoints."""
-        terms = self.settings.get("terms", {})
+        terms = self.settings.get("terms") or {}
         trained = (
             more for term, more in self.kind.offers_with.items() if terms.get(term) is not None
         )

@@ -18,6 +18,7 @@ from typing import Any
 
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files.outputs import remove_unfinished, require_own
+from cxrflow.files.yaml_file import unwritable
 from cxrflow.programs.attempts import keep, refuse_again
 from cxrflow.programs.registry import usage
 from cxrflow.settings import MOST_CORES
@@ -50,6 +51,13 @@ class Parser(argparse.ArgumentParser):
         """The options; see :func:`cxrflow.files.outputs.require_own` for what is refused."""
         options = super().parse_args(args)
         values = vars(options)
+        for name, value in values.items():
+            for item in value if isinstance(value, list) else [value]:
+                defect = unwritable(str(item)) if isinstance(item, str | Path) else None
+                if defect is not None:
+                    raise InputError(
+                        f"--{name.replace('_', '-')} {ascii(str(item))}: is not UTF-8 ({defect})"
+                    )
         for name in WRITTEN:
             if values.get(name) is not None:
                 others = {key: value for key, value in values.items() if key != name}

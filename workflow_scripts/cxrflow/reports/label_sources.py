@@ -1,11 +1,11 @@
 """Reports to label: a table's columns of text, standard input, or text files."""
 
 import csv
-import gzip
 import logging
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from cxrflow.errors import InputError
-from cxrflow.files.csv_table import read_text
-from cxrflow.files.drops import printable
+from cxrflow.files.csv_table import is_sentence, open_table, read_text, shown
+from cxrflow.files.drops import Drop, printable
 from cxrflow.files.folders import walk_files
 from cxrflow.files.parquet import read_table
+from cxrflow.reports.labels.statements import states_something
 from cxrflow.reports.texts import RawReport, read_text_file
 
 log = logging.getLogger(__name__)
@@ -113,6 +114,8 @@ def _table(
     elif name.endswith(TABLES):
         separator = _separator(path)
         frame, damaged = read_text(path, separator)
+        if _is_headerless(frame, text_columns):
+            frame, damaged = _headerless(path, separator)
         for drop in damaged:
             raise InputError(
                 f"{drop.reason}: {', '.join(drop.examples)} (a text that holds the "
@@ -146,16 +149,40 @@ def _table(
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
+    return ", ".join(f"'{shown(name)}'" for name in names)
+
+
+def _is_headerless(frame: pd.DataFrame, text_columns: Sequence[str]) -> bool:
+    """True if the first line is no header but a report: the form CheXpert's labeller takes.
+
+    A header never reads like a report. Where it is one word of the body, as in "Normal", the name
+    is none that a column of reports has.
+    """
+    names = [str(name) for name in frame.columns]
+    if set(text_columns) & set(names) or any(map(_is_text_name, names)):
+        return False
+    return any(map(is_sentence, names)) or (len(names) == 1 and states_something(names))
+
+
+def _headerless(path: Path, separator: str) -> tuple[pd.DataFrame, list[Drop]]:
+    """Read a table of one column of reports without a header."""
+    frame, damaged = read_text(path, separator, header=False)
+    if frame.shape[1] > 1:
+        raise InputError(
+            f"{path}: the first line is a report, not the names of {frame.shape[1]} columns parted "
+            f"by {SEPARATORS[separator]}; expected a header such as id,report, or one column of "
+            "reports, each in quotes"
+        )
+    log.info("%s: has no header; its first line is the first report", path)
+    return frame.set_axis(["report"], axis=1), damaged
 
 
 def _separator(path: Path) -> str:
     """The separator that cuts the header into most columns; a comma among equals."""
-    open_table = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with open_table(path, "rt", encoding="utf-8-sig", newline="") as table:
+        with open_table(path) as table:
             header = str(table.readline())
-    except (OSError, EOFError, UnicodeDecodeError, ValueError):
+    except (InputError, OSError, EOFError, UnicodeDecodeError, ValueError, zlib.error):
         return ","  # reading the table reports the error
     column_counts = {
         separator: len(next(csv.reader([header.rstrip("\r\n")], delimiter=separator), []))
@@ -164,17 +191,24 @@ def _separator(path: Path) -> str:
     return max(column_counts, key=lambda separator: column_counts[separator])
 
 
+def _plain(column: str) -> str:
+    return column.strip().lower().replace("_", " ")
+
+
+def _is_text_name(column: str) -> bool:
+    return _plain(column) in WHOLE or _section_of(column) is not None
+
+
 def _section_of(column: str) -> str | None:
     """The section that a column of this name holds."""
-    bare = column.strip().lower().replace("_", " ")
-    return next((section for section, names in PARTS.items() if bare in names), None)
+    return next((section for section, names in PARTS.items() if _plain(column) in names), None)
 
 
 def _text_columns(path: Path, columns: list[str]) -> list[str]:
     """The one column of reports, or one each of findings and impression; else an InputError."""
     if len(columns) == 1:
         return columns
-    full = [column for column in columns if column.strip().lower().replace("_", " ") in WHOLE]
+    full = [column for column in columns if _plain(column) in WHOLE]
     parted = [column for section in PARTS for column in columns if _section_of(column) == section]
     if len(full) + len(parted) != 1 and (
         full or len(parted) != 2 or len(set(map(_section_of, parted))) == 1

@@ -27,6 +27,7 @@ from cxrflow.files.archives import (
 )
 from cxrflow.files.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxrflow.files.drops import Drop, Tally, printable
+from cxrflow.files.reading import OutsideError, below, text_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +86,7 @@ class ReportReader(Protocol):
 def decode(content: bytes) -> tuple[str | None, str | None]:
     """Text and no failure, or no text and the failure."""
     try:
-        text = content.decode("utf-8-sig")
+        text = text_of(content)
     except UnicodeDecodeError:
         return None, "not UTF-8 text"
     if "\x00" in text:
@@ -134,8 +135,8 @@ class MimicReports:
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
-        path = self._root / place
         try:
+            path = below(self._root, place)
             if path.is_file():
                 content = read_file(path)
             elif place in self._repeated:
@@ -144,7 +145,7 @@ class MimicReports:
                 content = read_member(self._zip, place)
             else:
                 return RawReport(study, subject, failure="file not found")
-        except TooLarge as error:
+        except (TooLarge, OutsideError) as error:
             return RawReport(study, subject, failure=str(error))
         except KeyError:
             return RawReport(study, subject, failure="file not found")
@@ -221,7 +222,7 @@ class FolderReports:
 
     def read(self, reference: Reference) -> RawReport:
         study, subject, place = reference
-        text, failure = read_text_file(self._folder / place)
+        text, failure = read_text_file(below(self._folder, place))
         return RawReport(study, subject, text=text, failure=failure)
 
 

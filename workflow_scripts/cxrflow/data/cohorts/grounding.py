@@ -11,7 +11,7 @@ import pandas as pd
 from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.readers.boxes import box_lists, impossible
+from cxrflow.data.readers.boxes import box_lists, impossible, whole_regions
 from cxrflow.data.readers.common_tables import Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
@@ -107,14 +107,7 @@ def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
     """Keep the boxes of samples whose boxes are all possible, so that no region is incomplete."""
     boxes = tables.boxes
     reasons = impossible(boxes, tables.images[["image_id", "image_width", "image_height"]])
-    drops = [
-        Drop.of(str(reason), ids, failed=True) for reason, ids in boxes["image_id"].groupby(reasons)
-    ]
-    # One impossible box makes the region of its phrase wrong, so the phrase goes as a whole.
-    bad = reasons.notna().groupby([boxes[key] for key in SAMPLE]).transform("any")
-    rest = boxes.loc[bad & reasons.isna(), "image_id"]
-    drops.append(Drop.of("another box of its phrase is impossible", rest, failed=True))
-    return boxes[~bad], drops
+    return whole_regions(boxes, SAMPLE, reasons, boxes["image_id"])
 
 
 def _union(boxes: pd.DataFrame) -> pd.DataFrame:

@@ -69,6 +69,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
         sources.held_out,
         settings,
         sources.tables.source,
+        sources.pictures.together,
     )
     frontal, stages = _frontal_images(sources.pictures, studies, settings, flow, threads)
     chosen = filters.one_per_study(frontal, settings.choose, settings.views, settings.seed)

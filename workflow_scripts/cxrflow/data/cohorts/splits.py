@@ -152,6 +152,7 @@ def assign(
     held_out: Mapping[str, Set[str]],
     settings: CohortSettings,
     source: object,
+    together: Mapping[str, str] | None = None,
 ) -> pd.Series:
     """Return the split of each patient; held-out patients are in test.
 
@@ -160,14 +161,19 @@ def assign(
         official: the data set's own ``subject_id``, ``split``, or None.
         held: patients of the evaluation sets, by name.
         source: the data root, named in errors.
+        together: patients who share an image file, each with the one that stands for all of them.
+            They are split as one by the methods that draw patients.
 
     Returns:
         Split by patient; patients that a given split does not name are null.
     """
     method = settings.split_method
     out = patients.isin(frozenset().union(*held_out.values()))
+    unit = patients.replace(dict(together or {}))
+    out |= unit.isin(unit[out])
     if method == "patients":
-        split = patient_shares(patients[~out], settings.splits)
+        of_unit = patient_shares(unit[~out].drop_duplicates(), settings.splits)
+        split = pd.Series(unit[~out].map(of_unit).to_numpy(), index=patients[~out])
     elif method == "folders":
         split = by_folder(patients, settings.splits, source)
     elif method == "ordered":

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from cxrflow.files.drops import Drop
+
 #: Longer than the side of any image, and far from where whole numbers end.
 _FARTHEST = 1e6
 
@@ -31,6 +33,24 @@ def impossible(boxes: pd.DataFrame, sizes: pd.DataFrame) -> pd.Series:
     ):
         reasons = reasons.mask(mask, reason)
     return reasons
+
+
+def whole_regions(
+    boxes: pd.DataFrame, keys: list[str], reasons: pd.Series, names: pd.Series
+) -> tuple[pd.DataFrame, list[Drop]]:
+    """Keep the regions all of whose boxes are possible; half a region would become its truth.
+
+    Args:
+        boxes: a row a box.
+        keys: columns that are the same for the boxes of a region.
+        reasons: why a box is impossible, null if it is possible.
+        names: what a box is called where it is counted.
+    """
+    drops = [Drop.of(str(reason), ids, failed=True) for reason, ids in names.groupby(reasons)]
+    bad = reasons.notna().groupby([boxes[key] for key in keys], dropna=False).transform("any")
+    rest = names[bad & reasons.isna()]
+    drops.append(Drop.of("another box of its region is impossible", rest, failed=True))
+    return boxes[~bad], [drop for drop in drops if drop.count]
 
 
 def box_lists(boxes: pd.DataFrame, keys: list[str]) -> pd.Series:

@@ -23,6 +23,8 @@ from cxrflow.errors import InputError
 from cxrflow.files.archives import DAMAGE, names_of, open_zip, read_file, read_member
 from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
 from cxrflow.files.drops import Drop, Tally
+from cxrflow.files.reading import below
+from cxrflow.files.yaml_file import refuse_unwritable
 
 DIRECTIONS = {"improved": "improving", "no change": "stable", "worsened": "worsening"}
 ATTRIBUTES = {
@@ -133,6 +135,7 @@ def _read_chunk(
             ids = (graph["image_id"], graph["study_id"], graph["patient_id"])
             image, study, patient = (str(value).removesuffix(".dcm") for value in ids)
             records = list(_comparisons(graph["relationships"]))
+            refuse_unwritable([image, study, patient, *map(list, records)])
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             tally.drop("scene graph: not valid JSON", [name], failed=True)
         except (KeyError, TypeError, AttributeError, ValueError):
@@ -153,7 +156,7 @@ def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]
         archive = None if source.is_dir() else opened.enter_context(open_zip(source))
         for name in names:
             try:
-                content = read_member(archive, name) if archive else read_file(source / name)
+                content = read_member(archive, name) if archive else read_file(below(source, name))
             except DAMAGE:
                 content = b""
             yield name, content

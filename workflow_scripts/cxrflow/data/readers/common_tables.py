@@ -14,6 +14,7 @@ import pandas as pd
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import Kind, read_csv
 from cxrflow.files.drops import Drop
+from cxrflow.files.reading import OutsideError, below
 
 # Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
 # `failure` says why an image cannot be used (null = nothing known against it); `subgroup` is the
@@ -109,6 +110,8 @@ class Tables:
         dropped: what the reader left out, by the table the rows were meant for.
         notes: sentences for the person who reads ``flow.json``.
         opened: the image files were looked at, so a null ``failure`` means a readable file.
+        together: patients who share an image file, each with the one that stands for all of them;
+            they are in one part of a split.
 
     Raises:
         InputError: an id occurs twice in ``studies`` or ``images``.
@@ -126,6 +129,7 @@ class Tables:
     dropped: dict[str, list[Drop]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     opened: bool = True
+    together: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for drops in self.dropped.values():
@@ -167,16 +171,18 @@ class RetrievalTables(Tables):
 def file_failures(root: Path, paths: Sequence[str], threads: int = 1) -> pd.Series:
     """Return why each ``root/path`` cannot be used, null if it can.
 
-    Reasons are ``file not found`` and ``file is empty``.
+    Reasons are ``file not found``, ``file is empty`` and that the path leads out of the root.
     """
     # Waiting for a network file system dominates, so many more threads than cores pay.
     with ThreadPoolExecutor(max(1, threads * 8)) as pool:
-        return pd.Series(list(pool.map(lambda path: _failure(root / path), paths)), dtype="str")
+        return pd.Series(list(pool.map(lambda path: _failure(root, path), paths)), dtype="str")
 
 
-def _failure(path: Path) -> str | None:
+def _failure(root: Path, place: str) -> str | None:
     try:
-        return None if path.stat().st_size else "file is empty"
+        return None if below(root, place).stat().st_size else "file is empty"
+    except OutsideError as error:
+        return str(error)
     except (OSError, ValueError):  # no file, or no name that one could have
         return "file not found"
 

@@ -9,6 +9,7 @@ they are listed, so the result does not depend on how many.
 import os
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +17,7 @@ import pandas as pd
 
 from cxrflow.compute.parallel import chunks, ordered_map
 from cxrflow.compute.progress import progress
+from cxrflow.files.reading import OutsideError, below
 from cxrflow.images.decode import is_dicom, is_picture, open_file, open_picture
 from cxrflow.images.decoded import MAX_BYTES, DecodeError
 
@@ -37,8 +39,8 @@ def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
         the file cannot be used).
     """
     blocks = ordered_map(
-        _read_chunk,
-        chunks((root / path for path in paths), _CHUNK),
+        partial(_read_chunk, root),
+        chunks(paths, _CHUNK),
         threads if len(paths) > _CHUNK else 1,
     )
     rows = [row for block in progress(blocks, len(paths), "DICOM header") for row in block]
@@ -46,15 +48,16 @@ def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(_TEXT, "str") | dict.fromkeys(_SIZE, "float64"))
 
 
-def _read_chunk(paths: list[Path]) -> list[tuple[Any, ...]]:
+def _read_chunk(root: Path, paths: list[str]) -> list[tuple[Any, ...]]:
     with warnings.catch_warnings():
         # pydicom warns about values that break the standard; what matters here is checked below.
         warnings.simplefilter("ignore")
-        return [_read(path) for path in paths]
+        return [_read(root, path) for path in paths]
 
 
-def _read(path: Path) -> tuple[Any, ...]:
+def _read(root: Path, place: str) -> tuple[Any, ...]:
     try:
+        path = below(root, place)
         with open_file(path) as file:
             start = file.read(132)
             file.seek(0)
@@ -68,7 +71,7 @@ def _read(path: Path) -> tuple[Any, ...]:
         return _failed("file not found")
     except OSError as error:
         return _failed(f"cannot be read ({error.strerror or error})")
-    except DecodeError as error:
+    except (DecodeError, OutsideError) as error:
         return _failed(str(error))
     except AttributeError:
         if start[128:] != b"DICM":  # by its name alone

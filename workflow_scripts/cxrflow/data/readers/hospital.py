@@ -9,6 +9,7 @@ A folder of bones must have the last: ConVIRT (section 4.1) learns from 48,000 p
 Island Hospital system, which are not public, and a hospital puts its own there.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,9 +17,12 @@ import pandas as pd
 
 from cxrflow.data.readers import study_time
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
+from cxrflow.data.readers.equal_files import patients_together
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import Kind, require_file, require_root
-from cxrflow.files.drops import EXAMPLES, Drop
+from cxrflow.files.drops import EXAMPLES, Drop, printable
+
+log = logging.getLogger("cxrflow")
 
 STUDIES = "studies.csv"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm")
@@ -50,6 +54,12 @@ def _read(
     if "view" in rows:
         images["view"] = _views(images, path)
     images = request.select(images)
+    together, sentence = {}, ""
+    if request.headers:
+        together, sentence = patients_together(root, images, request.threads)
+    if sentence:
+        log.warning("%s: %s", root, sentence)
+        notes = [*notes, sentence]
     empty = images["bytes"].eq("0")
     images["failure"] = pd.Series("file is empty", index=images.index).where(empty)
     return Tables(
@@ -58,6 +68,7 @@ def _read(
         images=shaped("images", images),
         dropped={"studies": damage, "images": drops},
         notes=notes,
+        together=together,
     )
 
 
@@ -107,7 +118,9 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
         study, _, number = file.stem.rpartition("_")
         if file.name.startswith("."):
             continue
-        if not (study and number.isdecimal() and file.suffix.lower() in SUFFIXES):
+        fits = study and number.isdecimal() and file.suffix.lower() in SUFFIXES
+        # Names in Latin-1 cannot be written into tables; a pipe would be waited for.
+        if not (fits and printable(file.name) == file.name and file.is_file()):
             strange.append(file.name)
             continue
         kind = SUFFIXES.index(file.suffix.lower())
@@ -119,6 +132,9 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     images = files[~second].drop(columns="kind").reset_index(drop=True)
     names = ["study_id", "image_id", "image_path", "bytes"]
     return images.astype(dict.fromkeys(names, "str")), [
-        Drop.of(f"not named <study_id>_<n> with {', '.join(SUFFIXES)}", strange, failed=True),
-        Drop.of("a second file of the same image", files.loc[second, "image_path"], failed=True),
+        Drop.of(f"no file named <study_id>_<n> with {', '.join(SUFFIXES)}", strange, failed=True),
+        Drop.of(
+            f"a second file of an image, which is read from the first of {', '.join(SUFFIXES)}",
+            files.loc[second, "image_path"],
+        ),
     ]

@@ -16,7 +16,7 @@ import pandas as pd
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import require_root
-from cxrflow.files.drops import Drop, Tally
+from cxrflow.files.drops import Drop, Tally, printable
 
 KIT = Path("ILSVRC2012_devkit_t12", "data")
 META, TRUTH = KIT / "meta.mat", KIT / "ILSVRC2012_validation_ground_truth.txt"
@@ -82,7 +82,8 @@ def _training(root: Path, classes: set[str]) -> tuple[list[tuple[str, ...]], lis
     strange = []
     for path in sorted(root.glob("train/*/*")):
         name, place = path.parent.name, path.relative_to(root).as_posix()
-        if name in classes and path.suffix == ".JPEG" and path.stem.startswith(f"{name}_"):
+        known = name in classes and printable(place) == place
+        if known and path.suffix == ".JPEG" and path.stem.startswith(f"{name}_"):
             rows.append((path.stem, place, name, "train"))
         else:
             strange.append(place)

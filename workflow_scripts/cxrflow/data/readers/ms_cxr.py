@@ -7,17 +7,20 @@ height in pixels of the original image.
 
 from pathlib import Path
 
+import pandas as pd
+
+from cxrflow.data.readers.boxes import whole_regions
 from cxrflow.data.readers.common_tables import (
     Request,
     Tables,
     drop_repeats,
     require_unique,
     shaped,
-    without,
 )
 from cxrflow.files.csv_table import read_csv, require_file, require_root
 
 _IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"
+_REGION = ("dicom_id", "category_name", "label_text")
 _NAMES = {
     **{"dicom_id": "image_id", "path": "image_path"},
     **{"category_name": "category", "label_text": "phrase"},
@@ -39,14 +42,17 @@ def read(root: Path, request: Request) -> Tables:
             **{"image_width": "value", "image_height": "value"},
         },
         {"split": "text"},
+        together=_REGION,
     )
     rows, repeats = drop_repeats(rows, "dicom_id")
     rows = rows.join(rows["path"].str.extract(_IDS))
-    tests = {
-        f"{path.name}: box without area": (rows["w"] <= 0) | (rows["h"] <= 0),
-        f"{path.name}: path names no patient": rows["subject_id"].isna(),
-    }
-    rows, wrong = without(rows, rows["dicom_id"], tests)
+    reasons = pd.Series(pd.NA, index=rows.index, dtype="str")
+    for wrong_rows, reason in (
+        ((rows["w"] <= 0) | (rows["h"] <= 0), "box without area"),
+        (rows["subject_id"].isna(), "path names no patient"),
+    ):
+        reasons = reasons.mask(wrong_rows, f"{path.name}: {reason}")
+    rows, wrong = whole_regions(rows, [*_REGION], reasons, rows["dicom_id"])
     columns = ["dicom_id", "study_id", "subject_id", "path", "image_width", "image_height"]
     images = rows[columns].drop_duplicates()
     require_unique(images, "dicom_id", path)

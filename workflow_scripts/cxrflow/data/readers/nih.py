@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.data.readers.boxes import impossible
+from cxrflow.data.readers.boxes import impossible, whole_regions
 from cxrflow.data.readers.common_tables import (
     Request,
     Tables,
@@ -21,6 +21,7 @@ from cxrflow.data.readers.common_tables import (
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import find_file, read_csv, read_lines, require_file, require_root
 from cxrflow.files.drops import Drop
+from cxrflow.files.reading import below
 
 TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv")
 BOXES = "BBox_List_2017.csv"
@@ -89,7 +90,7 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[s
     Raises:
         InputError: one list is missing, or an image or a patient is in both.
     """
-    paths = {part: root / name for part, name in LISTS.items()}
+    paths = {part: below(root, name) for part, name in LISTS.items()}
     if not any(path.is_file() for path in paths.values()):
         return None, [f"neither {' nor '.join(LISTS.values())} is in the root: no official split"]
     names_by_part = {part: _lines(path) for part, path in paths.items()}
@@ -140,16 +141,18 @@ def _boxes(root: Path, images: set[str]) -> tuple[pd.DataFrame, list[Drop]]:
         return shaped("boxes", {}), []
     sides = {"x": "Bbox [x", "y": "y", "w": "w", "h": "h]"}
     rows, damage = read_csv(
-        path, {"Image Index": "id", "Finding Label": "id", **dict.fromkeys(sides.values(), "value")}
+        path,
+        {"Image Index": "id", "Finding Label": "id", **dict.fromkeys(sides.values(), "value")},
+        together=("Image Index", "Finding Label"),
     )
     rows = rows.rename(columns={column: side for side, column in sides.items()})
     rows = rows.rename(columns={"Image Index": "image_id"})
     rows["category"] = rows["Finding Label"].replace(_BOX_NAMES)
+    rows = rows[rows["image_id"].isin(images)]
     unknown = ~rows["category"].isin(CLASSES)
+    tests = {f"{path.name}: Finding Label is none of the classes": unknown}
+    rows, strange = without(rows, rows["image_id"], tests)
     sizes = rows[["image_id"]].assign(image_width=None, image_height=None)
-    tests = {
-        f"{path.name}: Finding Label is none of the classes": unknown,
-        f"{path.name}: box without area, or larger than any image": impossible(rows, sizes).notna(),
-    }
-    rows, wrong = without(rows[rows["image_id"].isin(images)], rows["image_id"], tests)
-    return shaped("boxes", rows), [*damage, *wrong]
+    reasons = f"{path.name}: " + impossible(rows, sizes)
+    rows, wrong = whole_regions(rows, ["image_id", "category"], reasons, rows["image_id"])
+    return shaped("boxes", rows), [*damage, *strange, *wrong]

@@ -5,7 +5,6 @@ annotators did not agree) and a damaged line are left out and counted. Neither s
 studies.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pandas as pd
 from cxrflow.data.readers.common_tables import COLUMNS, Request, Tables
 from cxrflow.files.csv_table import require_file, require_root
 from cxrflow.files.drops import Drop, Tally
+from cxrflow.files.reading import parse_json
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"
@@ -81,7 +81,7 @@ _UNLABELLED = f"gold_label is {NO_LABEL}"
 def _pair(line: bytes, id_key: str) -> dict[str, str] | str:
     """Return the pair of a line, or the reason why it has none."""
     try:
-        values: Any = json.loads(line.decode("utf-8-sig"))
+        values: Any = parse_json(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
         return "not UTF-8"
     except (ValueError, RecursionError):  # a number of 5,000 digits, brackets in brackets

@@ -22,6 +22,7 @@ from cxrflow.files.archives import TooLarge, read_file, tar_files
 from cxrflow.files.csv_table import find_file, read_csv, require_root
 from cxrflow.files.drops import Drop
 from cxrflow.files.folders import walk_files
+from cxrflow.files.reading import below
 
 REPORTS = ("ecgen-radiology", "NLMCXR_reports.tgz")
 PROJECTIONS = "indiana_projections.csv"
@@ -95,7 +96,7 @@ def _labels(reports: list[OpenIReport]) -> pd.DataFrame:
 
 
 def _files(root: Path) -> Iterator[tuple[str, bytes]]:
-    folder, archive = (root / name for name in REPORTS)
+    folder, archive = (below(root, name) for name in REPORTS)
     if folder.is_dir():
         for path in sorted(folder.glob("*.xml")):
             try:

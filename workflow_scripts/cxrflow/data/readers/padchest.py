@@ -15,6 +15,7 @@ import pandas as pd
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import require_root
+from cxrflow.files.reading import below
 
 TABLE = "PADCHEST_chest_x_ray_images_labels_160K*.csv*"
 PHYSICIAN, NETWORK = "Physician", "RNN_model"
@@ -28,7 +29,7 @@ def read(root: Path, request: Request) -> Tables:
     rows, damage = read_once(
         path,
         {
-            **{"ImageID": "path", "ImageDir": "id", "StudyID": "id", "PatientID": "id"},
+            **{"ImageID": "path", "ImageDir": "path", "StudyID": "id", "PatientID": "id"},
             **{"Projection": "text", "MethodLabel": "id", "Labels": "text"},
         },
         "ImageID",
@@ -105,7 +106,7 @@ def _paths(root: Path, rows: pd.DataFrame) -> pd.Series:
     """Where each image lies: ``<ImageDir>/``, ``images/<ImageDir>/`` or ``images/``."""
     folders = {
         number: next(
-            (p for p in (f"{number}/", f"images/{number}/", "images/") if (root / p).is_dir()),
+            (p for p in (f"{number}/", f"images/{number}/", "images/") if below(root, p).is_dir()),
             f"{number}/",
         )
         for number in rows["ImageDir"].unique()

@@ -34,6 +34,7 @@ def read(root: Path, request: Request) -> Tables:
             **{"patientId": "id", "x": "number", "y": "number"},
             **{"width": "number", "height": "number", "Target": "value"},
         },
+        together=("patientId",),
     )
     rows, repeats = drop_repeats(rows, "patientId")
     rows, contradictions = _consistent(rows, path)
