@@ -20,9 +20,11 @@ myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "cxrflow"
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 90
 autodoc_inherit_docstrings = False
+napoleon_use_ivar = True
 
 # A heading of the index, and the pages that its list links to.
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n)+)", re.MULTILINE)

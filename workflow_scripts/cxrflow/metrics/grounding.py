@@ -69,7 +69,7 @@ def signed_cnr(values: Floats, inside: Floats, total: Floats) -> Floats:
 def overlap(
     values: Floats, inside: Floats, total: Floats, threshold: float, missed: ArrayLike = 0
 ) -> tuple[Floats, Floats]:
-    """Intersection over union, and Dice 2|X∩Y| / (|X| + |Y|), of {value > threshold} and region.
+    """Return IoU, and Dice ``2 |X∩Y| / (|X| + |Y|)``, of {value > threshold} and the region.
 
     ``missed``: pixels of the region outside the map (a crop), counted as not predicted; 0 ignores
     them. NaN when nothing is annotated.
