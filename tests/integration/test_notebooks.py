@@ -43,7 +43,7 @@ def test_a_model_retrieves(
         link.symlink_to(folder)
     (tmp_path / "docs/notebooks").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "docs/notebooks")
-    names = run_cells("retrieval")
+    names = run_cells("retrieval", SENTENCES=1)
     count = len(names["test"])
     assert names["cosines"].shape == (count, count) and np.abs(names["cosines"]).max() < 1.001
     one = names["model"].similarities(names["files"][0], names["reports"])
