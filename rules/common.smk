@@ -19,7 +19,7 @@ sys.path.insert(0, str(SOURCE))
 
 from cxrflow.programs.attempts import FOLDER as REFUSED
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
-from cxrflow.settings import deciding_settings
+from cxrflow.settings import TRUSTED, deciding_settings
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.held_out import overlap_notes
@@ -51,6 +51,8 @@ try:
         read_yaml(file)
     run = make_config(config, CONFIG_FILES)
     MODELS = {name: run.model(name) for name in run.models_in_use}
+    # The configuration names this code, so jobs may import it where a model folder names it too.
+    os.environ[TRUSTED] = ",".join(run.outside_modules)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 

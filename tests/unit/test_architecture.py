@@ -33,10 +33,11 @@ ALLOWED: dict[str, set[str]] = {
     "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "models"},
-    "benchmarks": {*LIBRARIES - {"phantom"}, "training", "models", "cxrflow"},
+    "benchmarks": {*LIBRARIES - {"phantom"}, "training", "models"},
     "tables": {"papers", "metrics"},
     "page": {*LIBRARIES - {"phantom"}, "papers", "config", "tables"},
-    "cxrflow": {"models"},  # `cxrflow.load`
+    "cxrflow": {"images", "losses", "metrics", "models", "reports"},  # the public names
+    "losses": {"objectives"},  # and those of losses
     "__main__": {"cxrflow"},
     # The names under which people find what other parts do.
     "commands": {*LIBRARIES - {"phantom"}, "benchmarks", "cxrflow", "models", "training"},

@@ -128,6 +128,10 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         ("data/layouts/__init__.py", "FOLDER = ", "HERE = FOLDER = ", set()),
         ("benchmarks/registry.py", "BENCHMARKS = {", "BENCHMARKS = {'new': None,", set()),
         ("files/atomic.py", "\n\n\ndef ", "\n\nX = 1\n\n\ndef ", set()),
+        # Names that a package offers are nothing that its modules compute with.
+        ("metrics/__init__.py", '    "auroc",\n', "", set()),
+        ("metrics/__init__.py", "public_name(__name__, name)", "None", set()),
+        ("objectives/__init__.py", '"""\n', '"""\n\nX = 1\n', {"cxr_bert", "simclr", *JOINT}),
     ],
 )
 def test_an_edit_reruns_what_it_can_change(edit, file, old, new, changed):

@@ -25,6 +25,13 @@ PINS = {
     )
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+# What `make` installs without tools of development, and what of it Snakemake itself needs.
+INSTALLED = [
+    text
+    for text in (*PROJECT["dependencies"], *EXTRAS["models"], *EXTRAS["workflow"])
+    if Requirement(text).name != "cxrflow"
+]
 WORKFLOW = {"snakemake", "snakemake-executor-plugin-slurm", "snakemake-logger-plugin-rich"}
 
 
@@ -34,15 +41,19 @@ def test_constraints_name_no_registry_and_no_build():
 
 
 def test_constraints_satisfy_the_project():
-    optional = PROJECT["optional-dependencies"]["dev"]
-    for text in (*PROJECT["dependencies"], *optional):
+    for text in (*INSTALLED, *EXTRAS["dev"]):
         wanted = Requirement(text)
+        if wanted.name == "cxrflow":
+            continue
         pin = PINS[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(pin), f"{text}: constraints.txt has {pin}"
 
 
-def test_torch_is_pinned_in_both():
-    assert f"torch=={PINS['torch']}" in PROJECT["dependencies"]
+def test_torch_is_a_tested_range_and_exact_in_the_lock():
+    (stated,) = (text for text in EXTRAS["models"] if Requirement(text).name == "torch")
+    tested = Requirement(stated).specifier
+    assert {"2.11.0", PINS["torch"]} == {v for v in ("2.11.0", PINS["torch"]) if v in tested}
+    assert "2.10.0" not in tested and "2.14.0" not in tested
 
 
 @pytest.mark.parametrize("name", ["cpu", "gpu"])
@@ -54,7 +65,7 @@ def test_environment_equals_constraints(name):
     for line in conda:
         if line.startswith("pytorch-cpu="):
             found["torch"] = line.split("=")[1]
-    wanted = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
+    wanted = {canonicalize_name(Requirement(text).name) for text in INSTALLED}
     assert found == {package: PINS[package] for package in wanted - WORKFLOW}
 
 
@@ -85,7 +96,7 @@ def test_the_apptainer_image_is_the_lock_and_nothing_else():
     # What pip needs of a project to read its dependencies.
     assert {"constraints.txt", "pyproject.toml", PROJECT["readme"], "LICENSE"} <= copied.keys()
     installs = re.findall(r"pip install (.*)", parts["post"])
-    assert installs == [f"-c {copied['constraints.txt']} /opt/cxrflow"]
+    assert installs == [f"-c {copied['constraints.txt']} '/opt/cxrflow[workflow]'"]
     # No version but the lock's.
     assert "==" not in text and ">=" not in text
     imported = re.search(r"import ([\w, ]+)", parts["test"])
@@ -94,6 +105,25 @@ def test_the_apptainer_image_is_the_lock_and_nothing_else():
         assert importlib.util.find_spec(name), name
     readme = (ROOT / "README.md").read_text() + (ROOT / "docs/slurm.md").read_text()
     assert "envs/cxrflow.def" in readme
+
+
+def test_both_images_install_the_same():
+    """The Dockerfile takes every file, command and variable of the Apptainer definition."""
+    definition = (ROOT / "envs/cxrflow.def").read_text()
+    docker = (ROOT / "envs/Dockerfile").read_text()
+    parts = dict(re.findall(r"^%(\w+)\n((?:    .*\n|\n)+)", definition, re.MULTILINE))
+
+    def lines(text: str) -> list[str]:
+        found = (line.strip().removesuffix("&& \\").strip() for line in text.splitlines())
+        return [line for line in found if line and not line.startswith("#")]
+
+    base = re.search(r"^From: (.*)", definition, re.MULTILINE)
+    assert base is not None and f"\nFROM {base[1]}\n" in docker
+    assert re.findall(r"^COPY (.*)", docker, re.MULTILINE) == lines(parts["files"])
+    runs = re.findall(r"^RUN ((?:.*\\\n)*.*)", docker, re.MULTILINE)
+    assert [lines(run) for run in runs] == [lines(parts["post"]), lines(parts["test"])]
+    (variables,) = lines(parts["environment"])
+    assert f"\nENV {variables.removeprefix('export ')}\n" in docker
 
 
 def test_the_citation_is_that_of_this_version():

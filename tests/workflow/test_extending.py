@@ -14,6 +14,7 @@ from .conftest import ROOT, Checkout, copy_of, models_of
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 OWN = ("config.yaml", "my_method.yaml", "my_tables.yaml")  # what is not of the package
+OUTSIDE = ("my_losses.py", "my_encoders.py", "my_losses.yaml")
 BUDGETS = {
     "A paper's tables": 1,
     "A term": 4,
@@ -35,7 +36,7 @@ class Block:
 
     def apply(self, folder: Path) -> None:
         """Make the file, or edit it."""
-        path = folder / self.file if self.file in OWN else folder / PACKAGE / self.file
+        path = folder / ("" if self.file in OWN + OUTSIDE else PACKAGE) / self.file
         if not any(line[:1] in ("+", "-") for line in self.lines):
             path.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
             return

@@ -1,27 +1,32 @@
-"""cxrflow: from raw chest radiographs and reports to the models and tables of papers."""
+"""cxrflow: from raw chest radiographs and reports to the models and tables of papers.
 
-from typing import TYPE_CHECKING
+The public functions are those of ``__all__`` here, in :mod:`cxrflow.metrics` and in
+:mod:`cxrflow.losses` (docs/library.md). Each is imported when it is first used, so that nothing
+pays for torch but what computes with it. The rest of the package may change without notice.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import torch
-
-    from cxrflow.models.model import Model
+    from cxrflow import losses, metrics
+    from cxrflow.errors import InputError
+    from cxrflow.images.store import PixelStore
+    from cxrflow.models.loading import load
+    from cxrflow.reports.label_texts import label
 
 __version__ = "0.1.0"
+__all__ = [
+    "InputError",
+    "PixelStore",
+    "__version__",
+    "label",
+    "load",
+    "losses",
+    "metrics",
+]
 
 
-def load(
-    path: "str | Path", device: "str | torch.device" = "cpu", image: "str | Path | None" = None
-) -> "Model":
-    """Load a model folder (``results/models/<paper>/<model>/seed<k>``), or published weights.
+def __getattr__(name: str) -> Any:
+    from cxrflow.programs.extras import public_name
 
-    Published are a CXR-BERT folder, with BioViL's image weights in it or given as ``image``, a
-    ClinicalBERT or PubMedBERT folder, or BioViL's image weights alone (docs/weights.md).
-    Returns a :class:`cxrflow.models.model.Model` with ``encode_image``, ``encode_text`` and
-    ``similarity_map``. Imported on first use, so that light stages do not pay for torch.
-    """
-    from cxrflow.models.model import Model
-
-    return Model.load(path, device, image)
+    return public_name(__name__, name)

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from cxrflow import __version__
+from cxrflow.programs.extras import lacking
 from cxrflow.programs.program import EXIT_INPUT
 from cxrflow.programs.registry import COMMANDS, PROGRAMS, SHEETS, STAGES
 
@@ -58,7 +59,14 @@ def main() -> None:
         sys.exit(EXIT_INPUT)
     else:
         sys.argv[1:] = arguments
-        runpy.run_module(f"cxrflow.{PROGRAMS[name]}", run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(f"cxrflow.{PROGRAMS[name]}", run_name="__main__", alter_sys=True)
+        except ModuleNotFoundError as error:
+            line = lacking(error)
+            if line is None:
+                raise
+            print(f"error: {line}", file=sys.stderr)
+            sys.exit(EXIT_INPUT)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,10 @@ its default is today, and holds every other value. Read back, what it leaves out
 again. Programs receive all values, not a record: nothing they are given depends on a default.
 """
 
+import inspect
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -48,6 +51,8 @@ MOST_CORES = 1024  # of one machine: more is a slip of the keyboard
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 RECORD: Final = "record"  # pydantic's context while a record is written or read
+#: Modules outside of the package, separated by commas, that a model folder may name as its code.
+TRUSTED: Final = "CXRFLOW_MODULES"
 
 
 @dataclass(frozen=True)
@@ -137,19 +142,73 @@ class Settings(BaseModel):
 
 
 class Kind(Settings):
-    """Settings of one kind of a thing, whose code is the module ``<room>.<kind>``."""
+    """Settings of one kind of a thing, whose code is the module ``<room>.<kind>``.
+
+    Code outside of the package is ``module:Class``, of a module that Python finds in the folder of
+    the run or where else it looks. The class says by its annotation ``settings: ...`` which class
+    of settings it takes, a subclass of the room's.
+    """
 
     room: ClassVar[str]
     kind: str
 
     @property
     def module(self) -> str:
-        """The module of its code, below the package."""
-        return f"{self.room}.{self.kind}"
+        """The module of its code, below the package; or ``module:Class``."""
+        return self.kind if is_outside(self.kind) else f"{self.room}.{self.kind}"
 
     def code(self, name: str) -> Any:
         """Return the class called ``name`` in that module, imported now."""
+        if is_outside(self.kind):
+            return outside_class(self.kind)
         return getattr(import_module(f"cxrflow.{self.module}"), name)
+
+
+def is_outside(kind: Any) -> bool:
+    """True for ``module:Class``, code outside of the package."""
+    return isinstance(kind, str) and ":" in kind
+
+
+def outside_class(kind: str) -> type:
+    """Import the class that ``module:Class`` names.
+
+    Raises:
+        ValueError: there is no such module or class.
+    """
+    module, _, name = kind.partition(":")
+    if not all(word.isidentifier() for word in (*module.split("."), name)):
+        raise ValueError(f"{kind!r}: expected module:Class")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # as `python -m` does; a console script does not
+    try:
+        found = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        message = f"there is no module {error.name} in {os.getcwd()} or on PYTHONPATH"
+        raise ValueError(f"{kind!r}: {message}") from None
+    if not isinstance(found, type):
+        raise ValueError(f"{kind!r}: the module {module} has no class {name}")
+    return found
+
+
+def outside_settings(kind: str, base: type[Kind], of_record: bool) -> type[Kind]:
+    """The settings of code outside of the package; ``of_record``: a file, not the user, names it.
+
+    Raises:
+        ValueError: it cannot be imported, takes no settings of class ``base``, or is not trusted.
+    """
+    module = kind.partition(":")[0]
+    trusted = os.environ.get(TRUSTED, "").split(",")
+    if of_record and module not in sys.modules and module not in trusted:
+        raise ValueError(
+            f"{kind!r} is code outside of cxrflow; if you trust it, import {module} first or name "
+            f"it in the environment variable {TRUSTED}"
+        )
+    settings = inspect.get_annotations(outside_class(kind), eval_str=True).get("settings")
+    if not (isinstance(settings, type) and issubclass(settings, base)):
+        raise ValueError(f"{kind!r}: expected an annotation `settings:` of a {base.__name__}")
+    return settings
 
 
 @dataclass(frozen=True)
@@ -158,30 +217,46 @@ class OneKind:
 
     Unlike in pydantic's tagged unions, errors name the key as it is written, without the kind. Null
     in a field that only other kinds have is ignored, so that an overlay can change the kind.
+    ``outside``: the base of settings of code outside of the package, which is then a kind as well.
+    Where nothing else is one, values without such a kind are a key that is not known.
     """
 
     default: str | None = None
+    outside: type[Kind] | None = None
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         classes = {cls.model_fields["kind"].default: cls for cls in get_args(source)}
         known = {"kinds": ", ".join(classes)}
+        outside = self.outside
+        # The class of such settings is that of the value, which no union lists.
+        as_it_is = core_schema.simple_ser_schema("any") if outside else None
 
         def choose(values: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-            if isinstance(values, tuple(classes.values())):
+            if isinstance(values, (*classes.values(), *([outside] if outside else []))):
                 return values
+            if not classes and not (isinstance(values, Mapping) and is_outside(values.get("kind"))):
+                raise PydanticCustomError("extra_forbidden", "unknown key")
             if not isinstance(values, Mapping):
                 raise PydanticCustomError("kind", "expected the keys of one of {kinds}", known)
             kind = values.get("kind", self.default)
-            if kind not in classes:
+            if outside is not None and is_outside(kind):
+                try:
+                    cls = outside_settings(kind, outside, info.context == RECORD)
+                except (ValueError, NameError) as error:
+                    raise PydanticCustomError("kind", "kind is {m}", {"m": str(error)}) from None
+            elif kind in classes:
+                cls = classes[kind]
+            else:
                 message = f"kind is {kind!r}; expected {{kinds}}"
                 raise PydanticCustomError("kind", message, known)
-            cls = classes[kind]
             chosen = {n: v for n, v in values.items() if v is not None or n in cls.model_fields}
             return cls.model_validate(chosen, context=info.context)
 
-        return core_schema.with_info_wrap_validator_function(choose, handler(source))
+        return core_schema.with_info_wrap_validator_function(
+            choose, handler(source), serialization=as_it_is
+        )
 
 
 def modules_of(settings: BaseModel) -> list[str]:

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import torch
 
-import cxrflow
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.model_pixels import ModelPixels, model_pixels
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.models.model import Model
 from cxrflow.training.precision import choose_device
 
 
@@ -36,7 +36,7 @@ class ModelInputs(Inputs):
     @cached_property
     def model(self) -> Any:
         """The model, with whichever halves it has."""
-        return cxrflow.load(self.options.model, self.device)
+        return Model.load(self.options.model, self.device)
 
     @cached_property
     def text_model(self) -> Any | None:

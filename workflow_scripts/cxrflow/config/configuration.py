@@ -38,6 +38,12 @@ class Config(RunResults):
         return RunNeeds(self, list(dict.fromkeys(models)), self.tasks_in_use)
 
     @property
+    def outside_modules(self) -> list[str]:
+        """Modules outside of the package that hold the code of models in use."""
+        kinds = {kind for name in self.models_in_use for kind in self.code_of(name) if ":" in kind}
+        return sorted({kind.partition(":")[0] for kind in kinds})
+
+    @property
     def models_in_use(self) -> list[str]:
         """The models that the chosen papers show, their controls, and what they are made from."""
         return list(self.all_needs.models)

@@ -17,10 +17,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 
-from cxrflow.config.loading import add_files
+from cxrflow.config.loading import add_files, require_checkout
 from cxrflow.errors import InputError
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.programs.program import parser, run, whole
@@ -74,6 +75,9 @@ def recorded(timings: Path, table: Path = TABLE) -> int:
 
 def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
     """The jobs of a target in a folder without results, from a dry run of Snakemake."""
+    require_checkout(Path("Snakefile"))
+    if find_spec("snakemake") is None:
+        raise ModuleNotFoundError(name="snakemake")
     command = [sys.executable, "-m", "snakemake", "-n", "--forceall", "--cores", str(cores), target]
     overlays = [file for file in files if Path(file) != Path("config.yaml")]
     if overlays:

@@ -18,6 +18,7 @@ from cxrflow.files.yaml_file import dotted, read_yaml, unwritable
 from cxrflow.settings import overlay, problem
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+DEFAULT = Path("config.yaml")  # of a checkout
 Files = Sequence[str | Path]
 
 
@@ -27,14 +28,25 @@ def add_files(arguments: ArgumentParser) -> None:
         "--configfile",
         type=Path,
         nargs="+",
-        default=[Path("config.yaml")],
+        default=[DEFAULT],
         metavar="FILE",
         help="later files are laid over earlier ones (default: config.yaml)",
     )
 
 
+def require_checkout(file: Path, otherwise: str = "") -> None:
+    """Refuse a folder without ``file``, where no run of the workflow can be described."""
+    if not file.exists():
+        raise InputError(
+            f"{Path.cwd()} has no {file}: this describes a run of the workflow; call it in a "
+            f"checkout of cxrflow, the folder with Snakefile and config.yaml{otherwise}"
+        )
+
+
 def load_config(files: Files, check_roots: bool = True) -> Config:
     """Read ``files``, lay each over those before it (as Snakemake does), validate the result."""
+    if [Path(file) for file in files] == [DEFAULT]:
+        require_checkout(DEFAULT, ", or name your configuration after --configfile")
     merged: dict[str, Any] = {}
     for file in files:
         merged = overlay(merged, read_yaml(file))

@@ -178,7 +178,9 @@ class VitSettings(ImageEncoderSettings):
         return self
 
 
-ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings | VitSettings, OneKind("resnet")]
+ImageEncoderKind = Annotated[
+    ResNetSettings | MultiImageSettings | VitSettings, OneKind("resnet", ImageEncoderSettings)
+]
 
 
 class ReportDecoderSettings(Settings):

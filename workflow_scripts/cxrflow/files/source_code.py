@@ -6,7 +6,8 @@ The rule adds what is imported by name at run time, such as readers and terms. T
 
 - comments, docstrings, and the place of an import;
 - modules that all programs share and that change no result (:data:`FRAME`);
-- registries, which map names to modules: a rule names the modules it uses.
+- registries, which map names to modules: a rule names the modules it uses;
+- the public names of a package that imports each when it is asked for (``__getattr__``).
 
 Of a settings module only the used definitions count. Fields and validators do not, because the
 values they give are a parameter of the stage. Properties and methods count, also those of the
@@ -16,6 +17,7 @@ values that a field admits do not count.
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +25,8 @@ from pathlib import Path
 from typing import Final
 
 import yaml
+
+from cxrflow.files.outside_code import outside_files
 
 PACKAGE: Final = Path(__file__).parents[1]
 ROOT: Final = PACKAGE.parent
@@ -44,6 +48,7 @@ FRAME: Final = {
 REGISTRIES: Final = {"cxrflow.data.layouts"}  # and every module called registry
 TERMS: Final = "Terms"  # base of the classes that list terms
 KINDS: Final = "OneKind("  # in the definition of a union that lists kinds
+PUBLIC: Final = ("__getattr__", "__all__")  # of a package, at its top
 VALIDATORS: Final = {"field_validator", "model_validator"}
 
 
@@ -126,9 +131,20 @@ def imported_by(path: Path, typing: bool = False) -> frozenset[str]:
 
 @cache
 def _code_of(program: str) -> dict[Path, str]:
-    """Return the digest of each file behind a program (``pretrain.text``)."""
+    """Return the digest of each file behind a program (``pretrain.text``, ``module:Class``)."""
+    if ":" in program:
+        modules = {path: _module(_text(path)) for path in outside_files(program)}
+        ours = _code_behind({item for module in modules.values() for item in module.imports})
+        return {**ours, **{path: module.logic for path, module in modules.items()}}
     name = f"cxrflow.{program}"
-    waiting = {Import(f"{name}.__main__" if find_module(f"{name}.__main__") else name)}
+    if hasattr(sys.modules.get(name), "stands_for"):
+        return {}  # its code is that of a kind, which is named beside it
+    return _code_behind({Import(f"{name}.__main__" if find_module(f"{name}.__main__") else name)})
+
+
+def _code_behind(imports: set[Import]) -> dict[Path, str]:
+    """Return the digest of each file behind these imports of this package."""
+    waiting = set(imports)
     visited: set[Import] = set()
     logic_by_file: dict[Path, set[str]] = {}
     while waiting:
@@ -174,9 +190,15 @@ def source_files(*names: str) -> list[Path]:
 def code_digest(*names: str) -> str:
     """Return a short digest of the code behind ``names`` (see :func:`source_files`)."""
     total = hashlib.sha256()
-    for path, digest in sorted(_digests(*names).items()):
-        total.update(f"{path.relative_to(PACKAGE)} {digest}\n".encode())
+    digests = ((_place(path), digest) for path, digest in _digests(*names).items())
+    for place, digest in sorted(digests):
+        total.update(f"{place} {digest}\n".encode())
     return total.hexdigest()[:16]
+
+
+def _place(path: Path) -> Path:
+    """Return where a file lies in this package; of one outside of it the name alone."""
+    return path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else Path(path.name)
 
 
 def _digests(*names: str) -> dict[Path, str]:
@@ -212,6 +234,8 @@ class _Module:
 def _module(text: str) -> _Module:
     """Parse a module; its syntax tree is not kept."""
     tree = ast.parse(text)
+    if any(getattr(node, "name", None) == PUBLIC[0] for node in tree.body):
+        tree.body = [node for node in tree.body if _defined(node) not in PUBLIC]
     statements = list(_statements(tree, typing=False))
     names = sorted({name for statement in statements for name in _names(statement)})
     logic = _digest(f"{names} {ast.dump(_Logic().generic_visit(tree))}".encode())
@@ -233,6 +257,13 @@ def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
     module = getattr(statement, "module", None) or ""
     if module not in ("typing", "collections.abc") and not is_settings(module):
         yield from (f"{module}.{alias.name} {alias.asname}" for alias in statement.names)
+
+
+def _defined(node: ast.stmt) -> str | None:
+    """Return the name of a function, or that a value is assigned to."""
+    if isinstance(node, ast.Assign):
+        return ast.unparse(node.targets[0])
+    return getattr(node, "name", None)
 
 
 class _Logic(ast.NodeTransformer):

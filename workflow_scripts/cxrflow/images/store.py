@@ -37,6 +37,22 @@ class PixelStore:
 
     ``index``: image_id, path, shard, row, original_height, original_width, decoder, photometric,
     bits, sha256 (of the stored pixels).
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> from cxrflow import PixelStore
+    >>> from cxrflow.images.build import build_store
+    >>> from cxrflow.images.geometry import Geometry
+    >>> from cxrflow.images.settings import PixelSettings
+    >>> from cxrflow.images.shards import Source
+    >>> with TemporaryDirectory() as folder:
+    ...     Image.linear_gradient("L").save(Path(folder, "a.png"))
+    ...     sources, geometry = [Source("a", "a.png")], Geometry.parse("square16")
+    ...     _ = build_store(Path(folder), sources, geometry, PixelSettings(), Path(folder, "s"), 1)
+    ...     store = PixelStore(Path(folder, "s"))
+    ...     store.read(store.rows(["a"])).shape
+    (1, 16, 16)
     """
 
     def __init__(self, path: str | Path, check: bool = True) -> None:

@@ -18,7 +18,14 @@ _SIGMA = 6.0  # of CIDEr-D's penalty on lengths that differ, in words
 
 
 class Cider:
-    """Score N generated reports ("hypotheses"), each against one reference report."""
+    """Score N generated reports ("hypotheses"), each against one reference report.
+
+    >>> from cxrflow.metrics import Cider
+    >>> documents = ["no acute process".split(), "small left effusion".split()]
+    >>> cider = Cider(documents)  # counts n-grams among the reports that are learnt from
+    >>> float(cider.cider(documents[:1], documents[:1])[0])
+    0.75
+    """
 
     def __init__(self, documents: Sequence[Words]) -> None:
         counts: Counter[Words] = Counter()

@@ -70,7 +70,12 @@ def roc_curve(points: OperatingPoints) -> tuple[Floats, Floats]:
 
 
 def auroc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """Area under the ROC curve (trapezoids, so ties count half); NaN with a single class."""
+    """Area under the ROC curve (trapezoids, so ties count half); NaN with a single class.
+
+    >>> from cxrflow.metrics import auroc
+    >>> float(auroc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]))
+    0.75
+    """
     return _area(operating_points(labels, scores, weights))
 
 
@@ -143,7 +148,13 @@ def binary_metrics(
     weights: ArrayLike | None = None,
     rule: ThresholdRule = "best_f1",
 ) -> dict[str, Floats]:
-    """AUROC, average precision and the scores of :func:`at_threshold`, by name."""
+    """AUROC, average precision and the scores of :func:`at_threshold`, by name.
+
+    >>> from cxrflow.metrics import binary_metrics
+    >>> scores = binary_metrics([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    >>> float(scores["auroc"]), float(scores["sensitivity"])
+    (0.75, 1.0)
+    """
     points = operating_points(labels, scores, weights)
     areas = {"auroc": _area(points), "average_precision": average_precision(points)}
     return areas | at_threshold(points, rule)

@@ -141,6 +141,12 @@ def equivalence(trainings: Sequence[Resampled], name: str, patients: int, margin
 
 
 def over_trainings(scores_S: ArrayLike, level: float = 0.95) -> Student:
-    """The same without samples: Student's interval of two or more scores."""
+    """The same without samples: Student's interval of two or more scores.
+
+    >>> from cxrflow.metrics import over_trainings
+    >>> interval = over_trainings([0.81, 0.79, 0.83])  # AUROC of three trainings
+    >>> round(float(interval.low), 3), round(float(interval.high), 3)
+    (0.76, 0.86)
+    """
     scores = np.asarray(scores_S, float)
     return student(scores, np.zeros((len(scores), len(scores))), 2, level)

@@ -26,7 +26,12 @@ _BLOCK = 2**22  # numbers of resampling counts held at once: 32 MiB
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its interval and the number of samples behind it; NaN where undefined."""
+    """A value, its interval and the number of samples behind it; NaN where undefined.
+
+    >>> from cxrflow.metrics import Estimate
+    >>> Estimate(value=0.8, low=0.7, high=0.9, n=100).as_json()
+    {'value': 0.8, 'low': 0.7, 'high': 0.9, 'n': 100}
+    """
 
     value: float
     low: float
@@ -48,6 +53,10 @@ def clusters_of(subjects: "Sequence[Any] | pd.Series", unit: str = "subject") ->
     """Cluster numbers ``[N]``: equal for samples of one patient.
 
     With ``unit`` "sample" each sample is a cluster of its own; so is one without a patient id.
+
+    >>> from cxrflow.metrics import clusters_of
+    >>> clusters_of(["p1", "p1", "p2", None]).tolist()
+    [0, 0, 1, 2]
     """
     import pandas as pd
 
@@ -106,6 +115,16 @@ def bootstrap(
     """Estimate and expanded percentile interval of every metric of ``statistic``.
 
     ``sizes`` says how many samples stand behind each metric (its ``n``).
+
+    >>> import numpy as np
+    >>> from cxrflow.metrics import auroc, bootstrap, clusters_of
+    >>> labels, scores = np.array([0, 0, 1, 1, 1, 0]), np.array([0.1, 0.6, 0.5, 0.8, 0.9, 0.2])
+    >>> patients = clusters_of(["a", "a", "b", "c", "d", "e"])
+    >>> estimates = bootstrap(
+    ...     lambda counts: {"auroc": auroc(labels, scores, counts)}, patients, {"auroc": 6}
+    ... )
+    >>> round(estimates["auroc"].value, 3), estimates["auroc"].low < estimates["auroc"].value
+    (0.889, True)
     """
     codes = np.asarray(clusters, dtype=np.int64)
     point = statistic(np.ones((1, len(codes))))
@@ -123,6 +142,10 @@ def holm(p_values: ArrayLike) -> Floats:
     """p-values [N] corrected for N comparisons (Holm 1979, step-down); never above 1.
 
     The k-th smallest (k from 0) is multiplied by N - k; corrected values keep the order.
+
+    >>> from cxrflow.metrics import holm
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")

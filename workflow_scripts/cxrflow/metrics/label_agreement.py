@@ -29,6 +29,10 @@ def state_codes(
 
     ``uncertain``: -1 counts as a state of its own, as absent, or as present. Raises ValueError for
     a label other than 1, 0, -1 and NaN.
+
+    >>> from cxrflow.metrics import state_codes
+    >>> state_codes([[1.0, 0.0, -1.0, float("nan")]]).tolist()
+    [[0, 1, 2, 3]]
     """
     labels = np.asarray(labels_NF, dtype=np.float64)
     codes = np.full(labels.shape, BLANK, dtype=np.int64)
@@ -45,6 +49,11 @@ def confusions(ours_NF: Codes, reference_NF: Codes, clusters_N: ArrayLike | None
     """Counts ``[F, 4, 4]`` of our and the reference's states; with clusters ``[G, F, 4, 4]``.
 
     ``clusters_N`` are whole numbers from 0 to G - 1, such as those of patients.
+
+    >>> from cxrflow.metrics import confusions, state_codes
+    >>> ours, reference = state_codes([[1], [1], [0]]), state_codes([[1], [0], [0]])
+    >>> confusions(ours, reference)[0, :2, :2].tolist()  # of one finding; rows are ours
+    [[1.0, 1.0], [0.0, 1.0]]
     """
     if ours_NF.shape != reference_NF.shape or ours_NF.ndim != 2:
         shapes = f"ours {ours_NF.shape} and reference {reference_NF.shape}"
@@ -71,6 +80,11 @@ def class_scores(confusion: Floats, state: int) -> dict[str, Floats]:
 
     Undefined is NaN: precision where we never have the state, recall where the reference never
     does, F1 where neither does.
+
+    >>> from cxrflow.metrics import class_scores, confusions, state_codes
+    >>> ours, reference = state_codes([[1], [1], [0]]), state_codes([[1], [0], [0]])
+    >>> class_scores(confusions(ours, reference), state=0)["precision"].tolist()  # 0: positive
+    [0.5]
     """
     hits = confusion[..., state, state]
     ours, reference = confusion[..., state, :].sum(-1), confusion[..., :, state].sum(-1)
@@ -103,6 +117,11 @@ def cohens_kappa(confusion: Floats) -> Floats:
     """Agreement beyond chance (Cohen 1960), ``[..., K, K]`` to ``[...]``.
 
     NaN where chance agreement is 1: both sides give every report one and the same state.
+
+    >>> from cxrflow.metrics import cohens_kappa, confusions, state_codes
+    >>> ours, reference = state_codes([[1], [1], [0]]), state_codes([[1], [0], [0]])
+    >>> cohens_kappa(confusions(ours, reference)).round(3).tolist()
+    [0.4]
     """
     total = confusion.sum((-2, -1))
     share = confusion / np.where(total > 0, total, np.nan)[..., None, None]

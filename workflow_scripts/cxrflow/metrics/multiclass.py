@@ -14,7 +14,12 @@ from cxrflow.metrics.intervals import Floats, ratio
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike, counts: ArrayLike | None = None) -> Floats:
-    """Share of the samples whose prediction is the label."""
+    """Share of the samples whose prediction is the label.
+
+    >>> from cxrflow.metrics import accuracy
+    >>> accuracy(["yes", "no"], ["yes", "yes"]).tolist()
+    [0.5]
+    """
     correct = (np.asarray(labels) == np.asarray(predictions)).astype(np.float64)
     weight = _weight(counts, len(correct))
     return np.asarray(weight @ correct / weight.sum(axis=1))
@@ -29,6 +34,10 @@ def recalls(
     """Recall [R, C] of the classes ``names``; NaN for a class that a resample lacks.
 
     Their mean is balanced accuracy.
+
+    >>> from cxrflow.metrics import recalls
+    >>> recalls(["yes", "no", "no"], ["yes", "yes", "no"], ["yes", "no"]).tolist()
+    [[1.0, 0.5]]
     """
     target, predicted = np.asarray(labels), np.asarray(predictions)
     weight = _weight(counts, len(target))
@@ -43,7 +52,12 @@ def recalls(
 def class_f1(
     labels: ArrayLike, predictions: ArrayLike, name: object, counts: ArrayLike | None = None
 ) -> Floats:
-    """F1 of one class against the others; NaN where it is neither a label nor a prediction."""
+    """F1 of one class against the others; NaN where it is neither a label nor a prediction.
+
+    >>> from cxrflow.metrics import class_f1
+    >>> class_f1(["yes", "no", "no"], ["yes", "yes", "no"], "yes").round(3).tolist()
+    [0.667]
+    """
     target, predicted = np.asarray(labels) == name, np.asarray(predictions) == name
     weight = _weight(counts, len(target))
     hits = weight @ (target & predicted)

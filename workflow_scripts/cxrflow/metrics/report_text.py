@@ -22,6 +22,11 @@ def bleu_counts(references: Sequence[Words], hypotheses: Sequence[Words]) -> Flo
 
     Clipped n-gram matches for n of 1 to 4, n-grams of the hypothesis likewise, and the numbers of
     words of hypothesis and reference.
+
+    >>> from cxrflow.metrics import bleu_counts
+    >>> counts = bleu_counts(["no acute process".split()], ["no acute disease".split()])
+    >>> counts[0, :2].tolist()  # words and pairs of words that match
+    [2.0, 1.0]
     """
     rows = []
     for reference, hypothesis in zip(references, hypotheses, strict=True):
@@ -39,6 +44,11 @@ def bleu(counts: Floats, order: int, weights: ArrayLike | None = None) -> Floats
     ``weights`` is [..., N], how often each report counts (ones, or the resampling counts of
     :mod:`cxrflow.metrics.intervals`); the result has its leading shape. It is 0 where some n has no
     match, as in sacrebleu.
+
+    >>> from cxrflow.metrics import bleu, bleu_counts
+    >>> counts = bleu_counts(["no acute process".split()], ["no acute disease".split()])
+    >>> round(float(bleu(counts, order=2)), 3)
+    0.577
     """
     weight = np.ones(len(counts)) if weights is None else np.asarray(weights, dtype=np.float64)
     sums = weight @ counts
@@ -54,6 +64,10 @@ def rouge_l(references: Sequence[Words], hypotheses: Sequence[Words], beta: floa
     """ROUGE-L [N]: the F score of the longest common subsequence (Lin 2004, section 3.1).
 
     ``beta`` weighs recall: 1 in the package rouge-score, 1.2 in pycocoevalcap. 0 without words.
+
+    >>> from cxrflow.metrics import rouge_l
+    >>> rouge_l(["no acute process".split()], ["no acute disease".split()]).round(3).tolist()
+    [0.667]
     """
     scores = []
     for reference, hypothesis in zip(references, hypotheses, strict=True):

@@ -14,7 +14,13 @@ _DECIMALS = 9  # float32 features have seven; equal vectors must have equal cosi
 
 
 def cosines(queries_QF: Floats, candidates_CF: Floats) -> Floats:
-    """Cosine [Q, C] of each query with each candidate, in [-1, 1]; 0 for a vector of length 0."""
+    """Cosine [Q, C] of each query with each candidate, in [-1, 1]; 0 for a vector of length 0.
+
+    >>> import numpy as np
+    >>> from cxrflow.metrics import cosines
+    >>> cosines(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0]])).tolist()
+    [[1.0, 0.0]]
+    """
 
     def unit(vectors: Floats) -> Floats:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -48,6 +54,11 @@ def ranks(
 
     Args:
         rivals_QC: candidates that may stand before the target; None: all but the target itself.
+
+    >>> import numpy as np
+    >>> from cxrflow.metrics import ranks
+    >>> ranks(np.array([[0.2, 0.9], [0.1, 0.7]]), np.array([0, 1])).tolist()
+    [2.0, 1.0]
     """
     target_Q1 = np.take_along_axis(scores_QC, target_Q[:, None], axis=1)
     before_QC, equal_QC = scores_QC > target_Q1, scores_QC == target_Q1

@@ -26,6 +26,12 @@ def global_alignment(
     This is twice ConVIRT's sum, which at equal shares is Eq. 2.
     ``rows``: the pairs of this process, ``equal_NN``: those that are no negatives, see
     :func:`symmetric_contrastive`.
+
+    >>> import torch
+    >>> from cxrflow.losses import global_alignment
+    >>> pairs = torch.eye(3)  # three images, each like its own text alone
+    >>> global_alignment(pairs, pairs) < global_alignment(pairs, pairs.roll(1, 0))
+    tensor(True)
     """
     image_NP, text_NP = (normalize(embedding.float(), dim=1) for embedding in (image_NP, text_NP))
     return symmetric_contrastive(image_NP, text_NP, temperature, rows, image_to_text, equal_NN)
@@ -44,6 +50,12 @@ def section_matching(
     whether they are L2-normalised as in Eq. 2; ``normalised`` (default) makes them so, since one
     projection serves both equations and tau is 0.5 in both. ``rows``: the reports of this
     process, see :func:`symmetric_contrastive`.
+
+    >>> import torch
+    >>> from cxrflow.losses import section_matching
+    >>> findings, impression = torch.eye(4), torch.eye(4)
+    >>> round(section_matching(findings, impression, temperature=0.5).item(), 3)
+    0.682
     """
     if normalised:
         findings_NP, impression_NP = (
@@ -79,6 +91,11 @@ def symmetric_cross_entropy(logits_NN: Tensor, rows: slice = ALL, row_share: flo
 
     Rows count ``2 row_share`` times and columns ``2 (1 - row_share)`` times, so that equal shares
     are the plain sum of both.
+
+    >>> import torch
+    >>> from cxrflow.losses import symmetric_cross_entropy
+    >>> round(symmetric_cross_entropy(torch.zeros(2, 2)).item(), 3)  # 2 log 2: all are alike
+    1.386
     """
     target = torch.arange(len(logits_NN), device=logits_NN.device)[rows]
     row_sum, column_sum = (
@@ -96,6 +113,12 @@ def masked_language_modelling(logits_MV: Tensor, targets_M: Tensor, divisor: int
     with averages over masked tokens, and lambda_MLM = 0.1 only balances Eq. 1 with that one. Where
     a batch is computed in parts, the divisor is that of the whole batch. Without masked positions
     the loss is zero, with a gradient.
+
+    >>> import torch
+    >>> from cxrflow.losses import masked_language_modelling
+    >>> logits, targets = torch.zeros(2, 5), torch.tensor([1, 4])  # 2 masked words, 5 word pieces
+    >>> round(masked_language_modelling(logits, targets, divisor=2).item(), 3)  # log 5
+    1.609
     """
     if targets_M.numel() == 0:
         return logits_MV.sum() * 0.0
@@ -106,5 +129,11 @@ def report_likelihood(logits_TV: Tensor, targets_T: Tensor, tokens: int) -> Tens
     """Minus the sum of log p(w_t | w_<t, prior report, patches) over T tokens, over ``tokens``.
 
     ``tokens`` are those of the whole batch, of which T may be a share: a scalar.
+
+    >>> import torch
+    >>> from cxrflow.losses import report_likelihood
+    >>> logits, targets = torch.zeros(3, 4), torch.tensor([0, 1, 3])  # 3 tokens, 4 word pieces
+    >>> round(report_likelihood(logits, targets, tokens=3).item(), 3)  # log 4
+    1.386
     """
     return nn.functional.cross_entropy(logits_TV.float(), targets_T, reduction="sum") / tokens

@@ -25,6 +25,13 @@ def sentence_regions(
     are of length 1. ``is_word_NW`` says which words are the sentence's, at least one. As printed,
     C is the sum over the words, and up to W. ``clip`` cuts it at 1, ``max`` divides it by its
     largest value, ``mean`` by the number of words.
+
+    >>> import torch
+    >>> from cxrflow.losses import sentence_regions
+    >>> patches = torch.eye(4)[None]  # one image of four patches
+    >>> words = torch.eye(4)[None, :2]  # two words, like the first patch and the second
+    >>> sentence_regions(patches, words, torch.tensor([[True, False]])).round()
+    tensor([[1., 0., 0., 0.]])
     """
     logits_NWM = torch.einsum("nwp,nmp->nwm", word_NWP, patch_NMP) / temperature
     weight_NWM = logits_NWM.softmax(2) * is_word_NW[:, :, None]
@@ -44,6 +51,13 @@ def mixed_features(
     Features of a ResNet are [N, C, H, W]: a cell belongs to the patch of the region's grid that it
     lies in. Those of a transformer are [N, 1 + M, D], [CLS] first, of which the source's share is
     ``cls_share_N``; the equation does not cover it.
+
+    >>> import torch
+    >>> from cxrflow.losses import mixed_features
+    >>> source, target = torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 2, 2)
+    >>> region = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
+    >>> mixed_features(source, target, region, cls_share_N=torch.zeros(1))[0, 0].tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
     """
     if source.dim() == 4:
         share = nn.functional.interpolate(region_Nhw[:, None], source.shape[2:], mode="nearest")

@@ -44,6 +44,10 @@ class Matching:
 
     The low-data study is ``Matching(1 / tau_2, 1 / tau_3, False, "dot")`` on L2-normalised words
     and regions, with temp3 = tau_3 / tau and half the loss.
+
+    >>> from cxrflow.losses import Matching
+    >>> Matching(word_softmax=False, match="dot").temp1  # the low-data study's form
+    4.0
     """
 
     temp1: float = 4.0
@@ -69,6 +73,13 @@ def local_similarity(
     backward besides inputs and scores; 0 computes everything twice. Raises
     :class:`ValueError` for shapes that do not fit, for a text without words and for lengths
     beyond L.
+
+    >>> import torch
+    >>> from cxrflow.losses import Matching, local_similarity
+    >>> regions = torch.eye(4).view(2, 2, 4)  # two images of two regions each
+    >>> words = torch.eye(4).view(2, 2, 4)  # the words of text i are the regions of image i
+    >>> local_similarity(regions, words, [2, 2], Matching(temp2=1.0)).argmax(1).tolist()
+    [0, 1]
     """
     texts, longest, width = word_ILD.shape
     if region_BMD.shape[2] != width:

@@ -13,6 +13,12 @@ def side_scores(images_N2P: Tensor, texts_N2P: Tensor, temperature: float) -> Te
     """Scores [N, 2, 2] of an image and its mirror image beside a text and its exchanged form.
 
     They are cosines over the temperature.
+
+    >>> import torch
+    >>> from cxrflow.losses import side_scores
+    >>> images, texts = torch.eye(2)[None], torch.eye(2)[None]  # an image and its mirror image
+    >>> side_scores(images, texts, temperature=0.5).tolist()
+    [[[2.0, 0.0], [0.0, 2.0]]]
     """
     images, texts = (normalize(both.float(), dim=2) for both in (images_N2P, texts_N2P))
     return images @ texts.mT / temperature
@@ -23,6 +29,11 @@ def mirrored_pairs(score_N22: Tensor, divisor: int) -> Tensor:
 
     The two pairs are an image with its text, and both mirrored. Without a pair the loss is zero,
     with a gradient.
+
+    >>> import torch
+    >>> from cxrflow.losses import mirrored_pairs
+    >>> round(mirrored_pairs(torch.zeros(1, 2, 2), divisor=1).item(), 3)  # 2 log 2: sides are alike
+    1.386
     """
     rows, columns = (log_softmax(score_N22, dim=dim) for dim in (2, 1))
     likelihood_N = (rows + columns).diagonal(dim1=1, dim2=2).mean(dim=1)

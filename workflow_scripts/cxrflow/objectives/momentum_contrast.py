@@ -13,6 +13,13 @@ def momentum_contrast(
     A query q, normalised here, is told apart from the K keys k_i of other images by its own image's
     key k; keys are unit vectors and get no gradient. All is computed in the queue's data type.
     ``divisor``: the samples of the whole batch, of which these N are one process's share.
+
+    >>> import torch
+    >>> from cxrflow.losses import momentum_contrast
+    >>> queries, queue = torch.eye(3)[:2], torch.eye(3)[2:]  # two images, one key of another
+    >>> loss = momentum_contrast(queries, queries, queue, temperature=0.5, divisor=2)
+    >>> round(loss.item(), 3)
+    0.127
     """
     query_NP, key_NP = normalize(query_NP.to(queue_KP.dtype), dim=1), key_NP.detach()
     positive_N1 = torch.linalg.vecdot(query_NP, key_NP)[:, None]

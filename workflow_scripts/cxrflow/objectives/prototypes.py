@@ -57,6 +57,13 @@ def prototype_alignment(
 
     ``rows`` takes the sum over these samples alone, still divided by N: the share of one of several
     processes. Codes are those of the batch in any case and have no gradient.
+
+    >>> import torch
+    >>> from cxrflow.losses import prototype_alignment
+    >>> images, prototypes = torch.eye(4), torch.eye(4)
+    >>> agreed = prototype_alignment(images, images, prototypes)
+    >>> agreed < prototype_alignment(images, images.flip(0), prototypes)
+    tensor(True)
     """
     kind = torch.promote_types(image_NP.dtype, torch.float32)
     with torch.autocast(image_NP.device.type, enabled=False):

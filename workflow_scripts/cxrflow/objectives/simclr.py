@@ -18,6 +18,12 @@ def nt_xent(
     ``first_NP[i]`` and ``second_NP[i]`` are two views of image i; s is the cosine.
     ``rows`` takes the sum over both views of these images alone, still divided by 2N: the
     share of one of several processes.
+
+    >>> import torch
+    >>> from cxrflow.losses import nt_xent
+    >>> first = torch.eye(3)  # a view of each of three images
+    >>> nt_xent(first, first) < nt_xent(first, first.roll(1, 0))
+    tensor(True)
     """
     views = nn.functional.normalize(torch.cat([first_NP, second_NP]).float(), dim=1)
     index = torch.arange(len(views), device=views.device)

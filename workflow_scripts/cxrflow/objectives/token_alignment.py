@@ -30,6 +30,10 @@ class TokenMatching:
     ``padding``: padding words stand among those that a word is to be told from (published code).
     ``unit_context``: what a patch saw is of length 1, as what a word saw always is. The published
     code leaves it out for transformers.
+
+    >>> from cxrflow.losses import TokenMatching
+    >>> TokenMatching(unit_context=False)  # as the published code does for transformers
+    TokenMatching(temperature=0.1, padding=False, unit_context=False)
     """
 
     temperature: float = 0.1
@@ -50,6 +54,14 @@ def token_alignment(
     Tokens are brought to length 1 here. ``is_word_BW`` (bool) is false at padding, to which no
     patch looks. The weights of a text or an image add up to 1 (:func:`token_weights`); those of
     padding are zero.
+
+    >>> import torch
+    >>> from cxrflow.losses import token_alignment
+    >>> words = patches = torch.eye(2)[None]  # one pair of two words and two patches
+    >>> weights = torch.full((1, 2), 0.5)
+    >>> loss = token_alignment(words, torch.ones(1, 2, dtype=torch.bool), weights, patches, weights)
+    >>> loss.shape
+    torch.Size([1])
     """
     kind = torch.promote_types(torch.promote_types(word_BWP.dtype, patch_BMP.dtype), torch.float32)
     tau = matching.temperature
@@ -89,6 +101,11 @@ def token_weights(attention_BN: Tensor) -> Tensor:
 
     Of each text or image they are clipped to the 10 and 90 % quantiles of what is not zero.
     Padding has zero and keeps it; ValueError if nothing else is there.
+
+    >>> import torch
+    >>> from cxrflow.losses import token_weights
+    >>> token_weights(torch.tensor([[0.2, 0.2, 0.0]])).tolist()  # the last is padding
+    [[0.5, 0.5, 0.0]]
     """
     attention_BN = attention_BN.to(torch.promote_types(attention_BN.dtype, torch.float32))
     count_B1 = (attention_BN > 0).sum(1, keepdim=True)

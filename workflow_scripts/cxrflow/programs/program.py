@@ -20,6 +20,7 @@ from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files.outputs import remove_unfinished, require_own
 from cxrflow.files.yaml_file import unwritable
 from cxrflow.programs.attempts import keep, refuse_again
+from cxrflow.programs.extras import lacking
 from cxrflow.programs.registry import usage
 from cxrflow.settings import MOST_CORES
 
@@ -166,8 +167,11 @@ def _say(line: str) -> None:
 def refusal(error: Exception) -> str | None:
     """Describe what the machine refused in one line, with the file if it is known; else None.
 
-    Libraries in Rust and C++ raise errors of their own, with the system's words but no number.
+    Libraries in Rust and C++ raise errors of their own, with the system's words but no number. A
+    library that is not installed is named with the extra that brings it.
     """
+    if isinstance(error, ModuleNotFoundError):
+        return lacking(error)
     if isinstance(error, OSError) and error.errno in REFUSALS:
         names = " and ".join(str(name) for name in (error.filename, error.filename2) if name)
         return f"{names or 'writing a result'}: {error.strerror or os.strerror(error.errno)}"

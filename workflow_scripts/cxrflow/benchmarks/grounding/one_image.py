@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import cxrflow
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.calibration import Calibration, Percentile, shown_cells
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
@@ -195,7 +194,7 @@ def draw(
     """Write the picture; print where each phrase answers most, and the picture's name."""
     for radiograph in filter(None, (image, prior)):
         warn_of_view(radiograph)
-    model = cxrflow.load(folder, choose_device(settings.device))
+    model = Model.load(folder, choose_device(settings.device))
     if model.limits:
         log.warning(model.limits)
     maps = ground(model, image, phrases, settings, prior)

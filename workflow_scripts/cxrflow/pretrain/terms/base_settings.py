@@ -1,10 +1,13 @@
 """The bases of the settings of terms, and of the lists of them that programs have."""
 
-from typing import ClassVar, Self, get_args
+import sys
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Annotated, ClassVar, Self, get_args
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Settings
+from cxrflow.settings import Kind, OneKind, Settings
 
 
 class TermSettings(Settings):
@@ -26,8 +29,21 @@ class TermSettings(Settings):
         return None
 
 
-class Terms(Settings):
-    """The terms of an objective, by name; a term that is not named, or is null, is left out."""
+class OutsideTermSettings(TermSettings, Kind):
+    """Settings of a term outside of the package, whose ``kind`` is ``module:Class``."""
+
+    room: ClassVar[str] = "pretrain.terms"
+
+
+class Terms(Settings, extra="allow"):
+    """The terms of an objective, by name; a term that is not named, or is null, is left out.
+
+    Terms outside of the package may have any name that none of ours has, and come last.
+    """
+
+    __pydantic_extra__: dict[
+        str, Annotated[OutsideTermSettings, OneKind(outside=OutsideTermSettings)]
+    ]
 
     @classmethod
     def classes(cls) -> dict[str, type[TermSettings]]:
@@ -49,6 +65,24 @@ class Terms(Settings):
     def _at_least_one(self) -> Self:
         if not self.named():
             raise ValueError(f"names no term; expected one of {', '.join(type(self).model_fields)}")
+        return self
+
+    @model_validator(mode="after")
+    def _outside_terms_are_found_by_name(self) -> Self:
+        """Programs import a term as ``terms/<name>.py``: a module that stands there for it."""
+        for name, term in (self.__pydantic_extra__ or {}).items():
+            module = f"{__package__}.{name}"
+            stands = hasattr(sys.modules.get(module), "stands_for")
+            is_name = name.isidentifier() and name == name.lower()
+            if not (stands or (is_name and find_spec(module) is None)):
+                raise ValueError(
+                    f"{name}: expected another name for {term.kind}, in small letters, that no "
+                    "term of the package has"
+                )
+            stand_in = ModuleType(module)
+            names = {"stands_for": term.kind, name.title().replace("_", ""): term.code("Term")}
+            vars(stand_in).update(names)
+            sys.modules[module] = stand_in
         return self
 
     @property

@@ -1,0 +1,184 @@
+"""A loss and an encoder outside of the package, as docs/extending.md shows them: trained, kept."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from programs import program
+from safetensors.torch import load_file
+from toy_programs import TRAINING, trainings
+
+import cxrflow
+from cxrflow.config import load_config
+from cxrflow.errors import InputError
+from cxrflow.files import source_code
+from cxrflow.files.atomic import read_object
+from cxrflow.files.source_code import PACKAGE, code_digest, source_files
+from cxrflow.pretrain.settings import ImagePretrainingSettings, JointPretrainingSettings
+from cxrflow.settings import TRUSTED, read_settings
+
+TOP = PACKAGE.parents[1]
+LOSS, ENCODER = "my_losses:SigmoidPairs", "my_encoders:Tiny"
+OURS = ("my_losses", "my_encoders")
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The page's files in the folder of a run, where Python looks for modules."""
+    folder = tmp_path_factory.mktemp("outside")
+    page = (TOP / "docs/extending.md").read_text("utf-8")
+    for name, text in re.findall(r"^    # (my_\w+\.\w+)\n((?:    .*\n|\n)+)", page, re.MULTILINE):
+        if name.startswith(OURS):
+            lines = (line[4:] for line in text.rstrip().split("\n"))
+            (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        yield folder
+    for name in OURS:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def start(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text half to start from."""
+    folder = tmp_path_factory.mktemp("start")
+    trainings(inputs, folder)["phase II"].train("text", folder, epochs=1).succeeds()
+    return folder / "text"
+
+
+def train(inputs: Path, start: Path, folder: Path, name: str) -> Any:
+    """Train with both in this process."""
+    settings = {
+        "encoder": {"kind": ENCODER, "width": 16, "projection": 16, "channels": 1},
+        "terms": {"mlm": {}, "pairs": {"kind": LOSS, "temperature": 0.2}},
+        "augmentation": {},
+        "length": 48,
+        "training": {**TRAINING, "epochs": 3, "save_minutes": 0},
+    }
+    given = {"pairs": inputs / "cohort/pairs.parquet", "pixels": inputs / "pixels", "text": start}
+    places = {"state": folder / f"state-{name}", "output": folder / name}
+    return program("pretrain.joint", settings, **given, **places, model="mine", seed=0)
+
+
+def test_trained_stopped_and_resumed_it_is_a_model_like_ours(
+    beside: Path, inputs: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(inputs, start, tmp_path, "whole").succeeds()
+    import my_losses  # type: ignore[import-not-found]
+
+    calls, loss = [0], my_losses.SigmoidPairs.loss
+
+    def stopped(self: Any, views: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 7:
+            raise KeyboardInterrupt
+        return loss(self, views)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(my_losses.SigmoidPairs, "loss", stopped)
+        assert train(inputs, start, tmp_path, "resumed").code == 130
+    end = train(inputs, start, tmp_path, "resumed")
+    end.succeeds()
+    assert "resuming at step" in end.stderr
+    whole, resumed = (
+        {
+            path.relative_to(tmp_path / name): load_file(path)
+            for path in sorted((tmp_path / name).rglob("*.safetensors"))
+        }
+        for name in ("whole", "resumed")
+    )
+    assert whole.keys() == resumed.keys() and len(whole) == 2
+    for path, weights in whole.items():
+        for key, value in weights.items():
+            assert torch.equal(value, resumed[path][key]), key
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "whole/metrics.jsonl").read_text().split("\n")
+        if line
+    ]
+    assert all("pairs" in line and "mlm" in line for line in lines)
+    run = read_object(tmp_path / "whole/run.json")
+    assert run["settings"]["terms"]["pairs"]["kind"] == LOSS
+    model = cxrflow.load(tmp_path / "whole")
+    assert model.similarity_map(torch.rand(1, 1, 32, 32), ["Edema."]).shape == (1, 2, 2)
+
+
+def test_a_model_folder_alone_imports_no_code(
+    beside: Path, inputs: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(inputs, start, tmp_path, "model").succeeds()
+    monkeypatch.delitem(sys.modules, "my_encoders")
+    with pytest.raises(InputError, match=f"import my_encoders first or name it in .*{TRUSTED}"):
+        cxrflow.load(tmp_path / "model")
+    monkeypatch.setenv(TRUSTED, "my_encoders")
+    assert cxrflow.load(tmp_path / "model").image_encoder is not None
+    # The released layout has ResNets alone.
+    output = tmp_path / "exported"
+    program("commands.export", None, model=tmp_path / "model", output=output).refuses(
+        "only ResNets"
+    )
+
+
+def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [TOP / "config.yaml", beside / "run.yaml"]
+    paper = str(beside / "my_losses.yaml")
+    (beside / "run.yaml").write_text(f"papers: [{json.dumps(paper)}]\n")
+    run = load_config(files)
+    code = run.code_of("my_losses/sigmoid")
+    assert {LOSS, ENCODER, "pretrain.terms.mlm"} <= {*code}
+    assert "pretrain.terms.global_alignment" not in code
+    assert run.outside_modules == ["my_encoders", "my_losses"]
+    settings = run.model("my_losses/sigmoid").settings
+    assert isinstance(settings, JointPretrainingSettings)
+    assert settings.encoder.kind == ENCODER and settings.encoder.channels == 1
+    assert read_settings(settings.model_dump_json(), JointPretrainingSettings) == settings
+    # What counts is the class's file and what it imports, of ours too; not what is said of it.
+    names = [path.name for path in source_files(LOSS)]
+    assert {"my_losses.py", "objective.py", "base_settings.py"} >= {
+        "my_losses.py"
+    } and "objective.py" in names
+    before, file = code_digest(*code), beside / "my_losses.py"
+    text = file.read_text()
+    for old, new, changes in (
+        ("two convolutions", "two", False),
+        ("tensor(-10.0)", "tensor(-5.0)", True),
+        ('"""Every image', '"""Each image', False),
+        ("import torch\n", "import torch\n\nimport my_layers\n", True),
+    ):
+        edited = text.replace(old, new)
+        monkeypatch.setattr(
+            source_code,
+            "_text",
+            lambda path, e=edited: e if path == file else path.read_text("utf-8"),
+        )
+        source_code._code_of.cache_clear()
+        assert (code_digest(*code) != before) is changes, new
+    monkeypatch.undo()
+    source_code._code_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"pairs": {"kind": "my_losses:Nothing"}}, "the module my_losses has no class Nothing"),
+        ({"pairs": {"kind": "my_loses:Pairs"}}, "there is no module my_loses in "),
+        ({"pairs": {"kind": "my_losses"}}, "unknown key 'terms.pairs'"),
+        ({"pairs": {"kind": "os:PathLike"}}, "expected an annotation `settings:` of a Outside"),
+        ({"pairs": {"kind": LOSS, "temperature": 0}}, "key 'terms.pairs.temperature' is 0"),
+        ({"token_alignment": {"kind": LOSS}}, "token_alignment: expected another name"),
+        ({"Pairs": {"kind": LOSS}}, "Pairs: expected another name"),
+        ({"pairs": {"kind": "a b:C"}}, "expected module:Class"),
+        ({"simclr": {}, "pairs": None}, "unknown key 'terms.pairs'"),
+    ],
+)
+def test_a_wrong_name_is_one_line(beside: Path, terms: dict[str, Any], message: str) -> None:
+    given = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}, "terms": terms}
+    with pytest.raises(InputError) as caught:
+        read_settings(json.dumps(given), ImagePretrainingSettings)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,55 @@
+"""Labels of report texts in memory: ``cxrflow.label``."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from cxrflow.compute.parallel import chunks
+from cxrflow.errors import InputError
+from cxrflow.reports.labelling import Worker
+from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxrflow.reports.settings import ReportSettings
+from cxrflow.reports.texts import RawReport
+
+LAYOUT = "table"  # as `cxrflow label` reads the reports of a table
+
+
+def label(texts: Iterable[str], settings: ReportSettings | None = None) -> pd.DataFrame:
+    """Label report texts with the 14 CheXpert observations (docs/labels.md).
+
+    Returns a row for each text, numbered from 0: the observations in CheXpert's order, 1.0
+    positive, 0.0 negative, -1.0 uncertain, NaN not mentioned; then ``outcome``, which is
+    ``labelled`` or says why a text has no labels: ``empty``, not English, too long. A text may be
+    a whole report with headings or a sentence. The labels are those of ``cxrflow label``.
+
+    Raises:
+        InputError: ``texts`` is one text or holds something that is no text, or the settings name
+            weights that are not there.
+
+    >>> import cxrflow
+    >>> labels = cxrflow.label(["Small left effusion. No pneumothorax.", "Possible edema.", ""])
+    >>> labels[["Pleural Effusion", "Pneumothorax", "Edema", "outcome"]]
+       Pleural Effusion  Pneumothorax  Edema   outcome
+    0               1.0           0.0    NaN  labelled
+    1               NaN           NaN   -1.0  labelled
+    2               NaN           NaN    NaN     empty
+    """
+    if isinstance(texts, str):
+        raise InputError(f"texts is one text, {texts[:50]!r}; expected a list of texts")
+    reports = [
+        RawReport(str(place), None, text=_text(text, place)) for place, text in enumerate(texts)
+    ]
+    settings = (settings or ReportSettings()).of_layout(LAYOUT)
+    worker = Worker(settings, LAYOUT, Path(), None, reasons=False)
+    rows = [row for run in chunks(reports, settings.chunk) for row in worker.process(run).labels]
+    blank = (None,) * len(OBSERVATIONS)
+    labels = [values or blank for *_, values in rows]
+    table = pd.DataFrame(labels, columns=list(OBSERVATIONS), dtype="float64")
+    return table.assign(outcome=[outcome for _, outcome, _ in rows])
+
+
+def _text(text: object, place: int) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"texts[{place}] is {text!r}, a {type(text).__name__}; expected a text")
+    return text
