@@ -131,7 +131,7 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         # Names that a package offers are nothing that its modules compute with.
         ("metrics/__init__.py", '    "auroc",\n', "", set()),
         ("metrics/__init__.py", "public_name(__name__, name)", "None", set()),
-        ("objectives/__init__.py", '"""\n', '"""\n\nX = 1\n', {"cxr_bert", "simclr", *JOINT}),
+        ("objectives/__init__.py", '"""\n', '"""\n\nX = 1\n', TRAININGS),
     ],
 )
 def test_an_edit_reruns_what_it_can_change(edit, file, old, new, changed):

@@ -146,10 +146,11 @@ class Kind(Settings):
 
     Code outside of the package is ``module:Class``, of a module that Python finds in the folder of
     the run or where else it looks. The class says by its annotation ``settings: ...`` which class
-    of settings it takes, a subclass of the room's.
+    of settings it takes, a subclass of the one that says ``outside``.
     """
 
     room: ClassVar[str]
+    outside: ClassVar[bool] = False  # True in the base of kinds that may be outside of the package
     kind: str
 
     @property
@@ -216,20 +217,20 @@ class OneKind:
     """Marks a union of kinds; ``default`` is the kind of values that do not state theirs.
 
     Unlike in pydantic's tagged unions, errors name the key as it is written, without the kind. Null
-    in a field that only other kinds have is ignored, so that an overlay can change the kind.
-    ``outside``: the base of settings of code outside of the package, which is then a kind as well.
-    Where nothing else is one, values without such a kind are a key that is not known.
+    in a field that only other kinds have is ignored, so that an overlay can change the kind. Of
+    kinds that may be outside of the package it may mark the base alone: values that state no such
+    kind are then a key that is not known.
     """
 
     default: str | None = None
-    outside: type[Kind] | None = None
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         classes = {cls.model_fields["kind"].default: cls for cls in get_args(source)}
         known = {"kinds": ", ".join(classes)}
-        outside = self.outside
+        first = next(iter(classes.values()), source)
+        outside = next((cls for cls in first.__mro__ if vars(cls).get("outside")), None)
         # The class of such settings is that of the value, which no union lists.
         as_it_is = core_schema.simple_ser_schema("any") if outside else None
 

@@ -102,6 +102,7 @@ class ImageEncoderSettings(Kind):
     """The settings that image encoders of every kind have."""
 
     room = "encoders"
+    outside: ClassVar[bool] = True
     takes_prior: ClassVar[bool] = False  # True: compares an image with the one before it
     weightless: ClassVar[tuple[str, ...]] = ("projection", "projection_head", "normalisation")
 
@@ -178,9 +179,7 @@ class VitSettings(ImageEncoderSettings):
         return self
 
 
-ImageEncoderKind = Annotated[
-    ResNetSettings | MultiImageSettings | VitSettings, OneKind("resnet", ImageEncoderSettings)
-]
+ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings | VitSettings, OneKind("resnet")]
 
 
 class ReportDecoderSettings(Settings):

@@ -33,6 +33,7 @@ class OutsideTermSettings(TermSettings, Kind):
     """Settings of a term outside of the package, whose ``kind`` is ``module:Class``."""
 
     room: ClassVar[str] = "pretrain.terms"
+    outside: ClassVar[bool] = True
 
 
 class Terms(Settings, extra="allow"):
@@ -41,9 +42,7 @@ class Terms(Settings, extra="allow"):
     Terms outside of the package may have any name that none of ours has, and come last.
     """
 
-    __pydantic_extra__: dict[
-        str, Annotated[OutsideTermSettings, OneKind(outside=OutsideTermSettings)]
-    ]
+    __pydantic_extra__: dict[str, Annotated[OutsideTermSettings, OneKind()]]
 
     @classmethod
     def classes(cls) -> dict[str, type[TermSettings]]:
