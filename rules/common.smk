@@ -22,7 +22,7 @@ from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
 from cxrflow.settings import TRUSTED, deciding_settings
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
-from cxrflow.config.held_out import overlap_notes
+from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
@@ -104,6 +104,7 @@ def tasks_with(models):
 wildcard_constraints:
     cohort=one_of(run.cohorts_in_use),
     dataset=one_of(run.data.present),
+    external=one_of(run.external),
     figure=one_of(name for paper in run.chosen for name in run.figures(paper)),
     geometry=one_of({geometry for _, geometry in run.stores}),
     model=one_of(MODELS),

@@ -1,7 +1,8 @@
 """Tasks: benchmarks on their cohorts, in one rule for models, reference rows and the data alone.
 
-Inputs: a model, the cohort of a task, what of its images the benchmark reads; for a task that needs
-no model the data themselves. Outputs: `<results>/benchmarks/<paper>/<task>/<model>/seed<k>/`.
+Inputs: a model, or a file of what one predicted elsewhere; the cohort of a task, what of its images
+the benchmark reads; for a task that needs no model the data themselves. Outputs:
+`<results>/benchmarks/<paper>/<task>/<model>/seed<k>/`.
 """
 
 
@@ -95,6 +96,24 @@ use rule evaluate as score_reference with:
     threads: need("score_reference").threads
     resources:
         **job("score_reference"),
+
+
+# What was run elsewhere: a file of scores, vectors, reports or maps (docs/external_models.md).
+use rule evaluate as score_external with:
+    output:
+        metrics="<results>/benchmarks/{task}/{external}/seed0/metrics.json",
+        predictions="<results>/benchmarks/{task}/{external}/seed0/predictions.parquet",
+    log:
+        "<logs>/score_external/{task}/{external}.log",
+    benchmark:
+        "<timings>/score_external/{task}/{external}.tsv"
+    wildcard_constraints:
+        task=one_of(task for one in run.external.values() for task in one.files),
+    conda:
+        "../envs/cpu.yaml"
+    threads: need("score_external").threads
+    resources:
+        **job("score_external"),
 
 
 # What needs no model: data sets, cohorts, vocabularies, registration.

@@ -117,9 +117,10 @@ def cohort_table(cohort):
 
 
 def row_of(wildcards):
-    """The model or the reference row that a job scores; None where data are measured alone."""
-    name = wildcards.get("name")
-    return wildcards.get("model") if name is None else f"reference/{name}"
+    """The model or other row that a job scores; None where data are measured alone."""
+    if wildcards.get("name"):
+        return f"reference/{wildcards.name}"
+    return wildcards.get("external") or wildcards.get("model")
 
 
 def task_inputs(wildcards):
@@ -146,9 +147,11 @@ def task_inputs(wildcards):
         "training": lambda: cohort_table(task.task.training) if task.task.training else [],
         "truth": lambda: marker(run.known_cohorts[images].holder),
         "stanza": lambda: TAGGER[0],
+        "external": lambda: run.external[row].files[wildcards.task],
     }
-    wanted = task.benchmark.inputs(task.settings, wildcards.get("name") is not None)
+    wanted = task.benchmark.inputs(task.settings, wildcards.get("model") is None)
     wanted |= task.benchmark.optional_inputs()
+    wanted |= {"external"} if wildcards.get("external") else set()
     return {name: find() for name, find in files.items() if name in wanted}
 
 
@@ -162,8 +165,10 @@ def task_options(wildcards, input):
         options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
         return [*options, *option("--demographics", *map(root, demographics))]
     found = task_inputs(wildcards)
-    options = folder_options([name for name in found if name != "stanza"], input)
+    options = folder_options([name for name in found if name not in ("stanza", "external")], input)
     options += option("--stanza", TAGGER[1]) if "stanza" in found else []
+    if wildcards.get("external"):
+        return [*options, "--external", input.external, "--name", wildcards.external]
     if wildcards.get("name"):
         return [*options, "--reference", wildcards.name]
     if wildcards.get("model"):
@@ -178,6 +183,8 @@ def task_code(wildcards):
     task, row = run.task(wildcards.task), row_of(wildcards)
     if wildcards.get("name"):
         return [f"benchmarks.{task.benchmark.reference_program}"]
+    if wildcards.get("external"):
+        return ["benchmarks.external", f"benchmarks.{task.benchmark.external.split(':')[0]}"]
     modules = [f"benchmarks.{one.program}" for one in task.computed]
     modules += run.kinds_of(row) if row else []
     return [*modules, *readers("tables", *run.statistics_datasets(wildcards.task))]

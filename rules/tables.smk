@@ -67,7 +67,9 @@ rule make_table:
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
         notes=lambda wildcards: option(
-            "--notes", *overlap_notes(run, wildcards.paper, wildcards.table)
+            "--notes",
+            *overlap_notes(run, wildcards.paper, wildcards.table),
+            *external_notes(run, wildcards.paper, wildcards.table),
         ),
     shell:
         r"""

@@ -48,6 +48,7 @@ def result_of(
     settings: Any,
     folders: Namespace | None = None,
     reference: str | None = None,
+    external: Path | None = None,
     **contents: Any,
 ) -> Result:
     """The result by the runner; ``contents``: inputs that are not read from files."""
@@ -55,7 +56,7 @@ def result_of(
     read |= vars(folders or Namespace())
     inputs = inputs_of(benchmark, Namespace(**read), settings)
     vars(inputs).update(contents)
-    return score(benchmark, inputs, settings, reference)
+    return score(benchmark, inputs, settings, reference, external)
 
 
 def metrics_of(

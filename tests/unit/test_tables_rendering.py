@@ -169,6 +169,26 @@ def test_rows_outside_of_the_headline_are_grey(files, tmp_path, monkeypatch):
     assert '<span>Absent <i class="reason">not in the headline</i></span>' in html
 
 
+def test_rows_from_elsewhere_stand_between_ours_and_references(tmp_path):
+    """Under a heading of their own; a note says how much their files lack."""
+    theirs = {"label": "Theirs", "kind": "external", "model": "x"}
+    table = with_rows(
+        {"label": "None", "model": "reference/r"}, theirs, {"label": "A", "model": "m"}
+    )
+    files = [result(tmp_path, 0, 1.0, model=name) for name in ("m", "x", "reference-r")]
+    content = json.loads(files[1].read_text()) | {"learnt": None}
+    content["data"]["external"] = {"missing": 1200}
+    files[1].write_text(json.dumps(content))
+    results = read_results(files)
+    cells = make_cells(table, results)
+    text, html = table_markdown(table, cells, results), table_html("t", table, cells, results)
+    order = ["| A |", "*Run elsewhere, scored here*", "| Theirs |", "*What has learnt", "| None |"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert html.count('<tbody class="apart">') == 2
+    note = "“Theirs” is scored on fewer samples than others: its file lacks 1,200 of them."
+    assert f"- {note}" in text
+
+
 def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
     other = {"label": "other model", "model": "n", "vocabulary": "v"}
     table = with_rows(other, {"label": "no model", "vocabulary": "v"})

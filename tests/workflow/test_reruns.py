@@ -16,12 +16,17 @@ cohorts:
   curated: {extends: toy/curated, curation: {margin: 0.1}}
 models:
   more: {extends: toy/joint, cohort: pairs}
+external:
+  theirs: {trained_on: nothing, people: [], files: {toy/linear_probe: theirs.parquet}}
 tasks:
   grounding: {extends: toy/phrase_grounding}
   choice: {extends: toy/curation, cohort: curated}
 tables:
   choice: {extends: toy/curation, task: choice}
   grounding: {extends: toy/grounding, task: grounding, rows: [{label: more, model: more}]}
+  images:
+    extends: toy/images
+    rows: [{kind: external, label: theirs, model: theirs, task: toy/linear_probe, share: "50"}]
 """
 
 
@@ -106,6 +111,7 @@ def test_nothing_is_trained_again_for_what_is_new(finished_copy: Checkout) -> No
     local = "    temp1: float"
     edit(folder, "pretrain/terms/settings.py", local, f"    temp0: float = 1.0\n{local}")
     (folder / "mine.yaml").write_text(PAPER, encoding="utf-8")
+    (folder / "theirs.parquet").touch()
     changed = finished_copy.write("new.yaml", {"papers": ["toy.yaml", "mine.yaml"]})
     jobs = changed.plan()
     # The field is of a term that `local` uses: its settings are others now.
@@ -120,6 +126,11 @@ def test_nothing_is_trained_again_for_what_is_new(finished_copy: Checkout) -> No
         ("toy/phrase_grounding", "toy/local"),
         *(("mine/grounding", model) for model in ("toy/joint", "toy/local", "mine/more")),
     }
+    # A model from elsewhere is scored on stored images, and by one job.
+    (scored_elsewhere,) = [job for job in jobs if job.rule == "score_external"]
+    assert "theirs.parquet" in scored_elsewhere.input
+    (out, *_) = scored_elsewhere.output
+    assert out == "results/benchmarks/toy/linear_probe/mine/theirs/seed0/metrics.json"
 
 
 def test_other_arithmetic_trains_its_models_and_what_starts_from_them(finished_copy):

@@ -44,7 +44,8 @@ class Benchmark:
     (needed), or does more with it (used).
 
     ``references``: rows that have learnt nothing and are scored like models, by
-    ``reference_program`` with ``predict(name, inputs, settings)``.
+    ``reference_program`` with ``predict(name, inputs, settings)``. ``external`` (module:function):
+    what scores a table of predictions that were made elsewhere.
     """
 
     program: str
@@ -65,6 +66,7 @@ class Benchmark:
     truth: Literal["needed", "used"] | None = None
     references: Sequence[str] = ()
     reference_program: str = ""
+    external: str = ""
 
     @property
     def statistic_module(self) -> str | None:
@@ -73,21 +75,21 @@ class Benchmark:
             (self.statistic or self.program) if self.needs and self.statistic is not None else None
         )
 
-    def inputs(self, settings: Settings, reference: bool = False) -> set[str]:
+    def inputs(self, settings: Settings, without_model: bool = False) -> set[str]:
         """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …
 
-        A ``reference`` row has no model: of images it reads the pixels.
+        A reference row and a table from elsewhere have no model: of images they read the pixels.
         """
         read = READ_BY[self.reads]
-        if reference:
+        if without_model:
             read = {"cohort"} if self.reads == "samples" else {"cohort", "pixels"}
         more = {
-            "model": bool(self.needs) and not reference,
+            "model": bool(self.needs) and not without_model,
             "pixels": getattr(settings, "augmentation", None) is not None,
-            "registration": getattr(settings, "registered", False) and not reference,
+            "registration": getattr(settings, "registered", False) and not without_model,
             "stanza": getattr(settings, "tagger", None) == "stanza",
             "training": self.training is not None,
-            "state": self.resumes and not reference,
+            "state": self.resumes and not without_model,
             "truth": self.truth == "needed",
         }
         return read | {name for name, needed in more.items() if needed}

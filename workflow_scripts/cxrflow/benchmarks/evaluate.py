@@ -5,7 +5,8 @@
         --pixels results/pixels/biovil/ms_cxr/shorter128 --output scores
 
 ``--reference finding_box`` in place of ``--model`` scores a reference row, which has learnt nothing
-(docs/references.md). A benchmark of the data alone, such as ``vocabulary``, takes neither.
+(docs/references.md). ``--external scores.csv`` scores what a model said that was run elsewhere
+(docs/external_models.md). A benchmark of the data alone, such as ``vocabulary``, takes neither.
 ``cxrflow.benchmarks.registry`` says what each benchmark reads, and which reference rows it has.
 """
 
@@ -45,6 +46,11 @@ def read_options(argv: Sequence[str] | None) -> tuple[Parser, argparse.Namespace
     row = arguments.add_mutually_exclusive_group()
     row.add_argument("--model", type=Path, help="results/models/<paper>/<model>/seed<k>")
     row.add_argument("--reference", help="one of the benchmark's reference rows")
+    external_help = (
+        "CSV or Parquet file of scores, vectors, reports or maps that were made elsewhere"
+    )
+    row.add_argument("--external", type=Path, help=external_help)
+    arguments.add_argument("--name", help="of --external in the result (default: the file's)")
     for name, place in FOLDERS.items():
         arguments.add_argument(f"--{name.replace('_', '-')}", type=Path, help=place)
     arguments.add_argument("--vocabulary", type=Path, nargs="+", help="tokenizer folders")
@@ -63,6 +69,8 @@ def name_of(options: argparse.Namespace) -> tuple[str, bool | None, bool]:
     """Return the result's name, if its model differs from permuted pairs, if weights are drawn."""
     if options.reference is not None:
         return reference_name(options.reference), None, False
+    if options.external is not None:
+        return options.name or options.external.stem, None, False
     if options.model is not None:
         file = options.model / "run.json"
         record = read_object(file) if file.is_file() else {}
@@ -80,8 +88,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     if reference is not None and reference not in benchmark.references:
         names = ", ".join(benchmark.references) or "none"
         arguments.error(f"{options.benchmark} has no reference '{reference}'; has {names}")
+    if options.external is not None and not benchmark.external:
+        names = ", ".join(name for name, entry in BENCHMARKS.items() if entry.external)
+        arguments.error(f"{options.benchmark} takes no --external; these do: {names}")
+    if options.name is not None and options.external is None:
+        arguments.error("--name is of --external")
     settings = read_settings(options.settings, benchmark.settings)
-    required = benchmark.inputs(settings, reference is not None)
+    without_model = reference is not None or options.external is not None
+    required = benchmark.inputs(settings, without_model)
     for name in INPUTS:
         option, is_given = f"--{name.replace('_', '-')}", getattr(options, name) is not None
         if name in required and not is_given:
@@ -94,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.benchmarks.runner import inputs_of, score
 
     inputs = inputs_of(options.benchmark, options, settings)
-    result = score(options.benchmark, inputs, settings, reference)
+    result = score(options.benchmark, inputs, settings, reference, options.external)
     name, differs, drawn = name_of(options)
     result.write(options.output, name, options.seed, options.task, differs, drawn)
     if options.state is not None:

@@ -82,6 +82,7 @@ BENCHMARKS = {
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         references=("centre", "mean_box", "finding_box", "place_box"),
         reference_program="grounding.references",
+        external="grounding.external:score",
     ),
     "zero_shot_classification": Benchmark(
         "classification.zero_shot_classification",
@@ -89,8 +90,10 @@ BENCHMARKS = {
         "classification",
         needs=JOINT,
         reads="features",
+        own=("score",),
         references=("nothing", "brightness"),
         reference_program="classification.zero_shot_references",
+        external="classification.external:zero_shot",
     ),
     "zero_shot_findings": Benchmark(
         "classification.zero_shot_findings",
@@ -99,9 +102,10 @@ BENCHMARKS = {
         needs=JOINT,
         reads="pixels",
         statistic="classification.zero_shot_classification",
-        own=("reference",),
+        own=("reference", "score"),
         references=("nothing", "brightness"),
         reference_program="classification.zero_shot_references",
+        external="classification.external:zero_shot",
     ),
     "linear_probe": Benchmark(
         "classification.linear_probe",
@@ -114,6 +118,7 @@ BENCHMARKS = {
         own=("features", "start", "solution"),
         references=("nothing", *PLAIN),
         reference_program="classification.references",
+        external="classification.external:probe",
     ),
     "fold_probe": Benchmark(
         "classification.fold_probe",
@@ -124,6 +129,7 @@ BENCHMARKS = {
         own=("features", "reference", "solution"),
         references=("nothing", *PLAIN),
         reference_program="classification.fold_probe_references",
+        external="classification.external:probe_by_folds",
     ),
     "linear_classification": Benchmark(
         "classification.linear_classification",
@@ -136,6 +142,7 @@ BENCHMARKS = {
         resumes=True,
         references=TRANSFER,
         reference_program="classification.transfer_references",
+        external="classification.external:classify",
     ),
     "fine_tuned_classification": Benchmark(
         "classification.fine_tuned_classification",
@@ -171,6 +178,7 @@ BENCHMARKS = {
         statistic="retrieval.precision",
         references=("nothing", *PLAIN),
         reference_program="retrieval.references",
+        external="classification.external:retrieve",
     ),
     "text_retrieval": Benchmark(
         "retrieval.text_retrieval",
@@ -289,6 +297,7 @@ BENCHMARKS = {
         own=("writes", "prompt"),
         references=("most_frequent", "typical", "random", "prior_report"),
         reference_program="generation.references",
+        external="generation.external:score",
     ),
     "paraphrase_detection": Benchmark(
         "language.paraphrase_detection",

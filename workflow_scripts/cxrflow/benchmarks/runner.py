@@ -3,12 +3,14 @@
 ``predict(inputs, settings)`` of a program returns :class:`~cxrflow.benchmarks.result.Predictions`;
 ``COLUMNS`` are those that it needs of the cohort's table. Where models are compared,
 ``statistic(table, settings)`` gives the metrics of a table of predictions, here and in paired
-tests. ``predict(name, inputs, settings)`` of a reference program predicts for a reference row.
+tests. ``predict(name, inputs, settings)`` of a reference program predicts for a reference row; a
+table of predictions that were made elsewhere is measured in the same way.
 """
 
 import logging
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cxrflow.benchmarks.inputs import Inputs
@@ -30,10 +32,20 @@ def inputs_of(benchmark: str, options: Namespace, settings: Any) -> Inputs:
     return ModelInputs(options, file, columns, getattr(settings, "device", "auto"))
 
 
-def score(benchmark: str, inputs: Inputs, settings: Any, reference: str | None = None) -> Result:
-    """Return the result of a model, or of a reference row of this name."""
+def score(
+    benchmark: str,
+    inputs: Inputs,
+    settings: Any,
+    reference: str | None = None,
+    external: Path | None = None,
+) -> Result:
+    """Return the result of a model, of a reference row of this name, or of an external table."""
     entry = BENCHMARKS[benchmark]
-    if reference is None:
+    if external is not None:
+        from cxrflow.benchmarks.external import predict
+
+        predictions = predict(benchmark, external, inputs, settings)
+    elif reference is None:
         predictions = imported(entry.program).predict(inputs, settings)
     else:
         predictions = imported(entry.reference_program).predict(reference, inputs, settings)

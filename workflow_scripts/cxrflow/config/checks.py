@@ -57,7 +57,8 @@ def check_names(config: Config) -> None:
         _check_defined(key, names, getattr(library, key))
     _check_defined("weights", config.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
-    _check_defined("scale", [config.scale], {"paper", *scales})
+    if library.models:  # of files from elsewhere alone any scale is the same
+        _check_defined("scale", [config.scale], {"paper", *scales})
     _check_defined("resources", config.resources, {*RULES, *BENCHMARKS})
     for name in BENCHMARKS.keys() & config.resources.keys():
         if config.resources[name].retries != Resources().retries:

@@ -24,7 +24,7 @@ class Config(RunResults):
         """The models and tasks of (paper, extent) pairs, and all that they need."""
         results = [result for extent in extents for result in self.results_of(*extent)]
         tasks = list(dict.fromkeys(task for task, _ in results))
-        models = [model for _, model in results if model and not is_reference(model)]
+        models = [model for _, model in results if model in self.recipes]
         models += self.curators(*(self.library.tasks[task].cohort for task in tasks))
         ancestors = {name for model in models for name in self.ancestors(model)}
         return RunNeeds(self, [name for name in self.recipes if name in ancestors], tasks)

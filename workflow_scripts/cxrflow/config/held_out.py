@@ -13,8 +13,9 @@ from cxrflow.benchmarks.registry import RUN
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.cohorts.settings import SPLITS
+from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
-from cxrflow.names import is_reference, name_of_share, paper_of, short_name
+from cxrflow.names import name_of_share, paper_of, short_name
 
 
 class Leak(NamedTuple):
@@ -32,7 +33,7 @@ def check_held_out(config: Config) -> None:
     """
     for paper in config.chosen:
         for task, model in config.results_of(paper, "all"):
-            if model is not None and not is_reference(model):
+            if model in config.recipes:
                 _check_pair(config, model, task)
         for model in config.controls(paper):
             for task in config.tasks_of(model):
@@ -43,7 +44,7 @@ def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
     """Sentences about models whose text encoders have read reports of scored patients."""
     readers: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for task, model in config.table_cells(paper, table):
-        if model is None or is_reference(model) or config.recipes[model].overlap is None:
+        if model not in config.recipes or config.recipes[model].overlap is None:
             continue
         learners = [name for leak in _leaks(config, model, task) for name in leak.learners]
         imported = [
@@ -66,6 +67,31 @@ def _note(learners: tuple[str, ...], published: bool, models: list[str]) -> str:
         "read reports of patients that are scored here, never with their images"
         f"{' (published weights)' if published else ''}."
     )
+
+
+def external_notes(config: Config, paper: str, table: str) -> list[str]:
+    """Sentences about models that were run elsewhere: what and whom they have learnt from."""
+    labels = {name: row.label for row in config.table(paper, table).rows for name in row.named}
+    scored: dict[str, dict[str, None]] = {}  # data sets by model
+    for task, model in config.table_cells(paper, table):
+        if model in config.external:
+            cohort = config.known_cohorts[config.library.tasks[task].cohort]
+            scored.setdefault(model, {})[cohort.dataset] = None
+    return [
+        f"“{labels[model]}” was run elsewhere. Trained on: {config.external[model].trained_on}. "
+        f"{' '.join(_shared_people(config, model, dataset) for dataset in datasets)}"
+        for model, datasets in scored.items()
+    ]
+
+
+def _shared_people(config: Config, model: str, dataset: str) -> str:
+    if config.data.drawn(dataset):
+        return f"The people of {dataset} are drawn, and so in no other data set."
+    people = config.data.layout(dataset).people
+    shared = [name for name in config.external[model].people if layout(name).people & people]
+    if shared:
+        return f"It has learnt from people of {', '.join(shared)}, who may be those of {dataset}."
+    return f"It has learnt from no data set, as far as stated, with people of {dataset}."
 
 
 def _check_pair(config: Config, model: str, task: str) -> None:

@@ -15,6 +15,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.names import is_reference, paper_of
 from cxrflow.papers import Paper
 from cxrflow.papers.entries import Overlay
+from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
 from cxrflow.settings import Settings, modules_of
 
@@ -120,6 +121,11 @@ class Models(Values):
         """The models of the chosen papers and those they use, by names in full."""
         return self.library.models
 
+    @property
+    def external(self) -> dict[str, ExternalModel]:
+        """The models of the papers' tables that were run elsewhere, by names in full."""
+        return self.library.external
+
     def model(self, name: str) -> ResolvedModel:
         """The recipe and the complete settings of a model."""
         if name not in self.recipes:
@@ -182,7 +188,7 @@ class Models(Values):
 
     def seeds_of(self, name: str) -> list[int]:
         """The seeds a model is trained with; there is one of what is not trained."""
-        if is_reference(name):
+        if is_reference(name) or name in self.external:
             return [0]
         recipe = self.recipes[name]
         shared = recipe.seeds == "shared"

@@ -16,6 +16,7 @@ from cxrflow.errors import InputError
 from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_entries, paper_file
 from cxrflow.papers.entries import Overlay
+from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import cells_of
 from cxrflow.settings import SettingsT, overlay
@@ -59,6 +60,7 @@ class Library:
             self.chosen[paper.name] = paper
             self._sources[paper.name] = source
         self.models: dict[str, Recipe] = {}
+        self.external: dict[str, ExternalModel] = {}
         self.tasks: dict[str, Task] = {}
         self.cohorts: dict[str, CohortRecipe] = {}
         self.vocabularies: dict[str, VocabularyRecipe] = {}
@@ -69,6 +71,7 @@ class Library:
                 self._add_task(f"{paper.name}/{short}", paper.name)
             for short in paper.vocabularies:
                 self._add_vocabulary(f"{paper.name}/{short}", paper.name)
+            self._add_external(paper)
             self._check_shares(paper)
             results = cells_of(paper.tables, None)
             for figure in paper.figures.values():
@@ -77,7 +80,7 @@ class Library:
                 self._add_task(task, f"a table or figure of {paper.name}")
                 if model is not None and is_reference(model):
                     self._check_reference(model, task, paper.name)
-                elif model is not None:
+                elif model is not None and model not in self.external:
                     self._add_model(model, f"a table or figure of {paper.name}")
 
     def source(self, paper: str) -> str:
@@ -131,7 +134,7 @@ class Library:
                 by_row = row.pairs is not None
                 model = row.models.get(column.key, row.model)
                 share = row.pairs if by_row else column.pairs
-                if model is None or share is None or is_reference(model):
+                if model is None or share is None or row.is_external or is_reference(model):
                     continue
                 recipe = self._entry("models", model, f"a table of {paper.name}")
                 shares = sorted({*(recipe.shares or ()), 100})
@@ -152,6 +155,35 @@ class Library:
                 ("papers",),
                 f"a table of {paper} shows '{name}' in {task}, which is not known; reference rows "
                 f"of {self.tasks[task].benchmark} are {', '.join(references) or 'none'}",
+            )
+
+    def _add_external(self, paper: Paper) -> None:
+        """Add the models that were run elsewhere and that a paper's tables show.
+
+        Raises:
+            WrongKey: a row of another kind names such a model, a row of this kind another, or it
+                has a file for a task that scores none.
+        """
+        user = f"a table of {paper.name}"
+        own = {f"{paper.name}/{short}" for short in paper.external}
+        named = [(row, name) for t in paper.tables.values() for row in t.rows for name in row.named]
+        for row, name in named:
+            if not row.is_external and name in own:
+                message = f"{user} shows '{name}' in row '{row.label}', which is no model of ours"
+                raise WrongKey(("papers",), f"{message}; expected `kind: external` there")
+            if row.is_external and name not in self.external:
+                self.external[name] = self._entry("external", name, user)
+                for task in self.external[name].files:
+                    self._check_external(name, task)
+
+    def _check_external(self, name: str, task: str) -> None:
+        scored: Task = self._entry("tasks", task, f"external {name}")
+        if not BENCHMARKS[scored.benchmark].external:
+            able = ", ".join(other for other, entry in BENCHMARKS.items() if entry.external)
+            raise WrongKey(
+                ("papers",),
+                f"external {name} has a file for {task}, but {scored.benchmark} scores none; "
+                f"expected a task of {able}",
             )
 
     def _add_model(self, name: str, user: str, *waiting: str) -> None:

@@ -123,7 +123,7 @@ RULES = (
     *("extract_features", "import_weights", "label_agreement"),
     *("make_page", "make_table", "measure_data"),
     *("process_reports", "record_config", "register_pairs"),
-    *("score_reference", "show_reports", "store_pixels", "tokenise_documents"),
+    *("score_external", "score_reference", "show_reports", "store_pixels", "tokenise_documents"),
     *("train_entity_tagger", "train_sentence_splitter"),
     *sorted({program.rule for program in TRAINING_PROGRAMS.values()}),
 )

@@ -25,6 +25,9 @@ from cxrflow.papers.recipes import Task
 from cxrflow.papers.table import HEADLINE, Ordering, Result, Table, cells_of
 from cxrflow.settings import Settings, overlay
 
+# Of the pixels of reference rows in a task that scores no model of ours.
+REFERENCE_GEOMETRY = "shorter128"
+
 
 @dataclass(frozen=True)
 class ResolvedTask:
@@ -119,6 +122,8 @@ class RunResults(Models):
         if is_reference(model):
             has_reference = short_name(model) in self.task(task).benchmark.references
             return has_reference and task in self.first_models
+        if model in self.external:
+            return task in self.external[model].files and self.available(task)
         offers = self.recipes[model].offers | ({"run"} if self.trained(model) else set())
         if self.imported(model):
             offers -= {"guided", "checkpoints"}  # published weights come without them
@@ -126,24 +131,32 @@ class RunResults(Models):
 
     @cached_property
     def first_models(self) -> dict[str, str]:
-        """By task, the first model that a table scores; reference rows see the same images."""
+        """By task, the first model that a table scores; reference rows see the same images.
+
+        One that was run elsewhere, where a task scores no other.
+        """
         models: dict[str, str] = {}
         for paper in self.chosen.values():
             for table in paper.tables.values():
                 for task, model in table.results():
-                    if model is None or is_reference(model) or task in models:
+                    if model is None or is_reference(model):
                         continue
-                    if self.can_do(model, task):
+                    if models.get(task, "") in {"", *self.external} and self.can_do(model, task):
                         models[task] = model
         return models
 
     def geometry_of(self, task: str, model: str) -> str | None:
         """The geometry of the pixels of a model in a task: the task's, or that of its training.
 
-        A reference row sees the pixels of the first model.
+        A reference row sees the pixels of the first model. So does what was run elsewhere, of which
+        the images that can be read are scored alone.
         """
-        model = self.first_models[task] if is_reference(model) else model
-        return getattr(self.task(task).settings, "geometry", None) or self.model(model).geometry
+        geometry: str | None = getattr(self.task(task).settings, "geometry", None)
+        if geometry is not None:
+            return geometry
+        if is_reference(model) or model in self.external:
+            model = self.first_models.get(task, model)
+        return REFERENCE_GEOMETRY if model in self.external else self.model(model).geometry
 
     def measures(self, task: str, model: str | None) -> bool:
         """True if this run can score a model in a task; without a model: the data themselves."""
@@ -234,6 +247,8 @@ class RunResults(Models):
         figure = self.chosen[paper].figures[name]
         results = figure.results(self.chosen[paper].tables)
         measured = [result for result in results if self.measures(*result)]
+        if getattr(figure, "READS", ()):  # it shows what a model made of the pixels here
+            measured = [result for result in measured if result[1] not in self.external]
         if isinstance(figure, PriorFigureSettings):
             complete = measured == results and self.shows("images", figure.task)
             return measured if complete else []

@@ -10,7 +10,7 @@ from typing import Any
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json
-from cxrflow.names import is_reference, short_name
+from cxrflow.names import short_name
 from cxrflow.page.album import Album
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.svg import ChartLine, line_chart
@@ -37,12 +37,14 @@ class Scored:
         tasks = [
             task
             for task, model in results
-            if model and recipes[task].benchmark == benchmark and not _of_classes(run, task)
+            if model in run.config.recipes
+            and recipes[task].benchmark == benchmark
+            and not _of_classes(run, task)
         ]
         if not tasks:
             return None
         scored = [model for task, model in results if task == tasks[0]]
-        models = [model for model in scored if model is not None and not is_reference(model)]
+        models = [model for model in scored if model in run.config.recipes]
         # The one named like its paper leads.
         models.sort(key=lambda name: name != f"{paper}/{paper}")
         return cls(tasks[0], tuple(models))

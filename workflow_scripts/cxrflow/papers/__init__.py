@@ -1,8 +1,9 @@
 """Papers as data: ``papers/<paper>.yaml`` holds all that a paper says, and nothing repeats it.
 
 *Cohorts* (which studies, which split), *vocabularies*, *models* (recipes with the paper's values,
-each with its section as a comment), *tasks* (a benchmark on a cohort), *tables* with the published
-values, the *orderings* claimed in them, *figures*, the *headline*: what the demonstration makes.
+each with its section as a comment), *external* models (run elsewhere, and scored from files),
+*tasks* (a benchmark on a cohort), *tables* with the published values, the *orderings* claimed in
+them, *figures*, the *headline*: what the demonstration makes.
 Names belong to their paper (:mod:`cxrflow.names`). A file of the user's own is a paper too. An
 entry may start from another, of its file or of another paper (``extends: biovil/table5``), and
 stand for several by ``vary`` (:mod:`cxrflow.papers.entries`).
@@ -21,6 +22,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.names import ShortName
 from cxrflow.papers.entries import Entries, Overlay
+from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.figures import CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import (
@@ -44,6 +46,7 @@ class Paper(Settings):
     cohorts: dict[ShortName, CohortRecipe] = Field(default_factory=dict)
     vocabularies: dict[ShortName, VocabularyRecipe] = Field(default_factory=dict)
     models: dict[ShortName, Recipe] = Field(default_factory=dict)
+    external: dict[ShortName, ExternalModel] = Field(default_factory=dict)
     tasks: dict[ShortName, Task] = Field(default_factory=dict)
     tables: dict[ShortName, Table] = Field(default_factory=dict)
     orderings: list[Ordering] = Field(default_factory=list)
@@ -53,6 +56,8 @@ class Paper(Settings):
 
     @model_validator(mode="after")
     def _places_are_there(self) -> Self:
+        for name in self.external.keys() & self.models.keys():
+            raise ValueError(f"external: '{name}' is the name of a model; expected another")
         for claim in self.orderings:
             key = f"orderings: '{claim.claim}'"
             for place in claim.addresses():

@@ -16,7 +16,7 @@ from cxrflow.files.yaml_file import dotted
 from cxrflow.names import name_of_share
 from cxrflow.papers.variants import VARY, Levels, Variant, levels_of, names_alone, variants
 
-KINDS = ("cohorts", "vocabularies", "models", "tasks", "tables")
+KINDS = ("cohorts", "vocabularies", "models", "external", "tasks", "tables")
 EXTENDS = "extends"
 SCALES = "scales"
 ORDERINGS = "orderings"

@@ -6,7 +6,7 @@ empty is not listed. A cell of ours is a metric of a *task* (a benchmark on a co
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -44,7 +44,10 @@ class Row(Settings):
     """A row: a model of ours, the published values, or both."""
 
     label: str
-    model: Name | None = Field(None, description="our model of this row")
+    kind: Literal["external"] | None = Field(
+        None, description="external: its models were run elsewhere, and are scored from files"
+    )
+    model: Name | None = Field(None, description="our model of this row, or an external one")
     models: dict[str, Name] = Field(
         default_factory=dict, description="other models of ours, by the key of their column"
     )
@@ -64,6 +67,11 @@ class Row(Settings):
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
     @property
+    def is_external(self) -> bool:
+        """True of a row whose models were run elsewhere, shown below the paper's rows."""
+        return self.kind == "external"
+
+    @property
     def is_reference(self) -> bool:
         """True of a row that has learnt nothing: not the paper's, shown below its rows."""
         return is_reference(self.model)
@@ -80,6 +88,11 @@ class Row(Settings):
             if not isinstance(cell, list) or len(cell) != 2 or not isinstance(cell[0], str):
                 raise ValueError(f"'{key}' is {cell}; expected a value or [value, spread], quoted")
         return pairs
+
+    @property
+    def named(self) -> list[str]:
+        """The models of all its columns."""
+        return [name for name in (self.model, *self.models.values()) if name is not None]
 
     @model_validator(mode="after")
     def _ours_or_a_reason(self) -> Self:
@@ -144,7 +157,7 @@ class Table(Settings):
         """The model of a cell: the row's, or another of this column, of the share it names."""
         model = row.models.get(column.key, row.model)
         share = column.pairs if row.pairs is None else row.pairs
-        if model is None or share is None or is_reference(model):
+        if model is None or share is None or row.is_external or is_reference(model):
             return model
         return name_of_share(model, share)
 

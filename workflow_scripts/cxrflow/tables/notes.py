@@ -90,6 +90,20 @@ def _without_value(run: Mapping[str, Any], metric: str) -> str:
     return f"{len(classes) - len(names)} of {len(classes)} classes: {few} {lack} a label"
 
 
+def notes_on_files(table: Table, results: Results) -> list[str]:
+    """Sentences about rows from elsewhere whose files lack some of the samples."""
+    notes = []
+    for row in table.rows:
+        runs = [run for column in table.columns for run in results.of(table.result_of(row, column))]
+        lacking = [run["data"].get("external", {}).get("missing", 0) for run in runs]
+        if any(lacking):
+            notes.append(
+                f"“{row.label}” is scored on fewer samples than others: its file lacks "
+                f"{max(lacking):,} of them."
+            )
+    return notes
+
+
 def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
     """Sentences about the marks, and about comparisons that could not be tested."""
     compared = [(cell, cell.tested) for cell in cells if cell.tested is not None]
@@ -129,6 +143,7 @@ def table_notes(
     """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
     notes += [note_on_learning(cells), *notes_on_classes(table, results)]
+    notes += notes_on_files(table, results)
     notes += note_on_tests(cells, tests or Tests())
     notes.append(f"Published: {table.source}")
     return [note for note in [*notes, *table.notes] if note]

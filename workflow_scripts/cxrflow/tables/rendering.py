@@ -31,7 +31,7 @@ TEST_COLUMNS = {
     "difference": "value", "difference_low": "low", "difference_high": "high", "p": "p",
     "p_holm": "p_holm",
 }  # fmt: skip
-APART = "What has learnt nothing"
+EXTERNAL, APART = "Run elsewhere, scored here", "What has learnt nothing"
 # Widths in em of a wide font: of a character (BOLD times as wide in values of ours), of a column's
 # padding, of the words "ours" and "published". A table that has not the room is stacked.
 CHARACTER, BOLD, PADDING, SOURCE = 0.5, 1.3, 0.95, 6.5
@@ -54,7 +54,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
     """The content of both renderings: our values and the published ones of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
     lines = []
-    for row in sorted(table.rows, key=lambda row: row.is_reference):
+    for row in sorted(table.rows, key=lambda row: (row.is_reference, row.is_external)):
         row_cells = [by_place[row.label, column.key] for column in table.columns]
         ours = []
         for cell, column in zip(row_cells, table.columns, strict=True):
@@ -69,7 +69,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
         lines.append(
             {
                 "label": row.label,
-                "apart": row.is_reference,
+                "section": APART if row.is_reference else EXTERNAL if row.is_external else "",
                 "ours": ours,
                 "published": [published_text(cell) for cell in row_cells],
                 "reason": reason,  # of the whole row: printed once, beside its name
@@ -85,11 +85,11 @@ def table_markdown(
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
     text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
-    in_references = False
+    section = ""
     for line in _lines(table, cells, results):
-        if line["apart"] and not in_references:
-            text.append(markdown_row([f"*{APART}*", *[""] * (len(heads) - 1)]))
-        in_references = line["apart"]
+        if line["section"] != section:
+            section = line["section"]
+            text.append(markdown_row([f"*{section}*", *[""] * (len(heads) - 1)]))
         text.append(markdown_row([line["label"], "ours", *map(one_line, line["ours"])]))
         if any(line["published"]):
             text.append(
@@ -136,7 +136,6 @@ def table_html(
         table=table,
         lines=lines,
         width=round(_width(table, lines), 1),
-        apart=APART,
         notes=table_notes(table, cells, results, tests) + [f"In grey: {why}." for why in left_out],
         differences=differences(table, cells),
         synthetic=bool(results.runs) and results.synthetic,

@@ -101,11 +101,14 @@ def statistic(
     """The table's metrics, AUROC against each kind of negatives, and all of it by prompt pair."""
     names = class_names(predictions)
     labels_NC = columns_of(predictions, "label")
+    last = f"/{names[-1]}" if names else ""
+    # A table from elsewhere may know no other prompts.
+    pairs = [p for p in settings.prompt_pairs if f"score/{p.name}{last}" in predictions]
     by_pair = {
         pair: class_metrics(labels_NC, columns_of(predictions, column), names, settings)
         for pair, column in {
             DEFAULT: "score",
-            **{pair.name: f"score/{pair.name}" for pair in settings.prompt_pairs},
+            **{pair.name: f"score/{pair.name}" for pair in pairs},
         }.items()
     }
     against = against_each_kind(predictions)
@@ -124,11 +127,11 @@ def statistic(
         for name, rows in against.items():
             scores_N = predictions["score"].to_numpy()[rows]
             scores[name] = auroc(labels_NC[rows, 0], scores_N, counts[:, rows])
-        for prompts in settings.prompt_pairs:
-            if prompts.compared_with is not None:
+        for prompts in pairs:
+            if prompts.compared_with in areas:
                 gap = areas[prompts.name] - areas[prompts.compared_with]
                 scores[f"delta/{prompts.name}"] = np.abs(gap)
-        if settings.prompt_pairs:
+        if pairs:
             scores["prompts_spread"] = np.ptp(np.stack(list(areas.values())), axis=0)
         return scores
 

@@ -12,7 +12,7 @@ One image by itself, without boxes and scores: ``--model … --image x.dcm --phr
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -89,7 +89,7 @@ def similarity_grids(
 
 
 def score_samples(
-    grids: NDArray[np.float64],
+    grids: Iterable[NDArray[np.float64]],
     samples: pd.DataFrame,
     geometry: Geometry,
     settings: PhraseGroundingSettings,

@@ -1,0 +1,73 @@
+"""Maps that were made elsewhere, scored against the boxes of phrases.
+
+A map covers its whole image, at any size, and is scored on the image's own pixels.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from cxrflow.benchmarks.external import ExternalTable
+from cxrflow.benchmarks.grounding.phrase_grounding import (
+    predictions_of,
+    read_samples,
+    score_samples,
+    usable_samples,
+)
+from cxrflow.benchmarks.grounding.region import Floats
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.inputs import Inputs
+from cxrflow.benchmarks.result import Predictions
+from cxrflow.errors import InputError, one_line
+from cxrflow.files.archives import leads_out
+from cxrflow.images.geometry import Geometry
+
+# The whole image; the side counts only where maps are scored on the stored square's pixels.
+WHOLE = Geometry.parse("square512")
+RANGES = {"L": 255, "I;16": 65535}  # of grey PNG files, by Pillow's mode
+
+
+def read_map(path: Path) -> Floats:
+    """Return a map [h, w]: a grey PNG of 8 or 16 bits as 0 to 1, a ``.npy`` as it is.
+
+    Raises:
+        InputError: the file is absent, damaged, not grey, or holds values that are not finite.
+    """
+    try:
+        if path.suffix == ".npy":
+            values = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+        else:
+            with Image.open(path) as image:
+                if image.mode not in RANGES:
+                    raise InputError(f"{path}: mode is {image.mode}; expected a grey image")
+                values = np.asarray(image, dtype=np.float64) / RANGES[image.mode]
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        raise InputError(f"{path}: not a readable map ({one_line(error)})") from None
+    if values.ndim != 2 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError(f"{path}: shape {values.shape}; expected finite numbers [h, w]")
+    return values
+
+
+def score(table: ExternalTable, inputs: Inputs, settings: PhraseGroundingSettings) -> Predictions:
+    """Score the maps that the column ``map`` names, below the folder of the table."""
+    table.require_key("sample_id")
+    samples, dropped = usable_samples(read_samples(inputs, settings), inputs.pixels, settings)
+    names = table.column(samples, "map").astype("str")
+    outside = names[names.map(leads_out)]
+    if len(outside):
+        raise InputError(
+            f"{table.path}: map '{outside.iloc[0]}' lies outside of the table's folder"
+        )
+
+    def maps() -> Iterator[Floats]:
+        return (read_map(table.path.parent / name) for name in names)
+
+    rescale = "none" if settings.rescale == "auto" else settings.rescale
+    scores: pd.DataFrame = score_samples(maps(), samples, WHOLE, settings, rescale)
+    predictions = predictions_of(inputs, scores, dropped, np.empty((0, 0, 0)), settings, rescale)
+    protocol = {**predictions.protocol, "geometry": str(WHOLE), "grid": "each map's"}
+    return replace(predictions, protocol=protocol, arrays={})

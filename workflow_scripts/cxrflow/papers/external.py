@@ -1,0 +1,27 @@
+"""Models that were run elsewhere: the files of what they said, and what they have learnt from."""
+
+from pydantic import Field, field_validator
+
+from cxrflow.data.layouts import LAYOUTS
+from cxrflow.names import Name
+from cxrflow.settings import Settings
+
+
+class ExternalModel(Settings):
+    """A model that is scored from files and neither trained nor run here."""
+
+    trained_on: str = Field(min_length=1, description="in words, printed below its tables")
+    people: list[str] = Field(
+        description="layouts of data sets whose patients it has learnt from; an empty list: none"
+    )
+    files: dict[Name, str] = Field(
+        min_length=1, description="by task, the CSV or Parquet file that is scored in it"
+    )
+
+    @field_validator("people")
+    @classmethod
+    def _layouts_exist(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in LAYOUTS:
+                raise ValueError(f"'{name}' is no layout; expected some of {', '.join(LAYOUTS)}")
+        return names
