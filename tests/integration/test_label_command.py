@@ -393,6 +393,29 @@ def test_texts_come_back_as_written(tmp_path: Path, seed: int) -> None:
     assert texts_of(path, id_column="id") == [(name, text, None) for name, text in rows]
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_longer_than_a_piece_are_read_and_written_in_pieces(tmp_path, monkeypatch, ending):
+    """Neither texts nor labels are held as a whole; the bytes are those of one piece."""
+    many = [text for n in range(20) for text in (f"{TEXTS[0]} Nodule of {n} mm.", "None.", "")]
+    frame = pd.DataFrame({"study": [f"s{n}" for n in range(60)], "report": many})
+    path, written = tmp_path / f"in.{ending}", []
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    for rows in (10_000, 7):
+        monkeypatch.setattr("cxrflow.files.csv_table.CHUNK", rows)
+        monkeypatch.setattr("cxrflow.files.parquet.CHUNK", rows)
+        monkeypatch.setattr("cxrflow.files.row_file.ROWS", max(rows, 16))
+        output, reasons = tmp_path / f"{rows}.csv", tmp_path / f"{rows}.parquet"
+        label(path, output, id_column="study", reasons=reasons).succeeds()
+        told = summary(output)
+        written.append((output.read_bytes(), pd.read_parquet(reasons), told | {"seconds": 0}))
+    assert written[0][0] == written[1][0] and written[0][2] == written[1][2]
+    pd.testing.assert_frame_equal(written[0][1], written[1][1])
+    assert len(values(output)) == 60
+    empty = [f"s{n}" for n in range(2, 60, 3)]
+    silent = [f"s{n}" for n in range(1, 60, 3)]
+    assert told["not_labelled"] == {"empty": empty, "no statement on the chest": silent}
+
+
 @pytest.mark.parametrize(
     ("columns", "chosen"),
     [

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, TextIO
+from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
 
 from cxrflow.errors import InputError
 from cxrflow.files.archives import TooLarge, unpacked
@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 # that must be there.
 Kind = Literal["id", "bare", "path", "text", "number", "value"]
 LONGEST_FIELD = 2**24  # characters
+CHUNK = 10_000  # rows in memory
 START = 8  # bytes in which the encoding shows
 # Not "Acc. No.": a word of some length stands before the full stop.
 SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
 MOST_WORDS = 6  # of a column's name
+
+
+class UnevenRowsError(Exception):
+    """Rows of a table differ in their number of fields; :func:`read_text` says which."""
 
 
 def find_file(root: Path, *names: str) -> Path | None:
@@ -166,29 +171,69 @@ def read_text(
     """
     import pandas as pd
 
+    try:
+        with _as_text(path, separator, header) as arguments:
+            frame = pd.read_csv(**arguments)
+        if isinstance(frame.index, pd.RangeIndex):
+            frame.index = frame.index + 1 + header
+            return frame, []
+    except pd.errors.ParserError:
+        pass  # rows of unequal length: read again row by row to say which
+    with _as_text(path, separator, header):
+        return _read_rows(path, separator, header)
+
+
+def column_names(path: Path, separator: str = ",") -> list[str]:
+    """Return the names of a table's columns as :func:`read_text` has them."""
+    import pandas as pd
+
+    try:
+        with _as_text(path, separator, header=True) as arguments:
+            return list(pd.read_csv(**arguments, nrows=0).columns)
+    except pd.errors.ParserError:  # in the rows that pandas looks at beside the header
+        return list(read_text(path, separator)[0].columns)
+
+
+def text_chunks(path: Path, separator: str, header: bool = True) -> "Iterator[pd.DataFrame]":
+    """Read all columns as text, some thousand rows at a time.
+
+    Raises:
+        InputError: as :func:`read_csv`.
+        UnevenRowsError: a row has more fields than the first.
+    """
+    import pandas as pd
+
+    with _as_text(path, separator, header) as arguments:
+        try:
+            with pd.read_csv(**arguments, chunksize=CHUNK) as chunks:
+                for frame in chunks:
+                    if not isinstance(frame.index, pd.RangeIndex):
+                        raise UnevenRowsError
+                    yield frame
+        except pd.errors.ParserError:
+            raise UnevenRowsError from None
+
+
+@contextmanager
+def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any]]:
+    """Arguments by which pandas reads all columns as text; errors on the way name the file."""
+    import pandas as pd
+
     encoding = UTF8
     try:
-        try:
-            # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
-            with unpacked(path) as handle:
-                encoding = _encoding(handle, path)
-                frame = pd.read_csv(
-                    handle,
-                    sep=separator,
-                    dtype="str",
-                    keep_default_na=False,
-                    na_values=[""],
-                    encoding=None if encoding == UTF8 else encoding,
-                    header=0 if header else None,
-                )
-            if isinstance(frame.index, pd.RangeIndex):
-                frame.index = frame.index + 1 + header
-                return frame, []
-        except pd.errors.EmptyDataError:
-            raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
-        except pd.errors.ParserError:
-            pass  # rows of unequal length: read again row by row to say which
-        return _read_rows(path, separator, header)
+        with unpacked(path) as handle:
+            encoding = _encoding(handle, path)
+            yield {
+                "filepath_or_buffer": handle,
+                "sep": separator,
+                "dtype": "str",
+                # Blank alone means missing: a phrase or a class may well be called "None" or "NA".
+                **{"keep_default_na": False, "na_values": [""]},
+                "encoding": None if encoding == UTF8 else encoding,
+                "header": 0 if header else None,
+            }
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
     except UnicodeDecodeError as error:
         if encoding != UTF8:
             raise InputError(

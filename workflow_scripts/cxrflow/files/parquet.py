@@ -1,6 +1,6 @@
 """Parquet tables as inputs, with errors of one line that name the file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from cxrflow.errors import InputError, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
+CHUNK = 10_000  # rows in memory
 #: What Arrow and pandas raise of damaged files.
 DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, RuntimeError)
 
@@ -37,3 +38,30 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
             names = ", ".join(map(str, table.columns)) or "none"
             raise InputError(f"{path}: column '{name}' is missing; found {names}")
     return table
+
+
+def table_chunks(path: Path, columns: Sequence[str]) -> "Iterator[pd.DataFrame]":
+    """Read columns of a Parquet file, some thousand rows at a time.
+
+    Raises:
+        InputError: as :func:`read_table`.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches(CHUNK, columns=list(columns)):
+                batch.validate(full=True)  # UTF-8, which is else read when it is used
+                yield batch.to_pandas()
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+
+
+def table_columns(path: Path) -> list[str]:
+    """Return the names of a Parquet file's columns, as :func:`read_table` has them."""
+    from pyarrow.parquet import read_schema
+
+    try:
+        return [str(name) for name in read_schema(path).empty_table().to_pandas().columns]
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None

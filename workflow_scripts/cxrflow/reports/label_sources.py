@@ -6,17 +6,26 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from cxrflow.errors import InputError
-from cxrflow.files.csv_table import is_sentence, open_table, read_text, shown
-from cxrflow.files.drops import Drop, printable
+from cxrflow.files.csv_table import (
+    UnevenRowsError,
+    column_names,
+    is_sentence,
+    open_table,
+    read_text,
+    shown,
+    text_chunks,
+)
+from cxrflow.files.drops import printable
 from cxrflow.files.folders import walk_files
-from cxrflow.files.parquet import read_table
+from cxrflow.files.parquet import table_chunks, table_columns
 from cxrflow.reports.labels.statements import states_something
 from cxrflow.reports.texts import RawReport, read_text_file
 
@@ -94,87 +103,143 @@ def _read_file(root: Path, file: Path) -> RawReport:
 
 
 def _standard_input(text_columns: Sequence[str], id_column: str | None) -> TextSource:
-    """A CSV from standard input, through a file: it may have to be read a second time."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "input.csv"
+    """A CSV from standard input, through a file: it is read more than once."""
+    folder = tempfile.TemporaryDirectory()  # noqa: SIM115 deleted when its reports are read
+    path = Path(folder.name) / "input.csv"
+    try:
         with open(path, "wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
-        try:
-            return _table(path, text_columns, id_column, STANDARD_INPUT)
-        except InputError as error:
-            raise InputError(str(error).replace(str(path), "standard input")) from None
+        source = _table(path, text_columns, id_column, STANDARD_INPUT)
+    except InputError as error:
+        folder.cleanup()
+        raise InputError(str(error).replace(str(path), "standard input")) from None
+    return replace(source, reports=_until_read(source.reports, folder))
+
+
+def _until_read(
+    reports: Iterator[RawReport], folder: tempfile.TemporaryDirectory[str]
+) -> Iterator[RawReport]:
+    with folder:
+        yield from reports
 
 
 def _table(
     path: Path, text_columns: Sequence[str], id_column: str | None, root: Path | None = None
 ) -> TextSource:
-    name, separator = path.name.lower(), None
+    """The reports of a table, which is read twice and never held as a whole."""
+    name, separator, header = path.name.lower(), None, True
     if name.endswith(".parquet"):
-        frame = read_table(path)
+        columns = table_columns(path)
     elif name.endswith(TABLES):
         separator = _separator(path)
-        frame, damaged = read_text(path, separator)
-        if _is_headerless(frame, text_columns):
-            frame, damaged = _headerless(path, separator)
-        for drop in damaged:
-            raise InputError(
-                f"{drop.reason}: {', '.join(drop.examples)} (a text that holds the "
-                f"{SEPARATORS[separator]} between columns needs quotes)"
-            )
+        columns = column_names(path, separator)
+        if _is_headerless(columns, text_columns):
+            columns, header = _headerless(path, separator, columns), False
     else:
         kinds = ", ".join((*TABLES, ".parquet"))
         raise InputError(f"{path}: expected a folder, a .txt file or a name ending in {kinds}")
-    columns = [str(name) for name in frame.columns]
     chosen = list(dict.fromkeys(text_columns)) or _text_columns(path, columns)
-    for name in (*chosen, *([id_column] if id_column else [])):
+    needed = [*chosen, *([id_column] if id_column else [])]
+    for name in needed:
         if name not in columns or f"{name}.1" in columns:  # pandas numbers repeated names
             raise InputError(f"{path}: expected one column '{name}'; found {_quoted(columns)}")
-    if frame.empty:
-        raise InputError(f"{path}: holds no row")
-    texts = {_section_of(name) or name: _texts(path, frame, name) for name in chosen}
-    by_section = len(texts) > 1 and set(texts) <= set(PARTS)
-    numbers = pd.Series(range(len(frame))).astype("str")
-    ids = numbers if id_column is None else _ids(frame, path, id_column)
-    reports = (
-        RawReport(name, None, sections=dict(zip(texts, row, strict=True)))
-        if by_section
-        else RawReport(name, None, text="\n\n".join(text for text in row if text))
-        for name, *row in zip(ids, *texts.values(), strict=True)
-    )
+    frames: Callable[[], Iterator[pd.DataFrame]]
+    if separator is None:
+        frames = partial(table_chunks, path, list(dict.fromkeys(needed)))
+    else:
+        frames = partial(_named, path, separator, header, columns)
+    try:
+        total = _survey(path, frames(), chosen, id_column)
+    except UnevenRowsError:
+        frames = partial(iter, [_even(path, str(separator), header).set_axis(columns, axis=1)])
+        total = _survey(path, frames(), chosen, id_column)
     note = f" (parted by {SEPARATORS[separator]})" if separator not in (None, ",") else ""
     log.info("%s%s: labelled is the text of %s", root or path, note, _quoted(chosen))
+    reports = _reports(path, frames(), chosen, id_column)
     return TextSource(
-        "table", root or path, id_column or "row", len(frame), reports, tuple(chosen), separator
+        "table", root or path, id_column or "row", total, reports, tuple(chosen), separator
     )
+
+
+def _headerless(path: Path, separator: str, names: Sequence[str]) -> list[str]:
+    """The name of the only column of a table without a header."""
+    if len(names) > 1:
+        raise InputError(
+            f"{path}: the first line is a report, not the names of {len(names)} columns parted "
+            f"by {SEPARATORS[separator]}; expected a header such as id,report, or one column of "
+            "reports, each in quotes"
+        )
+    log.info("%s: has no header; its first line is the first report", path)
+    return ["report"]
+
+
+def _named(
+    path: Path, separator: str, header: bool, columns: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """The rows of a CSV in pieces, under the names of its columns."""
+    for frame in text_chunks(path, separator, header):
+        yield frame.set_axis(list(columns), axis=1)
+
+
+def _even(path: Path, separator: str, header: bool) -> pd.DataFrame:
+    """The whole table; an InputError names its rows of another length than the first."""
+    frame, damaged = read_text(path, separator, header)
+    for drop in damaged:
+        raise InputError(
+            f"{drop.reason}: {', '.join(drop.examples)} (a text that holds the "
+            f"{SEPARATORS[separator]} between columns needs quotes)"
+        )
+    return frame
+
+
+def _survey(
+    path: Path, frames: Iterable[pd.DataFrame], chosen: Sequence[str], id_column: str | None
+) -> int:
+    """Return the number of rows; raise InputError where they cannot be read or told apart."""
+    total, ids = 0, []
+    for frame in frames:
+        total += len(frame)
+        for name in chosen:
+            _texts(path, frame, name)
+        if id_column is not None:
+            ids.append(frame[id_column])
+    if total == 0:
+        raise InputError(f"{path}: holds no row")
+    if id_column is not None:
+        _require_ids(pd.concat(ids, ignore_index=True), path)
+    return total
+
+
+def _reports(
+    path: Path, frames: Iterable[pd.DataFrame], chosen: Sequence[str], id_column: str | None
+) -> Iterator[RawReport]:
+    sections = [_section_of(name) or name for name in chosen]
+    by_section = 1 < len(sections) == len(set(sections)) and set(sections) <= set(PARTS)
+    total = 0
+    for frame in frames:
+        numbers = map(str, range(total, total + len(frame)))
+        ids = numbers if id_column is None else frame[id_column].astype("str")
+        total += len(frame)
+        for name, *row in zip(ids, *(_texts(path, frame, name) for name in chosen), strict=True):
+            if by_section:
+                yield RawReport(name, None, sections=dict(zip(sections, row, strict=True)))
+            else:
+                yield RawReport(name, None, text="\n\n".join(text for text in row if text))
 
 
 def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f"'{shown(name)}'" for name in names)
 
 
-def _is_headerless(frame: pd.DataFrame, text_columns: Sequence[str]) -> bool:
+def _is_headerless(names: Sequence[str], text_columns: Sequence[str]) -> bool:
     """True if the first line is no header but a report: the form CheXpert's labeller takes.
 
     A header never reads like a report. Where it is one word of the body, as in "Normal", the name
     is none that a column of reports has.
     """
-    names = [str(name) for name in frame.columns]
     if set(text_columns) & set(names) or any(map(_is_text_name, names)):
         return False
     return any(map(is_sentence, names)) or (len(names) == 1 and states_something(names))
-
-
-def _headerless(path: Path, separator: str) -> tuple[pd.DataFrame, list[Drop]]:
-    """Read a table of one column of reports without a header."""
-    frame, damaged = read_text(path, separator, header=False)
-    if frame.shape[1] > 1:
-        raise InputError(
-            f"{path}: the first line is a report, not the names of {frame.shape[1]} columns parted "
-            f"by {SEPARATORS[separator]}; expected a header such as id,report, or one column of "
-            "reports, each in quotes"
-        )
-    log.info("%s: has no header; its first line is the first report", path)
-    return frame.set_axis(["report"], axis=1), damaged
 
 
 def _separator(path: Path) -> str:
@@ -229,12 +294,11 @@ def _texts(path: Path, frame: pd.DataFrame, column: str) -> list[str]:
     return ["" if pd.isna(text) else text for text in texts]
 
 
-def _ids(frame: pd.DataFrame, path: Path, column: str) -> pd.Series:
-    ids = frame[column].astype("str")
-    blank = frame[column].isna() | (ids.str.strip() == "")
+def _require_ids(ids: pd.Series, path: Path) -> None:
+    texts = ids.astype("str")
+    blank = ids.isna() | (texts.str.strip() == "")
     if blank.any():
         raise InputError(f"{path}: row {int(blank.to_numpy().argmax())} has no id")
-    twice = ids[ids.duplicated()]
+    twice = texts[texts.duplicated()]
     if len(twice):
         raise InputError(f"{path}: id '{twice.iloc[0]}' is given twice")
-    return ids

@@ -3,16 +3,15 @@
 import logging
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, write_json
-from cxrflow.files.csv_table import inert
+from cxrflow.files.atomic import write_json
 from cxrflow.files.drops import EXAMPLES, Tally
+from cxrflow.files.row_file import row_file
 from cxrflow.reports.label_sources import TextSource
 from cxrflow.reports.labelling import LABELLED, REASONS, UNLABELLED, LabelRows, Worker
 from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
@@ -22,10 +21,68 @@ from cxrflow.reports.workers import in_chunks
 
 log = logging.getLogger(__name__)
 
-# Columns of the reasons that are whole numbers, and empty where there is none.
+# Columns of the reasons; numbers are empty where there is none.
 NUMBERS = (
     *("sentence", "start", "end", "text_start", "text_end", "value", "cue_start", "cue_end"),
 )
+TEXTS = ("phrase", "text")  # the last columns
+BLANK = (None,) * len(OBSERVATIONS)
+
+
+class Account:
+    """Counts of the reports that have passed, and the ids of those that the summary names."""
+
+    def __init__(self) -> None:
+        self.rows = LabelRows()
+        self.tally = Tally("reports labelled", "reports")
+        self.unlabelled: dict[str, list[str]] = {}
+        self.states = {name: Counter[str]() for name in OBSERVATIONS}
+
+    def add(self, batch: LabelRows) -> None:
+        """Count a run of reports."""
+        self.rows.count(batch)
+        for name, outcome, _ in batch.labels:
+            if outcome == LABELLED:
+                self.tally.kept += 1
+            else:
+                self.tally.drop(outcome, [name], failed=outcome not in UNLABELLED)
+                self.unlabelled.setdefault(outcome, []).append(name)
+        columns = zip(*(values for *_, values in batch.labels if values), strict=True)
+        for name, column in zip(OBSERVATIONS, columns, strict=False):  # none if no report has any
+            self.states[name].update(NAMES[value] for value in column if value in NAMES)
+
+    def warn(self) -> None:
+        """Say what is not labelled, or not as a whole."""
+        for drop in self.tally.drops:
+            examples = ", ".join(drop.examples)
+            log.warning("%d not labelled: %s (%s)", drop.count, drop.reason, examples)
+        for ids, what in (
+            (self.rows.addenda, "have an addendum; it is not labelled"),
+            (self.rows.reversed, "have an addendum that says the opposite of their labels"),
+            (self.rows.left_out, "have more than half of their words in no labelled section"),
+        ):
+            if ids:
+                log.warning("%d reports %s (%s)", len(ids), what, ", ".join(ids[:EXAMPLES]))
+
+    def as_json(self) -> dict[str, Any]:
+        """The part of ``<output>.json`` that is counted."""
+        total = self.tally.kept + sum(map(len, self.unlabelled.values()))
+        outcomes = {name: len(ids) for name, ids in self.unlabelled.items()}
+        if self.tally.kept:
+            outcomes[LABELLED] = self.tally.kept
+        return {
+            "steps": [self.tally.as_json()],
+            "read": dict(self.rows.read),
+            "sections": dict(self.rows.sections.most_common()),
+            "addenda": len(self.rows.addenda),
+            "reversed_by_addendum": self.rows.reversed,
+            "more_than_half_left_out": self.rows.left_out,
+            "outcomes": outcomes,
+            "not_labelled": self.unlabelled,
+            "labels": {
+                name: {**row, "blank": total - row.total()} for name, row in self.states.items()
+            },
+        }
 
 
 def label_reports(
@@ -48,80 +105,45 @@ def label_reports(
     settings = settings.of_layout(source.kind)
     if reasons is not None and settings.labels.engine != "scope":
         raise InputError("labels.engine is 'chexbert': a network gives no reasons; expected scope")
-    rows = LabelRows()
+    account = Account()
     options = (source.kind, source.root, stanza, reasons is not None)
     batches = in_chunks(source.reports, source.total, threads, Worker, settings, *options)
-    for batch in progress(batches, source.total, "report", lambda batch: len(batch.labels)):
-        rows += batch
-    tally = Tally("reports labelled", "reports")
-    unlabelled: dict[str, list[str]] = {}
-    for name, outcome, _ in rows.labels:
-        if outcome == LABELLED:
-            tally.kept += 1
-        else:
-            tally.drop(outcome, [name], failed=outcome not in UNLABELLED)
-            unlabelled.setdefault(outcome, []).append(name)
-    for drop in tally.drops:
-        log.warning("%d not labelled: %s (%s)", drop.count, drop.reason, ", ".join(drop.examples))
-    for ids, what in (
-        (rows.addenda, "have an addendum; it is not labelled"),
-        (rows.reversed, "have an addendum that says the opposite of their labels"),
-        (rows.left_out, "have more than half of their words outside the labelled sections"),
-    ):
-        if ids:
-            log.warning("%d reports %s (%s)", len(ids), what, ", ".join(ids[:EXAMPLES]))
-    require_few(tally, source.root, settings, rows.starts)
-    warn_of_headings(settings, rows.starts, rows.unheaded)
-    blank = (None,) * len(OBSERVATIONS)
-    table = pd.DataFrame(
-        [values or blank for *_, values in rows.labels], columns=list(OBSERVATIONS), dtype="float64"
-    )
-    counts = {name: Counter(map(NAMES.get, table[name].dropna())) for name in OBSERVATIONS}
-    table.insert(0, source.id_name, [name for name, *_ in rows.labels])
-    table["outcome"] = [outcome for _, outcome, _ in rows.labels]
-    seconds = time.monotonic() - started
-    summary = {
-        "input": str(source.root),
-        "kind": source.kind,
-        "reports": source.total,
-        "text_columns": list(source.text_columns),
-        "separator": source.separator,
-        "steps": [tally.as_json()],
-        "read": dict(rows.read),
-        "sections": dict(rows.sections.most_common()),
-        "addenda": len(rows.addenda),
-        "reversed_by_addendum": rows.reversed,
-        "more_than_half_left_out": rows.left_out,
-        "outcomes": dict(Counter(outcome for _, outcome, _ in rows.labels)),
-        "not_labelled": unlabelled,
-        "labels": {
-            name: {**row, "blank": source.total - row.total()} for name, row in counts.items()
-        },
-        "settings": settings.model_dump(mode="json"),
-        "seconds": round(seconds, 1),
-    }
-    # The summary first: it marks the other files as ours, also after a kill between the writes.
-    write_json(output.with_name(f"{output.name}.json"), summary)
-    _write(table, output)
-    if reasons is not None:
-        frame = pd.DataFrame(rows.reasons, columns=list(REASONS))
-        frame = frame.astype(dict.fromkeys(NUMBERS, "Int64"))
-        _write(frame if with_text else frame.drop(columns=["phrase", "text"]), reasons)
+    types = {source.id_name: "str", **dict.fromkeys(OBSERVATIONS, "float64"), "outcome": "str"}
+    columns = REASONS if with_text else REASONS[: -len(TEXTS)]
+    with ExitStack() as files:
+        explained = None
+        if reasons is not None:
+            numbered = {name: "Int64" if name in NUMBERS else "str" for name in columns}
+            explained = files.enter_context(row_file(reasons, numbered))
+        labels = files.enter_context(row_file(output, types))
+        for batch in progress(batches, source.total, "report", lambda batch: len(batch.labels)):
+            labels.add((name, *(row or BLANK), outcome) for name, outcome, row in batch.labels)
+            if explained is not None:
+                explained.add(row[: len(columns)] for row in batch.reasons)
+            account.add(batch)
+        account.warn()
+        rows = account.rows
+        require_few(account.tally, source.root, settings, rows.starts)
+        warn_of_headings(settings, rows.starts, rows.unheaded)
+        seconds = time.monotonic() - started
+        summary = {
+            "input": str(source.root),
+            "kind": source.kind,
+            "reports": source.total,
+            "text_columns": list(source.text_columns),
+            "separator": source.separator,
+            **account.as_json(),
+            "settings": settings.model_dump(mode="json"),
+            "seconds": round(seconds, 1),
+        }
+        # Before the other files, which it marks as ours, also after a kill between the writes.
+        write_json(output.with_name(f"{output.name}.json"), summary)
     log.info(
         "%s: %d reports in %.1f s (%.0f a second); positive: %s",
         output,
         source.total,
         seconds,
         source.total / max(seconds, 1e-9),
-        ", ".join(f"{name} {states['positive']}" for name, states in counts.items()),
+        ", ".join(f"{name} {states['positive']}" for name, states in account.states.items()),
     )
     return summary
-
-
-def _write(table: pd.DataFrame, path: Path) -> None:
-    with atomic_path(path) as temporary:
-        if path.suffix == ".parquet":
-            table.to_parquet(temporary, index=False)
-        else:
-            name = table.columns[0]
-            table.assign(**{name: inert(table[name].astype("str"))}).to_csv(temporary, index=False)

@@ -27,6 +27,7 @@ REASONS = (
     *("id", "section", "sentence", "start", "end", "text_start", "text_end", "observation"),
     *("value", "rule", "cue_start", "cue_end", "phrase", "text"),
 )
+MOST_STARTS = 100_000  # different line starts in memory
 READ, LEFT_OUT = "section labelled", "section left out"
 
 
@@ -51,11 +52,17 @@ class LabelRows:
     reversed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
-    def __iadd__(self, later: "LabelRows") -> "LabelRows":
-        """Append the rows of later reports."""
-        for name in vars(self):
-            setattr(self, name, getattr(self, name) + getattr(later, name))
-        return self
+    def count(self, later: "LabelRows") -> None:
+        """Add what was counted of later reports; their labels and reasons are left out."""
+        self.read.update(later.read)
+        self.sections.update(later.sections)
+        self.starts.update(later.starts)
+        if len(self.starts) > MOST_STARTS:  # almost all of them stand in a single report
+            self.starts = Counter(dict(self.starts.most_common(MOST_STARTS // 10)))
+        self.unheaded += later.unheaded
+        self.addenda += later.addenda
+        self.reversed += later.reversed
+        self.left_out += later.left_out
 
 
 class Worker:
