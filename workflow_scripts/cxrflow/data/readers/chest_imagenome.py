@@ -9,10 +9,10 @@ whose images stand in ``images_to_avoid.csv``.
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pandas as pd
 
@@ -87,12 +87,15 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
     images: list[Record] = []
     relations: list[Record] = []
     tally = Tally("scene graphs read", "scene graphs")
-    for chunk in progress(results, len(names), "scene graph", lambda chunk: chunk[0]):
-        _, records, compared, damage = chunk
-        images += records
-        relations += compared
-        for drop in damage:
-            tally.add(drop)
+    try:
+        for chunk in progress(results, len(names), "scene graph", lambda chunk: chunk[0]):
+            _, records, compared, damage = chunk
+            images += records
+            relations += compared
+            for drop in damage:
+                tally.add(drop)
+    finally:
+        _opened.cache_clear()
     graphs = pd.DataFrame(images, columns=["image_id", "study_id", "subject_id"], dtype="str")
     again = graphs.duplicated("image_id")
     tally.drop("a second scene graph of an image", graphs.loc[again, "image_id"])
@@ -152,14 +155,19 @@ def _read_chunk(
 
 def _contents(source: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each file; the content of a damaged file is empty."""
-    with ExitStack() as opened:
-        archive = None if source.is_dir() else opened.enter_context(open_zip(source))
-        for name in names:
-            try:
-                content = read_member(archive, name) if archive else read_file(below(source, name))
-            except DAMAGE:
-                content = b""
-            yield name, content
+    archive = None if source.is_dir() else _opened(source)
+    for name in names:
+        try:
+            content = read_member(archive, name) if archive else read_file(below(source, name))
+        except DAMAGE:
+            content = b""
+        yield name, content
+
+
+@lru_cache(maxsize=1)
+def _opened(source: Path) -> ZipFile:
+    """The archive of a process: to open it means to read the names of all 243,000 graphs."""
+    return open_zip(source)
 
 
 def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
