@@ -26,6 +26,7 @@ from toy_programs import MGCA, Toy, trainings
 from command_options import run_to_end
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import CHECKSUMS
 from cxrflow.files.source_code import PACKAGE
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.attempts import FOLDER
@@ -254,6 +255,7 @@ def test_captioner_writes_what_it_reads_from_an_image(name, undisturbed, tmp_pat
     # The vocabulary of another model: as many pieces, in another order.
     shutil.copytree(folder, tmp_path / "other")
     (tmp_path / "other/tokenizer.json").unlink()
+    (tmp_path / "other" / CHECKSUMS).unlink()
     pieces = (folder / "vocab.txt").read_text().splitlines()
     (tmp_path / "other/vocab.txt").write_text("\n".join(pieces[:5] + pieces[:4:-1]) + "\n")
     with pytest.raises(InputError, match="other: the fingerprint of its tokenizer's pieces is"):

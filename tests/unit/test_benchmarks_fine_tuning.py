@@ -35,7 +35,7 @@ def world(tmp_path_factory):
     return make_world(tmp_path_factory.mktemp("transfer"))
 
 
-def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypatch):
+def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypatch, caplog):
     """Told to stop in the second epoch of its second run; the first is only read."""
     whole = tuned(world, tmp_path, single())
     (tmp_path / "killed").mkdir()
@@ -43,7 +43,7 @@ def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypat
 
     def stopped(self, epoch, index, part, parts):
         trained.append((self.run.seed, epoch, index))
-        if trained[-1] == (3, 1, 0) and len(trained) > 1:
+        if trained[-1] == (3, 1, 0) and trained[0] == (0, 0, 0):
             os.kill(os.getpid(), signal.SIGTERM)
         return losses(self, epoch, index, part, parts)
 
@@ -58,6 +58,15 @@ def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypat
     assert whole.metrics["auroc/50"].value > 0.7
     for run in whole.data["runs"]["50"]:
         assert run["epochs"] == 3 and run["best_epoch"] in (1, 2, 3) and 0 < run["validation"] <= 1
+    # A damaged result of a run, and its damaged head, are computed again, and those alone.
+    (folder,) = (tmp_path / "killed/state").glob("*/50_seed3")
+    for path in (folder / "scores/scores.npy", folder / "head.pt"):
+        path.write_bytes(path.read_bytes()[:-8] + bytes(8))
+    trained.clear()
+    again = tuned(world, tmp_path / "killed", single())
+    assert [seed for seed, *_ in trained] == [3] * 6
+    pd.testing.assert_frame_equal(again.predictions, whole.predictions, check_exact=True)
+    assert [word in caplog.text for word in ("scores is damaged", "head.pt is damaged")] == [1, 1]
 
 
 def run_program(world, table, classes, **values):

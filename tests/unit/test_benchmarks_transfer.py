@@ -235,7 +235,7 @@ def test_settings_that_make_no_sense_are_refused(values, message):
             kind.model_validate(values)
 
 
-def test_a_killed_sweep_goes_on_at_the_share_it_was_at(world, tmp_path, monkeypatch):
+def test_a_killed_sweep_goes_on_at_the_share_it_was_at(world, tmp_path, monkeypatch, caplog):
     whole = linear(world, tmp_path, single())
     (tmp_path / "killed").mkdir()
     encode, train = linear_classification.encode, linear_classification.train_until_plateau
@@ -258,8 +258,16 @@ def test_a_killed_sweep_goes_on_at_the_share_it_was_at(world, tmp_path, monkeypa
     again = linear(world, tmp_path / "killed", single())
     assert done == {"encoded": 1, "shares": 3}
     pd.testing.assert_frame_equal(again.predictions, whole.predictions)
+    state = tmp_path / "killed/state"
+    heads, _ = sorted(state.glob("*/*.pt"))
+    for path in (heads, heads.with_name("features") / "index.parquet"):
+        path.write_bytes(path.read_bytes()[:-8] + bytes(8))
+    again = linear(world, tmp_path / "killed", single())
+    assert done == {"encoded": 2, "shares": 4}
+    pd.testing.assert_frame_equal(again.predictions, whole.predictions)
+    assert f"{heads} is damaged" in caplog.text and "features is damaged" in caplog.text
     linear(world, tmp_path / "killed", single(), learning_rate=0.01)  # goes on with nothing
-    assert done == {"encoded": 2, "shares": 5}
+    assert done == {"encoded": 3, "shares": 6}
 
 
 def test_the_programs_write_whole_results_and_clear_their_state(world, tmp_path):

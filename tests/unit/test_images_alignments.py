@@ -1,5 +1,6 @@
 """The table of alignments: in parallel, resumed, with what failed counted, and its reader."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,7 @@ def test_it_serves_a_store_of_another_size(built: Path) -> None:
     np.testing.assert_allclose(centres[1], 2 * centres[0], atol=1.0)
 
 
-def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monkeypatch):
+def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monkeypatch, caplog):
     done = []
 
     def ends_after_three(*arguments: object, **options: object) -> Alignment:
@@ -119,14 +120,25 @@ def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monk
     monkeypatch.setattr(alignments, "register", ends_after_three)
     with pytest.raises(KeyboardInterrupt):
         build_alignments(PAIRS, store, SETTINGS, tmp_path, 1)
-    assert len(list(tmp_path.glob("part-*"))) == 2
+    first, second = sorted(tmp_path.glob("part-*"))
+    second.write_bytes(second.read_bytes()[:-20] + bytes(20))
     assert not (tmp_path / "registration.json").exists()
     with pytest.raises(InputError, match=r"registration\.json: file not found"):
         Alignments(tmp_path)
     build_alignments(PAIRS, store, SETTINGS, tmp_path, 1)
-    assert len(done) == 5  # the last pair alone
+    assert len(done) == 6  # of the damaged part, and the last pair
+    assert f"{second} is damaged; its pairs are registered again" in caplog.text
+    assert str(first) not in caplog.text
     for name in ("alignments.parquet", "registration.json"):
         assert file_digest(tmp_path / name) == file_digest(built / name)
+
+
+def test_a_changed_table_is_refused(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built, tmp_path / "changed")
+    path = tmp_path / "changed/alignments.parquet"
+    pd.read_parquet(path).assign(scale=1.5).to_parquet(path)
+    with pytest.raises(InputError, match=r"alignments\.parquet: damaged, its SHA-256"):
+        Alignments(path.parent)
 
 
 def test_other_settings_keep_no_part(store: PixelStore, tmp_path: Path) -> None:

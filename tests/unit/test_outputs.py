@@ -17,7 +17,13 @@ from safetensors.torch import save_file
 import cxrflow
 from cxrflow.encoders.weights import read_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, atomic_path, write_json
+from cxrflow.files.atomic import (
+    atomic_folder,
+    atomic_path,
+    remove_damaged,
+    require_whole,
+    write_json,
+)
 from cxrflow.files.outputs import (
     MARK,
     claim_folder,
@@ -200,9 +206,46 @@ def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
         path.write_bytes(content[:-900] + bytes(900))  # sound safetensors, zeroed at the end
         with pytest.raises(InputError, match=f"{path}: damaged, its SHA-256"):
             read_weights(path)
+    sound = {"config.json": "{}", "image/config.json": "{}", "tokenizer.json": "[a, b]"}
+    with atomic_folder(tmp_path / "model", "model", checksums=True) as made:
+        (made / "image").mkdir()
+        for name in ("model.safetensors", "image/model.safetensors"):
+            save_file({"weight": torch.arange(500.0)}, made / name)
+        for name, text in sound.items():
+            (made / name).write_text(text)
+    for name, text in sound.items():
+        (tmp_path / "model" / name).write_text(text.replace("a, b", "b, a").replace("{}", "{ }"))
+        for weights in (tmp_path / "model").rglob("*.safetensors"):
+            with pytest.raises(InputError, match=f"model/{name}: damaged, its SHA-256"):
+                read_weights(weights)
+        (tmp_path / "model" / name).unlink()
+        read_weights(weights)  # who needs the file says what is missing
+        with pytest.raises(InputError, match=f"model/{name}: missing"):
+            require_whole(tmp_path / "model" / name)
+        (tmp_path / "model" / name).write_text(text)
     # Weights from elsewhere have no line, or there is no such list.
     save_file({"weight": torch.zeros(3)}, tmp_path / "model/other.safetensors")
     assert read_weights(tmp_path / "model/other.safetensors")["weight"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("damage", ["none", "changed", "missing", "more", "list", "no list"])
+def test_a_damaged_folder_is_removed(tmp_path: Path, damage: str) -> None:
+    with atomic_folder(tmp_path / "scores", "model", checksums=True) as made:
+        (made / "scores.npy").write_bytes(b"1")
+        (made / "run.json").write_text("{}")
+    if damage == "changed":
+        (tmp_path / "scores/scores.npy").write_bytes(b"2")
+    elif damage == "missing":
+        (tmp_path / "scores/scores.npy").unlink()
+    elif damage == "more":
+        (tmp_path / "scores/other.npy").write_bytes(b"1")
+    elif damage == "list":
+        (tmp_path / "scores/SHA256SUMS").write_text("")
+    elif damage == "no list":
+        (tmp_path / "scores/SHA256SUMS").unlink()
+    remove_damaged(tmp_path / "scores")
+    assert (tmp_path / "scores").exists() == (damage == "none")
+    remove_damaged(tmp_path / "absent")
 
 
 def dead_process() -> int:

@@ -264,16 +264,21 @@ def test_a_run_has_one_length() -> None:
         TrainingSettings(epochs=1, steps=1)
 
 
-def test_each_step_stands_once_after_a_resume(tmp_path: Path) -> None:
+def test_each_step_stands_once_after_a_resume(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = MetricsLog(tmp_path, 0)
     for step in (1, 2, 3):
         first.write("train", step, {"loss": float(step), "mlm": 0.5})
     first.close()
     first.close()
-    with open(tmp_path / "metrics.jsonl", "a") as handle:
-        handle.write('{"step": 4, "los')  # killed while writing
+    damaged = '{"step"; 1}\n{"split": "train"}\n[1]\n\xff}\n'
+    with open(tmp_path / "metrics.jsonl", "a", encoding="latin-1") as handle:
+        handle.write(damaged + '{"step": 4, "los')  # killed while writing
 
-    again = MetricsLog(tmp_path, 2)  # the last saved state was that of step 2
+    with caplog.at_level("WARNING"):
+        again = MetricsLog(tmp_path, 2)  # the last saved state was that of step 2
+    assert "metrics.jsonl: 4 damaged lines are left out" in caplog.text
     for step in (3, 4):
         again.write("train", step, {"loss": 10.0 * step})
     again.write("validate", 4, {"loss": 7.0})

@@ -24,7 +24,7 @@ from cxrflow.encoders.projection import TextProjection
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
+from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.settings import from_record
 
 ConfigT = TypeVar("ConfigT", bound=BertConfig)
@@ -287,6 +287,7 @@ def load_text_half(folder: Path) -> CXRBert:
 def read_config(folder: Path, kind: type[ConfigT]) -> ConfigT:
     """Read ``config.json``; an :class:`InputError` names the key that is missing or wrong."""
     path = folder / "config.json"
+    require_whole(path)
     try:
         config: ConfigT = from_record(kind, read_object(path), str(path))
         return config

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 from cxrflow.encoders.projection import ImageProjection
 from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.files.atomic import read_object
+from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.settings import from_record
 
 T = TypeVar("T")
@@ -187,5 +187,6 @@ def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:
 
 def read_image_settings(path: Path) -> ImageEncoderSettings:
     """The sizes of an image half; an :class:`InputError` names the key that is wrong."""
+    require_whole(path)
     settings: ImageEncoderSettings = from_record(ImageEncoderKind, read_object(path), str(path))
     return settings

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
-from cxrflow.files.outputs import require_no_link, require_own_folder, unfinished, write_mark
+from cxrflow.files.outputs import (
+    MARK,
+    remove_folder,
+    require_no_link,
+    require_own_folder,
+    unfinished,
+    write_mark,
+)
 from cxrflow.files.reading import parse_json, require_regular, text_of
+
+log = logging.getLogger("cxrflow")
 
 _UMASK = os.umask(0o077)  # it can only be read by setting it
 os.umask(_UMASK)
@@ -178,19 +188,49 @@ def _write_checksums(folder: Path) -> None:
 def require_whole(path: Path) -> None:
     """Compare a file with its line in the ``SHA256SUMS`` of its folder or the one above.
 
+    The list's smaller files, all but weights, are compared with it: two swapped lines of a
+    tokenizer or another epsilon of a normalisation change every embedding.
+
     Raises:
-        InputError: it differs. A file that has no line is taken as it is.
+        InputError: a file differs, or ``path`` is listed but absent. A file that has no line is
+            taken as it is.
     """
     for folder in (path.parent, path.parent.parent):
-        sums = folder / CHECKSUMS
-        if not sums.is_file():
+        if not (folder / CHECKSUMS).is_file():
             continue
-        name = path.relative_to(folder).as_posix()
-        lines = sums.read_text(encoding="utf-8", errors="replace").splitlines()
-        expected = [line.split(maxsplit=1)[0] for line in lines if line.endswith(f"  {name}")]
-        if expected and expected[0] != file_digest(path):
-            raise InputError(
-                f"{path}: damaged, its SHA-256 is not the one in {sums}; delete {folder} and make"
-                " it again"
-            )
+        digests, name = _read_checksums(folder), path.relative_to(folder).as_posix()
+        if name in digests:
+            texts = (text for text in digests if text != name and not Path(text).match(WEIGHTS))
+            for file in (name, *(text for text in texts if (folder / text).is_file())):
+                if not _has_digest(folder / file, digests[file]):
+                    damage = "damaged" if (folder / file).exists() else "missing"
+                    raise InputError(
+                        f"{folder / file}: {damage}, its SHA-256 is not the one in "
+                        f"{folder / CHECKSUMS}; make {folder} again, or delete that list if the "
+                        "change is yours"
+                    )
         return
+
+
+def remove_damaged(folder: Path) -> None:
+    """Delete a folder, with a warning, unless its files are those of its ``SHA256SUMS``."""
+    if not folder.is_dir():
+        return
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    digests = _read_checksums(folder) if CHECKSUMS in files else {}
+    if files - {CHECKSUMS, MARK} != digests.keys() or not all(
+        _has_digest(folder / name, digest) for name, digest in digests.items()
+    ):
+        log.warning("%s is damaged; it is deleted and computed again", folder)
+        remove_folder(folder)
+
+
+def _read_checksums(folder: Path) -> dict[str, str]:
+    """Digests by the paths of files below the folder."""
+    text = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace")
+    lines = (line.partition("  ") for line in text.splitlines())
+    return {name: digest for digest, _, name in lines if name}
+
+
+def _has_digest(file: Path, digest: str) -> bool:
+    return file.is_file() and file_digest(file) == digest

@@ -2,13 +2,15 @@
 
 A folder holds ``alignments.parquet`` (a row a pair) and ``registration.json`` (settings, counts,
 what failed), which is written last. Parts of an interrupted run are kept and named by all that
-decides their content.
+decides their content, and by their checksum.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from cxrflow.files.parquet import read_table
 from cxrflow.images.registration import Alignment, RegistrationError, register, warp
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
+
+log = logging.getLogger("cxrflow")
 
 #: Raised by one whenever the same pixels and settings would give another table.
 FORMAT_VERSION = 1
@@ -60,37 +64,60 @@ def build_alignments(
     (folder / "registration.json").unlink(missing_ok=True)
     chunked = list(chunks(pairs, settings.pairs_per_shard))
     decides = [FORMAT_VERSION, store.fingerprint, settings.record()]
-    paths = [
-        folder / f"part-{number:05d}-{fingerprint([decides, chunk])}.parquet"
-        for number, chunk in enumerate(chunked)
+    stems = [
+        f"part-{number:05d}-{fingerprint([decides, chunk])}" for number, chunk in enumerate(chunked)
     ]
-    for stale in set(folder.glob("part-*")) - set(paths):
-        stale.unlink()
-    numbered = zip(chunked, paths, strict=True)
-    missing = [(chunk, path) for chunk, path in numbered if not path.is_file()]
+    parts = _whole_parts(folder, stems)
+    missing = [number for number, stem in enumerate(stems) if stem not in parts]
     work = partial(align, store.path, settings=settings)
-    remaining = [pair for chunk, _ in missing for pair in chunk]
+    remaining = [pair for number in missing for pair in chunked[number]]
     with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as aligned:
         rows = progress(aligned, len(remaining), "pair", lambda row: 1, "registration")
-        for chunk, path in missing:
-            _write(pd.DataFrame([next(rows) for _ in chunk]), path)
-    table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+        for number in missing:
+            table = pd.DataFrame([next(rows) for _ in chunked[number]])
+            parts[stems[number]] = _write_part(table, folder, stems[number])
+    table = pd.concat([pd.read_parquet(parts[stem]) for stem in stems], ignore_index=True)
     failed = table[table["failure"].notna()]
     tally = Tally("pairs registered", "pairs", len(table) - len(failed))
     for reason, lost in failed.groupby("failure"):
         tally.add(Drop.of(str(reason), lost["image_id"], failed=True))
-    _write(table, folder / "alignments.parquet")
+    with atomic_path(folder / "alignments.parquet") as temporary:
+        _plain(table).to_parquet(temporary, index=False)
     content = {
         **tally.as_json(),
+        "sha256": file_digest(folder / "alignments.parquet"),
         "geometry": str(store.geometry),
         "size": store.size,
         "pixels": store.fingerprint,
         "settings": settings.model_dump(mode="json"),
     }
     write_json(folder / "registration.json", content)
-    for path in paths:
+    for path in parts.values():
         path.unlink()
     return content
+
+
+def _write_part(table: pd.DataFrame, folder: Path, stem: str) -> Path:
+    """Write a part, whose name ends in its checksum."""
+    content = _plain(table).to_parquet(index=False)
+    path = folder / f"{stem}-{sha256(content).hexdigest()[:16]}.parquet"
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _whole_parts(folder: Path, stems: Sequence[str]) -> dict[str, Path]:
+    """The parts of an interrupted run by stem; damaged ones and those of other runs are deleted."""
+    parts: dict[str, Path] = {}
+    for path in sorted(folder.glob("part-*")):
+        stem, _, digest = path.stem.rpartition("-")
+        if stem in stems and file_digest(path)[:16] == digest:
+            parts[stem] = path
+            continue
+        if stem in stems:
+            log.warning("%s is damaged; its pairs are registered again", path)
+        path.unlink()
+    return parts
 
 
 def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, Any]:
@@ -116,9 +143,9 @@ def _opened(root: Path) -> PixelStore:
     return PixelStore(root, check=False)
 
 
-def _write(table: pd.DataFrame, path: Path) -> None:
-    with atomic_path(path) as temporary:
-        table.astype({"failure": "str"}).to_parquet(temporary, index=False)
+def _plain(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with failures as texts, also where no pair has one."""
+    return table.astype({"failure": "str"})
 
 
 class Alignments:
@@ -128,7 +155,13 @@ class Alignments:
         self.folder = Path(folder)
         content = read_object(self.folder / "registration.json", ("size", "geometry"))
         self.size = int(content["size"])
-        table = read_table(self.folder / "alignments.parquet", (*PAIR, *VALUES, "failure"))
+        path = self.folder / "alignments.parquet"
+        table = read_table(path, (*PAIR, *VALUES, "failure"))
+        if content.get("sha256", digest := file_digest(path)) != digest:
+            raise InputError(
+                f"{path}: damaged, its SHA-256 is not the one in registration.json; register the"
+                " pairs again"
+            )
         pairs = table[PAIR].itertuples(index=False, name=None)
         values = table[VALUES].to_numpy(dtype=np.float64).tolist()
         self._alignments: dict[Pair, Alignment | None] = {

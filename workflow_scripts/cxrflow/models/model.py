@@ -36,7 +36,7 @@ from cxrflow.encoders.released.halves import (
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
+from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
@@ -369,6 +369,7 @@ class Model:
 def _load_decoder(folder: Path) -> ReportDecoder | Captioner | None:
     """Load the decoder or captioner of a folder, if it has one."""
     path = folder / FOLDER / "config.json"
+    require_whole(path)
     if not path.is_file():
         return None
     return load_captioner(folder) if "captioning" in read_object(path) else load_decoder(folder)

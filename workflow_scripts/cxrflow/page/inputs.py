@@ -15,7 +15,7 @@ from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
 from cxrflow.config.needs import RunNeeds
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
+from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.names import short_name
 from cxrflow.papers.recipes import CohortRecipe
 from cxrflow.papers.table import HEADLINE
@@ -241,7 +241,8 @@ def _metrics(path: Path, expected: Mapping[str, Any]) -> dict[str, Any] | None:
 def _read_log(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         raise InputError(f"{path}: file not found, though its run.json is there")
-    with open(path, encoding="utf-8") as handle:
+    require_whole(path)
+    with open(path, encoding="utf-8", errors="replace") as handle:
         for number, line in enumerate(handle, 1):
             try:
                 entry = json.loads(line)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
+from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.settings import explain
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import Similarity
@@ -44,6 +44,7 @@ def load_similarity(folder: Path) -> Similarity:
         InputError: a file is missing or damaged, or of a kind that this package has not.
     """
     source = folder / FOLDER / "config.json"
+    require_whole(source)  # without it the model would compare by the cosine
     if not source.is_file():
         return Cosine()
     config = read_object(source, ("kind", "word_layers", "config"))

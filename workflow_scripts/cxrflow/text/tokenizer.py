@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint, read_json
+from cxrflow.files.atomic import fingerprint, read_json, require_whole
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PREFIX = "##"  # of a piece that continues a word
@@ -81,6 +81,7 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
     folder = Path(folder)
     path = folder / "tokenizer.json"
     if path.is_file():
+        require_whole(path)
         try:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower

@@ -1,6 +1,7 @@
 """``metrics.jsonl`` and TensorBoard: every number of a run, without repeats after a resume."""
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -12,6 +13,8 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from cxrflow.files.atomic import atomic_path
 
+log = logging.getLogger("cxrflow")
+
 
 class MetricsLog:
     """Appends one JSON object a line; after a resume, lines past the saved step are dropped."""
@@ -19,12 +22,17 @@ class MetricsLog:
     def __init__(self, folder: Path, last_step: int) -> None:
         self.path = folder / "metrics.jsonl"
         self._tensorboard = folder / "tensorboard"
-        lines = []
+        lines, damaged = [], 0
         if self.path.is_file():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                # The last line may be half written when the process was killed.
-                if line.endswith("}") and json.loads(line)["step"] <= last_step:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+            *whole, _ = text.split("\n")  # the last line may be half written by a killed process
+            for line in whole:
+                step = _step_of(line)
+                damaged += step is None
+                if step is not None and step <= last_step:
                     lines.append(line)
+        if damaged:
+            log.warning("%s: %d damaged lines are left out", self.path, damaged)
         with atomic_path(self.path) as temporary:
             temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         self._handle = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 closed in close()
@@ -50,6 +58,15 @@ class MetricsLog:
         """Close both files; again is no harm."""
         self._handle.close()
         self._events.close()
+
+
+def _step_of(line: str) -> int | None:
+    """The step of a line; None where the line is damaged."""
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 class EventFile:

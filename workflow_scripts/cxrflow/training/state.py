@@ -93,7 +93,7 @@ class StateFolder:
     def save(self, step: int, state: dict[str, Any]) -> None:
         """Write the state of ``step`` atomically and drop all but the two newest."""
         try:
-            _write(self.path / f"step-{step:09d}.pt", state)
+            write_checked(self.path / f"step-{step:09d}.pt", state)
         except OSError as error:
             raise PassingError(
                 f"{self.path}: cannot save the state of step {step}: {error.strerror}; "
@@ -104,7 +104,7 @@ class StateFolder:
 
     def save_best(self, step: int, modules: dict[str, Any]) -> None:
         """Write the best weights so far, those after ``step``, whole or not at all."""
-        _write(self._best(step), modules)
+        write_checked(self._best(step), modules)
 
     def load_best(self, step: int) -> dict[str, Any]:
         """The weights after ``step`` that were written as the best.
@@ -113,7 +113,7 @@ class StateFolder:
             InputError: they are damaged; no state can bring them back.
         """
         path = self._best(step)
-        modules = _read(path) if path.is_file() else None
+        modules = read_checked(path)
         if modules is None:
             raise InputError(
                 f"{path}: missing or damaged, its SHA-256 is not the one it begins with; delete"
@@ -156,7 +156,7 @@ class StateFolder:
     def load(self) -> dict[str, Any] | None:
         """The newest intact state, or None. A damaged one is named and left out."""
         for path in self._files():
-            state = _read(path)
+            state = read_checked(path)
             if state is not None:
                 return state
             log.warning("%s is damaged; going back to the state before it", path)
@@ -168,8 +168,8 @@ class StateFolder:
         remove_folder(self.path)
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """A file of tensors behind its SHA-256, whole or not at all."""
+def write_checked(path: Path, content: Any) -> None:
+    """Write tensors and plain values behind their SHA-256, whole or not at all."""
     # Through memory, because torch's own writer hides why a disk refused.
     buffer = io.BytesIO()
     torch.save(content, buffer)
@@ -177,12 +177,11 @@ def _write(path: Path, content: dict[str, Any]) -> None:
         temporary.write_bytes(sha256(buffer.getbuffer()).digest() + buffer.getbuffer())
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """Read what :func:`_write` wrote; None where it is damaged."""
+def read_checked(path: Path) -> Any:
+    """Read what :func:`write_checked` wrote; None where it is absent or damaged."""
+    if not path.is_file():
+        return None
     content = memoryview(path.read_bytes())
     if sha256(content[CHECKSUM_BYTES:]).digest() != content[:CHECKSUM_BYTES]:
         return None
-    state: dict[str, Any] = torch.load(
-        io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True
-    )
-    return state
+    return torch.load(io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True)

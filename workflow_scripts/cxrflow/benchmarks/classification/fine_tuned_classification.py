@@ -8,6 +8,7 @@ the state folder, so that what is killed goes on at the run and step it was at.
 Shapes: B images, C classes, F features.
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
@@ -41,11 +41,13 @@ from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
-from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json
+from cxrflow.files.atomic import file_digest, fingerprint, read_json, remove_damaged
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program
-from cxrflow.training.state import without_operations
+from cxrflow.training.state import read_checked, without_operations, write_checked
+
+log = logging.getLogger("cxrflow")
 
 COLUMNS = TRANSFER
 
@@ -155,9 +157,12 @@ def warmed_head(
     settings: FineTunedClassificationSettings,
     path: Path,
 ) -> nn.Linear:
-    """The head of a run after its own updates, from ``path`` where it is there already."""
+    """The head of a run after its own updates, from ``path`` where that holds it whole."""
     device, size = choose_device(settings.device), settings.training.batch_size
-    if not path.is_file():
+    weights = read_checked(path)
+    if weights is None:
+        if path.is_file():
+            log.warning("%s is damaged; training the head again", path)
         order = torch.cat(batches([run], size, 0), dim=1)[0].numpy()
         first_rows = order[: max(1, settings.warmup_steps) * size]  # what these updates get to
         table = splits.train.table.iloc[first_rows][["image_id"]].reset_index(drop=True)
@@ -169,10 +174,9 @@ def warmed_head(
         decay = settings.training.optimiser.weight_decay
         heads = LockStep(features_NF, labels_NC, settings.exclusive, runs, settings.dropout, decay)
         head_GC = warm_up(heads, runs, settings.warmup_steps, size, settings.warmup_rate)[0].cpu()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path) as temporary:
-            save_file({"weight": head_GC[:-1].T.contiguous(), "bias": head_GC[-1]}, temporary)
-    run.start.load_state_dict(load_file(path))
+        weights = {"weight": head_GC[:-1].T.contiguous(), "bias": head_GC[-1].clone()}
+        write_checked(path, weights)
+    run.start.load_state_dict(weights)
     return run.start
 
 
@@ -190,7 +194,7 @@ def train_run(
     device = choose_device(settings.device)
     image.eval()
     run = HeadRun(rows, seed, new_head(image.encoder.features, len(splits.classes), seed))
-    head = warmed_head(image, splits, run, pixels, settings, folder / "head.safetensors")
+    head = warmed_head(image, splits, run, pixels, settings, folder / "head.pt")
     program = FineTuningProgram(image, head, splits, run, pixels, settings, device)
     run_identity = {**identity, "model": folder.name, "seed": seed}
     remedies = ("a smaller batch_size, or accumulate, of `training`",)
@@ -221,6 +225,7 @@ def predict(inputs: ModelInputs, settings: FineTunedClassificationSettings) -> P
         for rows, seed in zip(runs, settings.run_seeds, strict=True):
             folder = work / f"{share}_seed{seed}"
             output = folder / "scores"
+            remove_damaged(output)
             if not (output / "run.json").is_file():
                 image.load_state_dict(weights)
                 train_run(image, splits, rows, seed, pixels, settings, identity, folder)

@@ -8,7 +8,7 @@ until the result is written: what is killed goes on at the share it was at.
 ``heads.npy``: the heads [shares, runs, features + 1, classes], their bias last.
 """
 
-import io
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -47,9 +47,12 @@ from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import load_image_half
-from cxrflow.files.atomic import atomic_path, file_digest, fingerprint
+from cxrflow.files.atomic import file_digest, fingerprint, remove_damaged
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import choose_device
+from cxrflow.training.state import read_checked, write_checked
+
+log = logging.getLogger("cxrflow")
 
 COLUMNS = TRANSFER
 
@@ -69,7 +72,8 @@ def encoded(
     settings: LinearClassificationSettings,
     folder: Path,
 ) -> Features:
-    """Features of the images that are needed, from ``folder`` where they are there already."""
+    """Features of the images that are needed, from ``folder`` where it holds them whole."""
+    remove_damaged(folder)
     if not (folder / "features.json").is_file():
         image = load_image_half(model, trunk_alone=True)
         image.projector = None  # the trunk's features alone
@@ -135,13 +139,13 @@ class Sweep:
 
 
 def resumed(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedHead]:
-    """The heads that ``path`` holds, which are trained first where it is not there."""
-    if not path.is_file():
-        buffer = io.BytesIO()
-        torch.save([{**asdict(head), "head_GC": head.head_GC.cpu()} for head in train()], buffer)
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(buffer.getvalue())
-    heads = torch.load(path, weights_only=True)
+    """The heads that ``path`` holds; they are trained where it is absent or damaged."""
+    heads = read_checked(path)
+    if heads is None:
+        if path.is_file():
+            log.warning("%s is damaged; training its heads again", path)
+        heads = [{**asdict(head), "head_GC": head.head_GC.cpu()} for head in train()]
+        write_checked(path, heads)
     return [TrainedHead(**{**head, "monitor": Monitor(**head["monitor"])}) for head in heads]
 
 

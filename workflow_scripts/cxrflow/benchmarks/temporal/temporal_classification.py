@@ -49,7 +49,7 @@ from cxrflow.benchmarks.temporal.settings import (
 )
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest
+from cxrflow.files.atomic import file_digest, remove_damaged
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats
@@ -238,6 +238,7 @@ class Heads:
         }
         folder = self.state / f"{slug(finding)}{seed}"
         remedies = ("a smaller batch_size of `learning.training`",)
+        remove_damaged(folder / "scores")
         engine = Engine(program, learning.training, seed, identity, remedies)
         engine.run(folder / "state", folder / "scores")
         return {name: np.load(folder / f"scores/{name}.npy") for name in splits.test}
