@@ -351,6 +351,6 @@ def test_damaged_rsna_lists(tmp_path: Path) -> None:
     root = rsna_lists(tmp_path / "three", test="test-9.dcm")
     flow = make(tmp_path / "out", "rsna", root, splits={"method": "official"}, max_failed_share=0.5)
     assert dropped(flow, "labels listed") == {"test_list.txt: not <folder>/<id>.dcm <0 or 1>": 1}
-    (root / "test_list.txt").write_bytes("stage_2_test_images/a.dcm 1".encode("utf-16"))
+    (root / "test_list.txt").write_bytes("stage_2_test_images/a.dcm 1".encode("utf-16")[:-1])
     with pytest.raises(InputError, match=r"test_list\.txt: not UTF-8"):
         make(tmp_path / "out", "rsna", root, splits={"method": "official"})

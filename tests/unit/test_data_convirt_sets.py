@@ -339,7 +339,7 @@ def test_a_hospital_says_no_body_part(tmp_path: Path) -> None:
 def test_musculoskeletal_folder_that_is_none(tmp_path: Path) -> None:
     root = musculoskeletal(tmp_path / "bones", 4)
     path = root / "reports" / "w_1.txt"
-    path.write_bytes(b"\xff\xfe")
+    path.write_bytes(b"\xff\xfea")
     failures = [report.failure for report in read_texts("musculoskeletal", root)]
     assert failures == [None, "not UTF-8 text", None, None]
     listed = root / "studies.csv"

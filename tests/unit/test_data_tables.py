@@ -64,7 +64,7 @@ def test_missing_column_names_file_column_and_expectation(tmp_path: Path) -> Non
     [
         (b"", "empty"),
         ("name,size,note\na,1,caf\u00e9\n".encode("latin-1"), "not UTF-8"),
-        ("name,size,note\na,1,x\n".encode("utf-16"), "not UTF-8"),
+        ("name,size,note\na,1,x\n".encode("utf-16")[:-1], "begins with the mark of UTF-16, but"),
         (b'name,size,note\na,1,x,extra\nb,2,"never closed\n', "closed quotes"),
     ],
 )

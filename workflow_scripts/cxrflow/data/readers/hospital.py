@@ -54,7 +54,8 @@ def _read(
     if "view" in rows:
         images["view"] = _views(images, path)
     images = request.select(images)
-    together, sentence = {}, ""
+    together: dict[str, str] = {}
+    sentence = ""
     if request.headers:
         together, sentence = patients_together(root, images, request.threads)
     if sentence:

@@ -36,7 +36,7 @@ def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
         InputError: the file is missing, cut off, or holds anything but names and finite tensors.
     """
     if path.name.endswith(INDEX):
-        weights = {}
+        weights: dict[str, Tensor] = {}
         for shard in shards_of(path):
             weights |= read_checkpoint(shard, key)
         return weights
