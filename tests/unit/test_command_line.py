@@ -65,7 +65,7 @@ def test_usage_lines_say_what_is_typed() -> None:
         (["lable"], 2, "error: there is no command 'lable'; did you mean 'label'?\n"),
         (["xyzzy"], 2, "error: there is no command 'xyzzy'; `cxrflow --help` lists them\n"),
         ([], 2, "usage: cxrflow COMMAND ...\n"),
-        (["export", "--model", "no", "--output", "x"], 2, "error: no: holds neither config.json"),
+        (["verify", "--root", "no"], 2, "error: no: data root not found"),
     ],
 )
 def test_ends(words: list[str], code: int, said: str) -> None:

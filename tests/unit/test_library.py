@@ -88,8 +88,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 PLAIN = """
 import sys
 import cxrflow
+assert not {"numpy", "pandas", "pydantic"} & set(sys.modules)
 from cxrflow import metrics
 from cxrflow.__main__ import main
+
+CONFIG = sys.argv[1]
 
 def command(*words):
     sys.argv = ["cxrflow", *words]
@@ -112,6 +115,7 @@ for lacking in ("load", "PixelStore", "losses.nt_xent"):
     else:
         raise AssertionError(lacking)
 assert command("ground", "--model", "m", "--image", "i.png", "--phrase", "Edema") == 2
+assert command("config", "check", "--configfile", CONFIG) == 0
 assert command("config", "check") == 2
 assert command("targets") == 2
 assert not {"torch", "PIL", "snakemake"} & set(sys.modules)
@@ -153,7 +157,9 @@ def test_a_subset_installed_alone_does_what_it_says(
         (links / name).symlink_to(site / name)
     path = os.pathsep.join(map(str, (installed, links)))
     environment = {**os.environ, "PYTHONPATH": path}
-    done = run_to_end([sys.executable, "-S", "-c", code], cwd=tmp_path, env=environment)
+    done = run_to_end(
+        [sys.executable, "-S", "-c", code, TOP / "config.yaml"], cwd=tmp_path, env=environment
+    )
     assert done.returncode == 0, done.stderr
     if extra is None:
         assert "is not installed; pip install 'cxrflow[models]' brings it" in done.stderr
