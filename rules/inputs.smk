@@ -123,6 +123,12 @@ def row_of(wildcards):
     return wildcards.get("external") or wildcards.get("model")
 
 
+def truth_holder(benchmark, reference, cohort):
+    """The drawn data set that holds a truth: that of the images, of findings that of the reports."""
+    of_findings = benchmark.truth == "findings" or reference in benchmark.oracles
+    return cohort.dataset if of_findings else cohort.holder
+
+
 def task_inputs(wildcards):
     """What a benchmark reads, by the option of its program; of data sets the copies."""
     task, row = run.task(wildcards.task), row_of(wildcards)
@@ -145,11 +151,14 @@ def task_inputs(wildcards):
             for name in run.vocabularies_of(wildcards.task)
         ],
         "training": lambda: cohort_table(task.task.training) if task.task.training else [],
-        "truth": lambda: marker(run.known_cohorts[images].holder),
+        "truth": lambda: marker(
+            truth_holder(task.benchmark, wildcards.get("name"), run.known_cohorts[images])
+        ),
         "stanza": lambda: TAGGER[0],
         "external": lambda: run.external[row].files[wildcards.task],
     }
-    wanted = task.benchmark.inputs(task.settings, wildcards.get("model") is None)
+    is_oracle = wildcards.get("name") in task.benchmark.oracles
+    wanted = task.benchmark.inputs(task.settings, wildcards.get("model") is None, is_oracle)
     wanted |= task.benchmark.optional_inputs()
     wanted |= {"external"} if wildcards.get("external") else set()
     return {name: find() for name, find in files.items() if name in wanted}

@@ -167,8 +167,11 @@ use rule draw_figure as show_reports with:
         figure=figures_of("reports"),
 
 
+FIGURE_PROGRAMS = {"curve": "cxrflow.tables.curve", "bars": "cxrflow.tables.bars"}
+
+
 rule draw_curve:
-    """Draw cells of a paper's tables over a common quantity."""
+    """Draw cells of a paper's tables, as curves over a common quantity or as bars."""
     input:
         metrics=figure_metrics,
         predictions=lambda wildcards: predictions(figure_paired(wildcards)),
@@ -181,14 +184,17 @@ rule draw_curve:
     benchmark:
         "<timings>/draw_curve/{paper}.{figure}.tsv"
     wildcard_constraints:
-        figure=figures_of("curve"),
+        figure=figures_of("curve", "bars"),
     conda:
         "../envs/cpu.yaml"
     params:
         **settings_of(lambda wildcards: run.paired_tests),
         code=lambda wildcards: code_digest(
-            "tables.curve", "benchmarks.paired_tests", *statistics(figure_paired(wildcards))
+            FIGURE_PROGRAMS[figure(wildcards).kind].removeprefix("cxrflow."),
+            "benchmarks.paired_tests",
+            *statistics(figure_paired(wildcards)),
         ),
+        program=lambda wildcards: FIGURE_PROGRAMS[figure(wildcards).kind],
         figure=lambda wildcards: deciding(figure(wildcards)),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
@@ -199,7 +205,7 @@ rule draw_curve:
             --settings {params.given:q} \
             --output {output.tests:q} \
             >{log:q} 2>&1
-        python -m cxrflow.tables.curve \
+        python -m {params.program} \
             --paper {params.paper:q} \
             --figure {wildcards.figure:q} \
             --metrics {input.metrics:q} \

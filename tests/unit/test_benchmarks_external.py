@@ -24,8 +24,8 @@ from PIL import Image
 from transfer_fixtures import LINEAR, single
 
 from cxrflow.benchmarks.classification import fold_probe, linear_classification
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import (
-    FoldProbeSettings,
     LinearProbeSettings,
     ZeroShotClassificationSettings,
 )

@@ -17,10 +17,8 @@ from command_options import options
 from cxrflow.benchmarks.classification import fold_probe
 from cxrflow.benchmarks.classification.balanced_regression import cross_validate
 from cxrflow.benchmarks.classification.fold_probe import assign_folds
-from cxrflow.benchmarks.classification.settings import (
-    FoldProbeSettings,
-    ZeroShotFindingsSettings,
-)
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.errors import InputError

@@ -15,7 +15,7 @@ import cxrflow
 from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.model_pixels import ModelPixels
-from cxrflow.benchmarks.retrieval import retrieval_auroc
+from cxrflow.benchmarks.retrieval import retrieval_auroc, score_file
 from cxrflow.benchmarks.study_images import encode_studies
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
@@ -55,6 +55,15 @@ def encode_texts(model: FakeModel, texts: list[str], batch_size: int) -> Encoded
     return EncodedTexts(sums, Words(padded, [len(words) for words in each]))
 
 
+def encode_different(
+    model: FakeModel, texts: list[str], batch_size: int
+) -> tuple[list[EncodedTexts], list[int]]:
+    """Each different text once, in batches of equal lengths."""
+    different = sorted(set(texts), key=len)
+    batches = [encode_texts(model, different[n : n + 3], 0) for n in range(0, len(different), 3)]
+    return batches, [different.index(text) for text in texts]
+
+
 def studies(count: int = NUMBER) -> pd.DataFrame:
     """Two studies a patient, four texts of one to four words."""
     return pd.DataFrame(
@@ -77,7 +86,9 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     model.tokenizer = Tokenizer()
     model.similarity = Local(LocalConfig(**UNIT))
     monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
-    monkeypatch.setattr(retrieval_auroc, "encode_texts", encode_texts)
+    monkeypatch.setattr(retrieval_auroc, "encode_different", encode_different)
+    monkeypatch.setattr(score_file, "BLOCK", 8)
+    monkeypatch.setattr(retrieval_auroc, "BLOCK", 8)
     settings = {"intervals": {"replicates": 100}, "batch_size": 7}
     return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
 
@@ -121,6 +132,20 @@ def test_global_and_local_matching_of_all_pairs(given: list[str], tmp_path: Path
             assert f"query_auroc/{direction}/{name}" in result["metrics"]
     assert result["metrics"]["auroc/local"] != result["metrics"]["auroc/local_mean"]
     assert result["metrics"]["recall/10/text_to_image/global"]["n"] == count
+
+
+def test_scores_in_a_file_are_those_that_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score_file, "BLOCK", 8)
+    count = 21
+    scores_NN = np.random.default_rng(0).normal(size=(count, count)).astype(np.float32)
+    file = score_file.ScoreFile(count)
+    for start in range(0, count, 8):
+        file.append(scores_NN[start : start + 8])
+    for rows in (slice(0, 8), slice(8, 21), slice(3, 18), slice(20, 21)):
+        assert np.array_equal(file.of_images(rows), scores_NN[rows])
+        assert np.array_equal(file.of_texts(rows), scores_NN.T[rows])
+    place_N = np.random.default_rng(1).permutation(count)
+    assert np.array_equal(file.pairs(place_N), scores_NN[np.arange(count), place_N])
 
 
 def test_a_copy_of_the_reports_under_other_studies_changes_no_score(given, tmp_path):
@@ -188,3 +213,25 @@ def test_an_oracle_of_labels_counts_the_classes_that_agree(given, tmp_path):
     agree = (known[:, None] == known) | (np.isnan(known)[:, None] & np.isnan(known))
     expected = roc_auc_score(np.eye(len(known)).ravel(), agree.sum(axis=2).ravel())
     assert result["metrics"]["auroc/global"]["value"] == pytest.approx(expected)
+
+
+def test_an_oracle_of_states_is_the_most_that_can_be_reached(given, tmp_path):
+    """A pair of equal states cannot be told from the own one; all others can."""
+    (tmp_path / "truth").mkdir()
+    state_of = {f"t{n}": ["", "edema mild", "edema severe", "mass"][n % 4] for n in range(NUMBER)}
+    known = pd.DataFrame({"study_id": list(state_of), "state": list(state_of.values())})
+    known[1:].to_parquet(tmp_path / "truth/TRUTH_STATES.parquet")
+    truth = ["--truth", str(tmp_path / "truth")]
+    with pytest.raises(
+        InputError, match="TRUTH_STATES.parquet: has no study t0 of .*pairs.parquet"
+    ):
+        scored(given, "--reference", "states", *truth)
+    known.to_parquet(tmp_path / "truth/TRUTH_STATES.parquet")
+    result, table = scored(given, "--reference", "states", *truth)
+    states = table["study_id"].map(state_of).to_numpy()
+    equal = states[:, None] == states
+    rivals = equal.sum() - len(states)
+    expected = 1 - rivals / (len(states) * (len(states) - 1)) / 2
+    assert result["metrics"]["auroc/global"]["value"] == pytest.approx(expected)
+    with pytest.raises(SystemExit):
+        scored(given, "--reference", "states")

@@ -251,6 +251,55 @@ def test_each_class_is_two_prompts_and_labels_count_as_the_policy_says(uncertain
     assert result.data["positives"].keys() == set(CLASSES) and result.figures
 
 
+def test_thresholds_may_be_chosen_on_another_part():
+    asked = {"split": "test", "metrics": ["f1", "sensitivity", "threshold"]}
+    result = evaluate_several(threshold_part="train", **asked)
+    table, features = several_classes(COUNT_OF_SEVERAL)
+    f1 = []
+    for number, name in enumerate(CLASSES):
+        truth = np.stack(table["labels"])[:, number]
+        texts = NamedModel().encode_text([f"no {name.lower()}", name.lower()])
+        score = (features.by_kind["projected"] @ texts.T).softmax(1)[:, 1].numpy()
+        learnt, scored = ((table["split"] == p) & np.isin(truth, (0, 1)) for p in ("train", "test"))
+        best = max(
+            np.unique(score[learnt]),
+            key=lambda t: (sk.f1_score(truth[learnt], score[learnt] >= t), t),  # noqa: B023
+        )
+        slug = name.lower().replace(" ", "_")
+        assert result.metrics[f"threshold/{slug}"].value == pytest.approx(best)
+        f1.append(sk.f1_score(truth[scored], score[scored] >= best))
+        assert result.metrics[f"f1/{slug}"].value == pytest.approx(f1[-1])
+    assert result.metrics["f1"].value == pytest.approx(np.mean(f1))
+    assert result.protocol["threshold_rule"] == "best F1 on the images of the part train"
+    # A class without positives there has no threshold; its AUROC counts as before.
+    labels = np.stack(table["labels"])
+    labels[(table["split"] == "train").to_numpy(), 0] = 0
+    fewer = evaluate_several(table.assign(labels=list(labels)), threshold_part="train", **asked)
+    assert fewer.metrics["f1"].value == pytest.approx(np.mean(f1[1:]))
+    assert fewer.metrics["auroc"].value == result.metrics["auroc"].value
+    slug = CLASSES[0].lower().replace(" ", "_")
+    assert np.isnan([fewer.metrics[f"{x}/{slug}"].value for x in asked["metrics"]]).all()
+    assert fewer.data["thresholds"]["classes_without"] == 1
+    for wrong in ({"split": "train"}, {"split": None}, {"threshold": 0.5}, {"exclusive": True}):
+        with pytest.raises(ValidationError, match="threshold_part is train; expected"):
+            ZeroShotClassificationSettings(threshold_part="train", **wrong)
+
+
+def test_rare_classes_stand_beside_common_ones():
+    result = evaluate_several(classes=list(CLASSES), rare=[CLASSES[1]])
+    areas = [result.metrics[f"auroc/{name.lower().replace(' ', '_')}"].value for name in CLASSES]
+    rare, common = areas[1], np.mean([areas[0], areas[2]])
+    for name, value in (
+        *(("auroc_rare", rare), ("auroc_common", common)),
+        ("rare_less_common", rare - common),
+    ):
+        assert result.metrics[name].value == pytest.approx(value)
+        assert result.metrics[name].low < value < result.metrics[name].high
+    for wrong in (["Oedema"], list(CLASSES)):
+        with pytest.raises(ValidationError, match="rare"):
+            ZeroShotClassificationSettings(classes=list(CLASSES), rare=wrong)
+
+
 def test_a_study_has_the_mean_score_of_its_images():
     images, studies = evaluate_several(), evaluate_several(sample="group")
     wanted = images.predictions.groupby("group_id")["score/mass"].mean()

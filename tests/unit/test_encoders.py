@@ -159,7 +159,7 @@ def test_projection_heads_of_convirt(kind: str, hidden: int | None, tmp_path: Pa
     again = load_text_half(tmp_path)
     assert again.config == text.config
     assert torch.equal(again.project(hidden_BLD), text.project(hidden_BLD))
-    with pytest.raises(InputError, match=f"projection of kind {kind}; only biovil is exported"):
+    with pytest.raises(InputError, match=f"projection of kind {kind}; beside a ResNet only biovil"):
         export(tmp_path, tmp_path / "out")
 
 

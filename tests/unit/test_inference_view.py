@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from cxrflow.benchmarks.inputs import image_batches
-from cxrflow.benchmarks.model_pixels import model_pixels, require_stored_squares
+from cxrflow.benchmarks.model_pixels import model_pixels, stored_squares
 from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
@@ -117,7 +117,7 @@ def test_nothing_of_the_padding_is_shown(
     assert (stored[0] < 0.5).mean() > 0.2
     assert shown.shape[2] == (128 if name == "convirt/random" else 112)
     with pytest.raises(InputError, match="expected one that sees stored squares"):
-        require_stored_squares(pixels)
+        stored_squares(pixels)
 
 
 def test_a_loaded_model_sees_files_so_too(stores: dict[str, Path], tmp_path: Path) -> None:

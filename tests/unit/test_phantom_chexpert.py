@@ -192,3 +192,14 @@ def test_the_copies_are_read_whole(written: Path, tmp_path: Path) -> None:
     rows = make("rsna", kind="classification", splits={"method": "official"})
     assert rows["split"].value_counts().to_dict() == {"train": 22, "test": 8, "validate": 2}
     assert {label[0] for label in rows.loc[rows["split"] == "test", "labels"]} == {0, 1}
+
+
+def test_a_larger_test_part_holds_the_smaller_one() -> None:
+    more = SETTINGS.model_copy(update={"chexpert_test_patients": 40})
+    parts = [[r for r in records(one) if r.split == "test"] for one in (SETTINGS, more)]
+    assert (len(parts[0]), len(parts[1])) == (6, 40) and parts[1][:6] == parts[0]
+    assert parts[0] != parts[1] and records(SETTINGS)[:-6] == records(more)[:-40]
+    drawn = [make_chexpert_patient(one, parts[0][0]) for one in (SETTINGS, more)]
+    assert drawn[0] == drawn[1]
+    assert "chexpert_test_patients" not in SETTINGS.record()
+    assert "chexpert_test_patients" not in HospitalSettings.fields_of("mimic_cxr")

@@ -19,7 +19,7 @@ from cxrflow.phantom.patient import Patient, Study, hospital, make_patient
 from cxrflow.phantom.report import PatientReport, report_of
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.wording import chronic
-from cxrflow.phantom.writers.mimic_cxr import TRUE_BOXES, TRUE_SENTENCES
+from cxrflow.phantom.writers.mimic_cxr import TRUE_BOXES, TRUE_SENTENCES, TRUE_STATES
 from cxrflow.reports.labels.observations import OBSERVATIONS as LABELLED
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 
@@ -226,4 +226,8 @@ def test_every_data_set_can_be_written_with_all_of_it(tmp_path: Path) -> None:
         _, study = studies[study_id]
         assert observation in {finding.name for finding in study.findings}
         assert set(rows["image_id"]) <= {image.image_id for image in study.images}
+    states = pd.read_parquet(tmp_path / "mimic_cxr" / TRUE_STATES).set_index("study_id")["state"]
+    assert set(states.index) == set(studies) and 2 < states.nunique() < len(states)
+    for study_id, (_, study) in studies.items():
+        assert all(finding.name in states[study_id] for finding in study.findings)
     assert not list((tmp_path / "mimic_cxr_jpg").glob("TRUTH_*"))

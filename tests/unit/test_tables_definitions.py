@@ -317,6 +317,7 @@ SAID_WITHIN = {
     "prior_influence": "the gain over another patient's prior",
     "checkpoint_series": "no correlation is 0, against which it is claimed",
     "training_time": "hours of a training, no score",
+    "mixed_pairs": "box_share beside attention_in_box",
 }
 
 

@@ -1,12 +1,22 @@
 """The vision transformer against its equations, its pauses, and DeiT's files."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from small_text import write_text_model
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm, unfold
 
+from cxrflow.benchmarks.inputs import read_frames
+from cxrflow.benchmarks.model_pixels import model_pixels, stored_squares
+from cxrflow.commands.export import export
+from cxrflow.commands.ground import ground
+from cxrflow.commands.load import facts
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import (
     Frames,
     ImageEncoder,
@@ -14,11 +24,21 @@ from cxrflow.encoders.image_encoder import (
     save_image_half,
 )
 from cxrflow.encoders.inference import folded
-from cxrflow.encoders.released.halves import find_files, read_halves
+from cxrflow.encoders.released.deit import read_deit
+from cxrflow.encoders.released.halves import find_files, kind_of, read_halves
 from cxrflow.encoders.released.settings import ImportSettings
-from cxrflow.encoders.settings import VitSettings
+from cxrflow.encoders.settings import MgcaHeadSettings, VitSettings
 from cxrflow.encoders.vit import Trunk
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import write_json
+from cxrflow.images.build import build_store
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.inference_view import seen_geometry
+from cxrflow.images.settings import PixelSettings
+from cxrflow.images.shards import Source
+from cxrflow.models.model import Model
+from cxrflow.pretrain.imported import import_weights
+from cxrflow.text.cleaned_reports import clean_in_tokenizer
 from released_files import drawn, linear
 from released_files import layer_norm as norm_shapes
 
@@ -203,3 +223,108 @@ def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, name, value, said
 def test_heads_must_share_the_width() -> None:
     with pytest.raises(ValueError, match="width is 30; expected a multiple of heads 4"):
         VitSettings(width=30, heads=4)
+
+
+# --- export, and maps -----------------------------------------------------------------------------
+
+WINDOWED = {"augmentation": {"size": 24}}  # of squares of 32 pixels
+
+
+@pytest.fixture(scope="module")
+def mgca(tmp_path_factory) -> Path:
+    """A model folder with a transformer and MGCA's heads, as its training writes it."""
+    folder = write_text_model(tmp_path_factory.mktemp("vit"))
+    head = MgcaHeadSettings(hidden=12)
+    text = load_text_half(folder)
+    torch.manual_seed(2)
+    config = text.config.model_copy(update={"projection_head": head, "projection_size": 6})
+    text = CXRBert(config).eval()
+    save_text_half(text, folder)
+    save_image_half(ImageEncoder(SMALL.model_copy(update={"projection_head": head})), folder)
+    clean_in_tokenizer(folder)
+    run = {"data": {"geometry": "longer32", "name": "x"}, "settings": WINDOWED}
+    write_json(folder / "run.json", run)
+    return folder
+
+
+TEXTS = ["Large: pleural effusion!", "no; nodule"]
+
+
+def test_export_and_import_give_the_same_model(mgca: Path, tmp_path: Path) -> None:
+    out, again = tmp_path / "out", tmp_path / "again"
+    export(mgca, out)
+    (weights,) = out.glob("vit_image_*.pth")
+    assert kind_of(out, None) == "vit"
+    import_weights("vit", out, None, ImportSettings(), "mine", 0, again)
+    models = [Model.load(folder) for folder in (mgca, out, again)]
+    assert [model.geometry for model in models] == ["longer32", *["longer32crop24"] * 2]
+    for model in models[1:]:
+        assert torch.equal(model.encode_text(TEXTS), models[0].encode_text(TEXTS))
+        for one, other in zip(
+            model.encode_image(images().current),
+            models[0].encode_image(images().current),
+            strict=True,
+        ):
+            assert torch.equal(one, other)
+    assert json.loads((out / "config.json").read_text())["model_type"] == "bert"
+    # A reader of DeiT's files takes the transformer, and draws a projection of its own.
+    stored = torch.load(weights, weights_only=True)["model"]
+    assert stored.keys() == deit_shapes(32, 3, 8, 10).keys() and not stored["head.weight"].any()
+    trunk, new = read_deit(weights, 6, 0)
+    assert torch.equal(trunk.state_dict()["encoder.blocks.2.mlp.fc2.weight"],
+                       stored["blocks.2.mlp.fc2.weight"])  # fmt: skip
+    assert new and all(name.startswith("projector.") for name in new)
+    weights.with_suffix(".json").unlink()
+    with pytest.raises(InputError, match=r"vit_image_.*\.json"):
+        Model.load(out)
+
+
+def test_maps_are_of_words_where_words_have_a_projection_of_their_own(mgca: Path) -> None:
+    model = Model.load(mgca)
+    image, texts = model.encode_image(images().current), model.encode_texts(TEXTS)
+    assert texts.words is not None and texts.words.lengths == [3, 2]
+    found = model.similarity_map(images().current, TEXTS)
+    patch_BhwP = image.projected_patches
+    for number, length in enumerate(texts.words.lengths):
+        words = torch.nn.functional.normalize(texts.words.word_BWD[number, :length], dim=1)
+        expected = torch.stack([patch_BhwP[number] @ word for word in words]).mean(0)
+        torch.testing.assert_close(found[number], expected)
+    scores = model.similarities(images().current, TEXTS)
+    expected = image.projected_global.double() @ model.encode_text(TEXTS).double().T
+    torch.testing.assert_close(scores, expected)
+
+
+def test_a_window_of_stored_squares_is_a_geometry_of_its_own(mgca: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.png"
+    grey = np.random.default_rng(0).integers(0, 255, (60, 40), dtype=np.uint8)
+    Image.fromarray(grey).save(file)
+    model = Model.load(mgca)
+    found = ground(model, file, TEXTS)
+    assert found.pixels_SS.shape == (24, 24) and found.grids_Nhw.shape == (2, 3, 3)
+    seen = model._pixels(file)[0, 0]
+    assert np.abs(found.pixels_SS / 255 - seen.numpy()).max() < 1e-4
+    assert dict(facts(model))["pixels"].startswith("longer32;")
+    geometry = Geometry.parse("longer32")
+    for other in ({"size": 23}, {"size": 24, "crop_scale": (0.5, 1.0)}):
+        assert seen_geometry({"settings": {"augmentation": other}}, geometry) is None
+    assert seen_geometry({"settings": WINDOWED}, Geometry.parse("shorter32")) is None
+    assert seen_geometry({"settings": {"augmentation": {}}}, geometry) == geometry
+
+
+def test_boxes_are_placed_in_the_centres_of_stored_squares(mgca: Path, tmp_path: Path) -> None:
+    sources = []
+    for number, shape in enumerate([(60, 40), (30, 50)]):
+        grey = np.random.default_rng(number).integers(0, 255, shape, dtype=np.uint8)
+        Image.fromarray(grey).save(tmp_path / f"{number}.png")
+        sources.append(Source(f"{number}", f"{number}.png"))
+    stored = (Geometry.parse("longer32"), PixelSettings(), tmp_path / "pixels", 1)
+    build_store(tmp_path, sources, *stored)
+    pixels = model_pixels(tmp_path / "pixels", mgca)
+    squares, rows = stored_squares(pixels), pixels.rows(["0", "1"])
+    assert str(squares.geometry) == "longer32crop24" and stored_squares(squares) is squares
+    seen = read_frames(pixels, rows, np.array([-1, -1])).current[:, 0].numpy()
+    assert np.abs(squares.read(rows) / 255 - seen).max() < 1e-4
+    for row in rows:
+        whole, centre = pixels.placement(row), squares.placement(row)
+        box = [[4.0, 5.0, 6.0, 7.0]]
+        np.testing.assert_allclose(centre.boxes(box) + [4, 4, 0, 0], whole.boxes(box))

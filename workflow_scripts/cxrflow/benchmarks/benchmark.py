@@ -39,13 +39,18 @@ class Benchmark:
     columns that name a sample; ``clusters`` (module:function): which samples are drawn together;
     ``own``: protocol that belongs to the model, and may differ between models that are compared.
 
+    ``of_training``: it measures what a training does with its data, and so may use what a model has
+    learnt from.
+
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
     ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
-    (needed), or does more with it (used).
+    (needed), or does more with it (used); findings: what the hospital knows of findings in images
+    and reports, without which it cannot do (``finding_truth`` of the hospital).
 
     ``references``: rows that have learnt nothing and are scored like models, by
-    ``reference_program`` with ``predict(name, inputs, settings)``. ``external`` (module:function):
-    what scores a table of predictions that were made elsewhere.
+    ``reference_program`` with ``predict(name, inputs, settings)``. ``oracles``: those of them that
+    read what the hospital knows of findings. ``external`` (module:function): what scores a table of
+    predictions that were made elsewhere.
     """
 
     program: str
@@ -62,9 +67,11 @@ class Benchmark:
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "result:patients"
     own: tuple[str, ...] = ()
+    of_training: bool = False
     resumes: bool = False
-    truth: Literal["needed", "used"] | None = None
+    truth: Literal["needed", "used", "findings"] | None = None
     references: Sequence[str] = ()
+    oracles: Sequence[str] = ()
     reference_program: str = ""
     external: str = ""
 
@@ -75,7 +82,9 @@ class Benchmark:
             (self.statistic or self.program) if self.needs and self.statistic is not None else None
         )
 
-    def inputs(self, settings: Settings, without_model: bool = False) -> set[str]:
+    def inputs(
+        self, settings: Settings, without_model: bool = False, is_oracle: bool = False
+    ) -> set[str]:
         """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …
 
         A reference row and a table from elsewhere have no model: of images they read the pixels.
@@ -90,7 +99,7 @@ class Benchmark:
             "stanza": getattr(settings, "tagger", None) == "stanza",
             "training": self.training is not None,
             "state": self.resumes and not without_model,
-            "truth": self.truth == "needed",
+            "truth": self.truth in ("needed", "findings") or is_oracle,
         }
         return read | {name for name, needed in more.items() if needed}
 

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
-from cxrflow.images.inference_view import inference_view
+from cxrflow.images.geometry import Geometry, Placement
+from cxrflow.images.inference_view import inference_view, seen_geometry
 from cxrflow.images.store import PixelStore
 
 
@@ -29,6 +33,7 @@ class ModelPixels(PixelStore):
             raise InputError(
                 f"{folder}: geometry is {self.geometry}, but the model was trained on {geometry}"
             )
+        self.run = run
         self.view, self.boxes = inference_view(run, self.geometry), self.inside()
 
 
@@ -41,10 +46,42 @@ def model_pixels(folder: Path, model: Path) -> Pixels:
     return cast(Pixels, ModelPixels(folder, str(run["data"]["geometry"]), run))
 
 
-def require_stored_squares(pixels: Pixels) -> None:
-    """Raise an InputError if the model sees another part of images than boxes are placed in."""
-    if getattr(pixels, "view", None) is not None:
+class CentralPixels:
+    """The centres of stored squares, where a model sees nothing else of them.
+
+    ``geometry`` is that of the centres; by it boxes are placed.
+    """
+
+    def __init__(self, store: ModelPixels, geometry: Geometry) -> None:
+        self._store, self.geometry = store, geometry
+        self.fingerprint, self.index = store.fingerprint, store.index
+        self.holds, self.find, self.rows = store.holds, store.find, store.rows
+        begin = (store.geometry.size - geometry.size) // 2
+        self._inside = slice(begin, begin + geometry.size)
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The centres [N, S, S] of rows."""
+        return self._store.read(rows)[:, self._inside, self._inside]
+
+    def placement(self, row: int) -> Placement:
+        """Where the original of a row lies in its centre."""
+        stored = self._store.placement(row)
+        return self.geometry.place(stored.original_height, stored.original_width)
+
+
+def stored_squares(pixels: Pixels) -> Pixels:
+    """Return the pixels as squares in which boxes can be placed.
+
+    Raises:
+        InputError: what the model sees of images has no geometry.
+    """
+    if getattr(pixels, "view", None) is None:
+        return pixels
+    store = cast(ModelPixels, pixels)
+    geometry = seen_geometry(store.run, store.geometry)
+    if geometry is None:
         raise InputError(
-            f"the model sees images of geometry {pixels.geometry} without what surrounds them, at "
+            f"the model sees images of geometry {store.geometry} without what surrounds them, at "
             "a size of its own; expected one that sees stored squares, in which boxes lie"
         )
+    return CentralPixels(store, geometry)

@@ -8,8 +8,8 @@ from typing import Any
 
 from cxrflow.benchmarks.benchmark import Benchmark
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import (
-    FoldProbeSettings,
     LinearProbeSettings,
     SegmentationSettings,
     ZeroShotClassificationSettings,
@@ -27,6 +27,7 @@ from cxrflow.benchmarks.data.settings import (
     TrainingTimeSettings,
 )
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
@@ -169,6 +170,16 @@ BENCHMARKS = {
         references=("mean_box", "brightness"),
         reference_program="grounding.segmentation_references",
     ),
+    "mixed_pairs": Benchmark(
+        "grounding.mixed_pairs",
+        MixedPairsSettings,
+        "pairs",
+        needs=JOINT,
+        reads="pixels",
+        own=("grid",),
+        of_training=True,
+        truth="findings",
+    ),
     "image_retrieval": Benchmark(
         "retrieval.image_retrieval",
         ImageRetrievalSettings,
@@ -205,7 +216,8 @@ BENCHMARKS = {
         "pairs",
         needs=JOINT,
         reads="pixels",
-        references=("nothing", "thumbnail", "length", "labels"),
+        references=("nothing", "thumbnail", "length", "labels", "states"),
+        oracles=("states",),
         reference_program="retrieval.auroc_references",
     ),
     "temporal_classification": Benchmark(
@@ -333,7 +345,12 @@ BENCHMARKS = {
     ),
     "pair_statistics": Benchmark("data.pair_statistics", RowStatisticsSettings, "pairs"),
     "training_time": Benchmark(
-        "data.training_time", TrainingTimeSettings, "pairs", needs=RUN, statistic=None
+        "data.training_time",
+        TrainingTimeSettings,
+        "pairs",
+        needs=RUN,
+        statistic=None,
+        of_training=True,
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",

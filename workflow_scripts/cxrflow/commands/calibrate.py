@@ -12,6 +12,7 @@ patients' images: keep them where those may be. Exports do not hold them.
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
 from cxrflow.programs.program import parser, run
@@ -44,16 +45,15 @@ def calibrate(model: Path, cohort: Path, pixels: Path, settings: CalibrationSett
     import cxrflow
     from cxrflow.benchmarks.grounding.calibration import FILE
     from cxrflow.benchmarks.grounding.calibration_studies import calibrate as encoded
-    from cxrflow.benchmarks.inputs import read_cohort
-    from cxrflow.benchmarks.model_pixels import ModelPixels, require_stored_squares
+    from cxrflow.benchmarks.inputs import Pixels, read_cohort
+    from cxrflow.benchmarks.model_pixels import ModelPixels, stored_squares
     from cxrflow.benchmarks.study_images import STUDY
     from cxrflow.training.precision import choose_device
 
     loaded = cxrflow.load(model, choose_device(settings.device))
     table = read_cohort(cohort, "pairs.parquet", STUDY, settings.split).table
-    store = ModelPixels(pixels, str(loaded.geometry), loaded.run)
-    require_stored_squares(store)
-    calibration = encoded(loaded, table, store, settings)
+    store = cast(Pixels, ModelPixels(pixels, str(loaded.geometry), loaded.run))
+    calibration = encoded(loaded, table, cast(ModelPixels, stored_squares(store)), settings)
     calibration.write(model / FILE)
     log.info("%s: %d images", model / FILE, len(calibration.images))
 

@@ -2,17 +2,20 @@
 
 The folder is like the published one (BioViL section 2): CXR-BERT's text half at its root, the image
 half beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where it has
-others. ``export.json`` says what it came from. ``README.md`` is the model card: data, sizes,
-scores, limits, licence. The image file's layer ``fc``, which readers of the released file expect
-and nothing uses, is zeros.
+others. A vision transformer is a file in DeiT's layout. ``export.json`` says what it came from.
+``README.md`` is the model card: data, sizes, scores, limits, licence. The image file's classifier,
+which readers of the released file expect and nothing uses, is zeros.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cxrflow.programs.program import parser, run
+
+if TYPE_CHECKING:
+    from cxrflow.encoders.settings import ImageEncoderSettings
 
 log = logging.getLogger("cxrflow")
 
@@ -45,14 +48,16 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
 
     from cxrflow.encoders.cxr_bert import load_text_half, untied
     from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.released.deit import released_vit, released_vit_name
     from cxrflow.encoders.released.halves import released_trunk, require_released_head
     from cxrflow.encoders.released.image import released_image, released_image_name
     from cxrflow.encoders.released.text import released_config
+    from cxrflow.encoders.settings import VitSettings
     from cxrflow.errors import InputError
     from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
     from cxrflow.models.card import card
     from cxrflow.similarity.folder import FOLDER as SIMILARITY
-    from cxrflow.text.tokenizer import rewrite_tokenizer
+    from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
 
     # A model of one half is exported as well: CXR-BERT is published alone (BioViL section 2.1).
     has_text = (model / "config.json").is_file()
@@ -66,22 +71,27 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
         )
     sources: list[Path] = []
     parameters: dict[str, int] = {}
+    image = load_image_half(model) if has_image else None
     with atomic_folder(output, "exported model") as folder:
         if has_text:
             text = load_text_half(model)
-            require_released_head(text.config.projection_head, model)
+            if image is None or not isinstance(image.settings, VitSettings):
+                require_released_head(text.config.projection_head, model)
             write_json(folder / "config.json", released_config(text.config))
             if form == "bin":
                 torch.save(untied(text), folder / "pytorch_model.bin")
             else:
                 save_file(untied(text), folder / "model.safetensors", {"format": "pt"})
-            rewrite_tokenizer(model, folder)
+            rewrite_with_cleaning(model, folder)
             sources.append(model / "model.safetensors")
             parameters["text"] = sum(parameter.numel() for parameter in text.parameters())
-        if has_image:
-            image = load_image_half(model)
-            path = folder / released_image_name(released_trunk(image.settings, model))
-            torch.save(released_image(image), path)
+        if image is not None:
+            if isinstance(image.settings, VitSettings):
+                path = folder / released_vit_name(image.settings)
+                torch.save(released_vit(image), path)
+            else:
+                path = folder / released_image_name(released_trunk(image.settings, model))
+                torch.save(released_image(image), path)
             # Where stride became dilation no weight tells.
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
             sources.append(model / "image" / "model.safetensors")
@@ -89,16 +99,34 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
         record = read_object(model / "run.json") if (model / "run.json").is_file() else {}
         data = record.get("data") or {}
         account = {
-            "geometry": data.get("geometry"),
+            "geometry": _seen(record),
             "data": {key: data.get(key) for key in ("name", "synthetic", "train_samples")},
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
-            "zeros": ["encoder.encoder.fc.weight", "encoder.encoder.fc.bias"] if has_image else [],
+            "zeros": [] if image is None else _unused(image.settings),
         }
         write_json(folder / "export.json", account)
         (folder / "README.md").write_text(card(model, record, parameters), encoding="utf-8")
     log.info("wrote %s", output)
-    if has_image:
-        log.info("the image file's unused layer fc is zeros")
+    if image is not None:
+        log.info("the image file's unused %s are zeros", " and ".join(_unused(image.settings)))
+
+
+def _unused(settings: "ImageEncoderSettings") -> list[str]:
+    """The parameters that readers of published files expect, and nothing uses."""
+    layer = "head" if settings.kind == "vit" else "encoder.encoder.fc"
+    return [f"{layer}.weight", f"{layer}.bias"]
+
+
+def _seen(record: Mapping[str, Any]) -> str | None:
+    """The geometry of the pixels that the model sees; published files do not say of windows."""
+    from cxrflow.images.geometry import Geometry
+    from cxrflow.images.inference_view import seen_geometry
+
+    name = (record.get("data") or {}).get("geometry")
+    if name is None:
+        return None
+    stored = Geometry.parse(name)
+    return str(seen_geometry(record, stored) or stored)
 
 
 if __name__ == "__main__":

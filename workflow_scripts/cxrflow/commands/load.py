@@ -39,6 +39,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
 
     from cxrflow.encoders.released.halves import projection_is_new
     from cxrflow.images.geometry import Geometry
+    from cxrflow.images.inference_view import seen_geometry
 
     halves = {
         "text": model.text_encoder,
@@ -49,7 +50,8 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         if half is not None:
             yield name, f"{sum(parameter.numel() for parameter in half.parameters()):,} parameters"
     if model.image_encoder is not None:
-        size = Geometry.parse(model.geometry).size
+        stored = Geometry.parse(model.geometry)
+        size = (seen_geometry(model.run, stored) or stored).size
         # A real forward pass: weights that load but do not fit fail here.
         features = model.image_features(torch.zeros(1, 1, size, size))
         yield "pixels", f"{model.geometry}; {features.shape[1]} features an image"

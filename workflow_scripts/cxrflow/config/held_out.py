@@ -9,7 +9,6 @@ every table with such a model says so.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cxrflow.benchmarks.registry import RUN
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.cohorts.settings import SPLITS
@@ -118,7 +117,7 @@ def _check_pair(config: Config, model: str, task: str) -> None:
 
 def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
     scored = config.task(task)
-    if scored.benchmark.needs == RUN:  # a record of its training, of no patient's
+    if scored.benchmark.of_training:
         return
     split = getattr(scored.settings, "split", None)
     evaluated = _rows(config, scored.task.cohort, *([split] if split else SPLITS))

@@ -112,16 +112,28 @@ class RunResults(Models):
         if self.task(task).benchmark.reads == "curation" and not self.curators(recipe.cohort):
             return False
         cohort, benchmark = self.known_cohorts[recipe.cohort], self.task(task).benchmark
-        if benchmark.truth == "needed" and not self.data.drawn(*cohort.sources):
+        if benchmark.truth in ("needed", "findings") and not self.data.drawn(*cohort.sources):
+            return False
+        if benchmark.truth == "findings" and not self.knows_findings:
             return False
         return not benchmark.split or cohort.recipe.split_method != "all"
+
+    @property
+    def knows_findings(self) -> bool:
+        """True if the synthetic hospital writes down the truth of findings."""
+        return self.synthetic_hospital is not None and self.synthetic_hospital.finding_truth
 
     def can_do(self, model: str, task: str) -> bool:
         """True if this run can score a model or a reference row in a task."""
         needs = self.task(task).needs
         if is_reference(model):
-            has_reference = short_name(model) in self.task(task).benchmark.references
-            return has_reference and task in self.first_models
+            benchmark = self.task(task).benchmark
+            if short_name(model) in benchmark.oracles:
+                cohort = self.known_cohorts.get(self.task(task).task.cohort)
+                drawn = cohort is not None and self.data.drawn(*cohort.sources)
+                if not (drawn and self.knows_findings):
+                    return False
+            return short_name(model) in benchmark.references and task in self.first_models
         if model in self.external:
             return task in self.external[model].files and self.available(task)
         offers = self.recipes[model].offers | ({"run"} if self.trained(model) else set())

@@ -5,6 +5,7 @@ square. A model is then scored on such views too.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -32,3 +33,22 @@ def inference_view(run: Mapping[str, Any], geometry: Geometry) -> View | None:
     else:
         augmentation = AugmentationSettings(size=geometry.size, crop_scale=(1.0, 1.0))
     return None if augmentation.size is None else Augmentation(augmentation).centre
+
+
+def seen_geometry(run: Mapping[str, Any], geometry: Geometry) -> Geometry | None:
+    """Return the geometry of what a model sees of squares that are stored in ``geometry``.
+
+    A recipe that cuts windows of a size out of padded squares (MGCA: 224 of 256 pixels) sees their
+    centres, which is a geometry of its own. None: the view has no geometry.
+    """
+    if inference_view(run, geometry) is None:
+        return geometry
+    source = "run.json: settings.augmentation"
+    record = (run.get("settings") or {}).get("augmentation")
+    if record is None or not geometry.padded or geometry.rule == "shorter":
+        return None
+    augmentation = from_record(AugmentationSettings, record, source)
+    size = augmentation.size
+    if size is None or augmentation.crop_scale is not None or (geometry.size - size) % 2:
+        return None
+    return replace(geometry, size=size)

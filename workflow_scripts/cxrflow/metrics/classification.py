@@ -95,7 +95,8 @@ def average_precision(points: OperatingPoints) -> Floats:
 def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> dict[str, Floats]:
     """Return accuracy, sensitivity, specificity, F1, their threshold, and balanced accuracy.
 
-    Of several thresholds with equal merit the highest is used. NaN without any positive.
+    Of several thresholds with equal merit the highest is used. NaN without any positive, or at a
+    threshold of NaN.
     """
     if isinstance(rule, float):
         points = _at(points, rule)
@@ -109,10 +110,10 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
 
     correct, total = hits + points.negatives - alarms, points.positives + points.negatives
     # Without positives F1 would be 0 and specificity a number: such a resample has no score at all.
-    has_any = points.positives > 0
+    has_any = (points.positives > 0) & ~np.isnan(points.thresholds).any()
     scores = {
         "accuracy": chosen(ratio(correct, np.where(has_any, total, 0))),
-        "sensitivity": chosen(ratio(hits, points.positives)),
+        "sensitivity": chosen(ratio(np.where(has_any, hits, np.nan), points.positives)),
         "specificity": chosen(
             ratio(np.where(has_any, points.negatives - alarms, np.nan), points.negatives)
         ),

@@ -6,6 +6,8 @@
 AUROC there (NaN), and the mean is over the others.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,16 +16,24 @@ from cxrflow.metrics.intervals import Floats, ratio
 
 
 def by_class(
-    labels: ArrayLike, scores: ArrayLike, counts: Floats, rule: ThresholdRule = "best_f1"
+    labels: ArrayLike,
+    scores: ArrayLike,
+    counts: Floats,
+    rule: ThresholdRule | Sequence[float] = "best_f1",
 ) -> dict[str, Floats]:
-    """Binary metrics of each class over its labelled samples: [R, C] by name; NaN without any."""
+    """Binary metrics of each class over its labelled samples: [R, C] by name; NaN without any.
+
+    ``rule``: of all classes, or the threshold of each.
+    """
     truth, values = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
+    one_rule = isinstance(rule, str | float)
+    rules: Sequence[ThresholdRule] = [rule] * truth.shape[1] if one_rule else list(rule)  # type: ignore[arg-type, list-item]
     classes: list[dict[str, Floats] | None] = []
-    for label_N, score_N in zip(truth.T, values.T, strict=True):
+    for label_N, score_N, rule_of_class in zip(truth.T, values.T, rules, strict=True):
         labelled = np.isfinite(label_N)
         weights = counts if labelled.all() else counts[:, labelled]
         pair = (label_N[labelled], score_N[labelled])
-        classes.append(binary_metrics(*pair, weights, rule) if labelled.any() else None)
+        classes.append(binary_metrics(*pair, weights, rule_of_class) if labelled.any() else None)
     names = next(metrics for metrics in classes if metrics is not None)
     nan = np.full(len(counts), np.nan)
     return {

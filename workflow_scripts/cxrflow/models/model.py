@@ -26,6 +26,7 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embedding
 from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, load_image_half
 from cxrflow.encoders.inference import folded
+from cxrflow.encoders.projection import TextProjection
 from cxrflow.encoders.released.halves import (
     find_files,
     is_released,
@@ -40,6 +41,8 @@ from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
+from cxrflow.similarity.words import WordReader
+from cxrflow.similarity.words_and_patches import WordsAndPatches
 from cxrflow.text.report_prompts import ReportPrompts
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
@@ -102,6 +105,8 @@ class Model:
         similarity: Similarity | None = None,
     ) -> "Model":
         similarity = similarity or Cosine()
+        if text is not None and isinstance(similarity, Cosine):
+            similarity = _of_heads(text, folder)
         for half in (text, image, decoder, similarity):
             if half is not None:
                 half.eval().to(device)
@@ -364,6 +369,14 @@ class Model:
         else:
             written = decode(decoder, prompts.prompts, patches_BMP, search)
         return tokenizer.decode_batch(written)
+
+
+def _of_heads(text: CXRBert, folder: Path) -> Similarity:
+    """The cosine; where words have a projection of their own, maps are of words."""
+    if type(text.cls_projection_head).words is TextProjection.words:
+        return Cosine()
+    vocabulary = VocabularyInfo.from_tokenizer(read_tokenizer(folder))
+    return WordsAndPatches(WordReader.of(vocabulary, layers=1, cls_is_word=False))
 
 
 def _load_decoder(folder: Path) -> ReportDecoder | Captioner | None:

@@ -23,7 +23,7 @@ from cxrflow.files.yaml_file import read_yaml
 from cxrflow.names import ShortName
 from cxrflow.papers.entries import Entries, Overlay
 from cxrflow.papers.external import ExternalModel
-from cxrflow.papers.figures import CurveFigure, Figure
+from cxrflow.papers.figures import BarsFigure, CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import (
     Address,
@@ -63,7 +63,7 @@ class Paper(Settings):
             for place in claim.addresses():
                 check_places(key, self.tables, place.table, [place.row], [place.column])
         for name, figure in self.figures.items():
-            for place in figure.addresses() if isinstance(figure, CurveFigure) else ():
+            for place in figure.addresses() if isinstance(figure, CurveFigure | BarsFigure) else ():
                 key = f"figures.{name}"
                 check_places(key, self.tables, place.table, [place.row], [place.column])
         for cut in self.headline:

@@ -90,6 +90,37 @@ class CurveFigure(Settings):
         return [cell for series in self.series for cell in self.cells(series)]
 
 
+class BarPanel(Settings):
+    """Columns of a table on one axis."""
+
+    y: str = Field(description="label of the axis")
+    columns: list[str] = Field(min_length=1, description="keys of columns, a group of bars each")
+
+
+class BarsFigure(Settings):
+    """Cells of a table as bars, ours beside the published ones; a bar a row."""
+
+    kind: Literal["bars"]
+    title: str
+    table: str
+    rows: list[str] = Field(min_length=1, description="labels of rows")
+    panels: list[BarPanel] = Field(min_length=1)
+
+    def results(self, tables: Mapping[str, Table]) -> list[Result]:
+        """The (task, model) pairs whose results it shows."""
+        columns = [key for panel in self.panels for key in panel.columns]
+        return tables[self.table].results(self.rows, columns)
+
+    def addresses(self) -> list[Address]:
+        """The cells it names."""
+        return [
+            Address(self.table, row, column)
+            for panel in self.panels
+            for column in panel.columns
+            for row in self.rows
+        ]
+
+
 class PictureFigure(Settings):
     """A picture that a task draws beside its numbers, of a model or of the data themselves."""
 
@@ -112,6 +143,7 @@ Figure = Annotated[
     | SaliencyFigureSettings
     | ReportsFigureSettings
     | CurveFigure
+    | BarsFigure
     | PictureFigure,
     Field(discriminator="kind"),
 ]

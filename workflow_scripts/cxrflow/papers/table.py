@@ -25,7 +25,14 @@ class Column(Settings):
 
     key: str
     label: str
-    metric: str = Field(description="name in metrics.json; {vocabulary} becomes the row's")
+    metric: str | None = Field(
+        None, description="name in metrics.json; {vocabulary} becomes the row's"
+    )
+    mean_of: list[str] | None = Field(
+        None,
+        min_length=2,
+        description="keys of the columns whose mean it shows, in place of a metric",
+    )
     task: Name | None = Field(None, description="where it is not the row's or the table's")
     pairs: float | None = Field(
         None, description="per cent of the training pairs: which of a model's `shares` is meant"
@@ -34,10 +41,16 @@ class Column(Settings):
     scale: float = Field(1.0, description="ours are multiplied by this (100: per cent)")
     digits: int = Field(3, ge=0, description="decimals of ours")
 
+    @model_validator(mode="after")
+    def _a_metric_or_a_mean(self) -> Self:
+        if (self.metric is None) == (self.mean_of is None):
+            raise ValueError(f"column '{self.key}': expected either metric or mean_of")
+        return self
+
     @property
     def of_vocabularies(self) -> bool:
         """True if it reads the comparison of all vocabularies instead of a model's results."""
-        return "{vocabulary}" in self.metric
+        return "{vocabulary}" in (self.metric or "")
 
 
 class Row(Settings):
@@ -104,7 +117,7 @@ class Row(Settings):
 
     def metric_of(self, column: Column) -> str:
         """The name in metrics.json that a cell of this row reads."""
-        metric, *rest = column.metric.format(vocabulary=self.vocabulary or "").split("/")
+        metric, *rest = (column.metric or "").format(vocabulary=self.vocabulary or "").split("/")
         return "/".join(filter(None, (metric, self.share, *rest, self.variant)))
 
 
@@ -139,6 +152,14 @@ class Table(Settings):
         for name in (self.reference, *(row.reference for row in self.rows)):
             if name is not None and name not in labels:
                 raise ValueError(f"reference '{name}' is no row; expected a row's label")
+        measured = [column.key for column in self.columns if column.mean_of is None]
+        for column in self.columns:
+            strange = [key for key in column.mean_of or () if key not in measured]
+            if strange:
+                raise ValueError(
+                    f"column '{column.key}': mean_of names '{strange[0]}'; expected keys of "
+                    f"columns with a metric, {', '.join(measured)}"
+                )
         return self
 
     def row(self, label: str) -> Row:
@@ -166,7 +187,7 @@ class Table(Settings):
         if row.data or (column.of_vocabularies and row.vocabulary is not None):
             return self.task_of(row, column), None
         model = self.model_of(row, column)
-        if model is None or column.of_vocabularies:
+        if model is None or column.of_vocabularies or column.mean_of is not None:
             return None
         return self.task_of(row, column), model
 
@@ -178,8 +199,12 @@ class Table(Settings):
     ) -> list[Result]:
         """Each (task, model) that fills a cell of these rows and columns (None: of all), once.
 
-        With ``with_references`` the rows that have learnt nothing are among them.
+        A mean is filled by its columns. With ``with_references`` the rows that have learnt nothing
+        are among them.
         """
+        if columns is not None:
+            means = [self.column(key).mean_of or () for key in columns]
+            columns = [*columns, *(key for keys in means for key in keys)]
         results = {
             self.result_of(row, column): None
             for row in self.rows

@@ -33,6 +33,7 @@ OF = {
 OF.update(covidx_shortcut=("covidx",), generic_pictures=("imagenet",))
 OF.update(captioned_pictures=("captioned_pictures",), nih_patients=("nih",))
 OF.update(rsna_mapping=("rsna",), padchest_patients=("padchest",))
+OF.update(chexpert_test_patients=("chexpert",), finding_truth=("mimic_cxr",))
 OF.update({name: (*OF[name], "nih") for name in ("rsna_images", "rsna_opacity_share")})
 OF.update(rsna_not_normal_share=("rsna", "nih"))
 
@@ -145,6 +146,13 @@ class HospitalSettings(Settings):
     )
     nih_patients: Annotated[int, Before(300)] = Field(
         300, ge=1, description="patients of the NIH copy, of one to three images, beside RSNA's"
+    )
+    chexpert_test_patients: int | None = Field(
+        None,
+        ge=2,
+        le=500,
+        description="patients of the CheXpert copy's test part, a study each; null: a sixtieth of "
+        "`patients`, at most the published 500",
     )
     padchest_patients: Annotated[int, Before(400)] = Field(
         400, ge=8, description="patients of the PadChest copy"

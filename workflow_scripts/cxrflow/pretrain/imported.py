@@ -70,7 +70,8 @@ def import_weights(
     from cxrflow.encoders.image_encoder import save_image_half
     from cxrflow.encoders.released.halves import find_files, read_halves, source_files
     from cxrflow.files.atomic import atomic_folder, file_digest, write_json
-    from cxrflow.text.tokenizer import read_tokenizer, rewrite_tokenizer
+    from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
+    from cxrflow.text.tokenizer import read_tokenizer
 
     files = find_files(kind, weights, image)
     halves = read_halves(kind, files, settings, seed)
@@ -78,7 +79,7 @@ def import_weights(
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
             save_text_half(halves.text, folder)
-            rewrite_tokenizer(files.text, folder)
+            rewrite_with_cleaning(files.text, folder)
         if halves.image is not None:
             save_image_half(halves.image, folder)
         modules = [half for half in (halves.text, halves.image) if half is not None]

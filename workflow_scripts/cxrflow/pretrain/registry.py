@@ -122,6 +122,7 @@ TRAINING_PROGRAMS = {
         JOINT,
         requires=("text", "cohort"),
         accepts=HALVES,
+        published=("vit",),
     ),
     "temporal": TrainingProgram(
         TemporalPretrainingSettings,

@@ -44,6 +44,7 @@ STAGES: Final = {
     "compare_rows": "benchmarks.compare_rows",
     "make_table": "tables.make_table",
     "check_orderings": "tables.orderings",
+    "draw_bars": "tables.bars",
     "draw_curve": "tables.curve",
     "draw_figure": "benchmarks.draw_figure",
     "make_page": "page.make_page",

@@ -2,10 +2,11 @@
 
 Ours are the mean over training seeds with its sample standard deviation. The interval of one
 training is over test samples; that of several is over both (docs/inference.md), or over seeds alone
-where a benchmark's metrics do not follow from its predictions.
+where a benchmark's metrics do not follow from its predictions. A mean of columns has one over seeds
+alone, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
@@ -56,6 +57,9 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     cell = Cell(row.label, column.key, published=published, published_sd=published_sd)
     if column.key in row.blank:
         return cell
+    if column.mean_of is not None:
+        spots = [spot._replace(column=table.column(key)) for key in column.mean_of]
+        return _mean(cell, [make_cell(one, results, tests) for one in spots], tests)
     name = row.metric_of(column)
     result = table.result_of(row, column)
     runs = results.of(result)
@@ -100,6 +104,37 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
         over=over,
         by_seed={seed: entry["value"] * column.scale for seed, entry in by_seed.items()},
     )
+
+
+def _mean(cell: Cell, cells: Sequence[Cell], tests: Tests | None) -> Cell:
+    """The mean of a row's cells, by seed; its interval is over several seeds alone."""
+    values = [one.ours for one in cells if isinstance(one.ours, float)]
+    if len(values) < len(cells):
+        missing = next(one for one in cells if not isinstance(one.ours, float))
+        return replace(cell, reason=missing.reason)
+    trained = [one for one in cells if one.seeds]
+    if not trained:
+        return replace(cell, ours=fmean(values))
+    common = set.intersection(*(set(one.by_seed) for one in trained))
+    if not common:
+        return replace(cell, reason="its columns have no seed in common")
+    by_seed = {
+        seed: fmean(one.by_seed[seed] if one.seeds else value
+                    for one, value in zip(cells, values, strict=True))
+        for seed in sorted(common)
+    }  # fmt: skip
+    means = list(by_seed.values())
+    cell = replace(
+        cell,
+        ours=fmean(means),
+        seeds=len(means),
+        unlearnt=max(one.unlearnt for one in trained),
+        by_seed=by_seed,
+    )
+    if len(means) == 1:
+        return cell
+    low, high, _ = over_trainings(means, 1 - (tests or Tests()).alpha)
+    return replace(cell, ours_sd=stdev(means), low=float(low), high=float(high), over="seeds")
 
 
 def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:

@@ -6,20 +6,18 @@ Ours are drawn with their intervals, the published values dashed in the same col
 beside the picture says what it shows, and why values of ours are missing.
 """
 
-import io
 import logging
 from collections.abc import Sequence
 from typing import Any
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, write_json
 from cxrflow.metrics.power_law import LEAST_NUMBERS, doubt, fit
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
 from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
-from cxrflow.tables.notes import note_on_data
+from cxrflow.tables.picture import png_bytes, write_picture
 from cxrflow.tables.results import Results, read_results, results_parser
 from cxrflow.tables.tests import Tests, read_tests
 from cxrflow.tables.text import number
@@ -145,9 +143,7 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
     if figure.power_law:
         handles.append(Line2D([], [], color="0.3", linestyle=":", label="expected of more pairs"))
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="best")
-    buffer = io.BytesIO()
-    canvas.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return png_bytes(canvas)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -163,8 +159,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     series = read_series(paper, figure, results, read_tests(options.tests))
     ours = "ours, on synthetic data" if results.synthetic else "ours"
     png = draw(figure, series, figure.y or column.label, ours)
-    with atomic_path(options.output) as temporary:
-        temporary.write_bytes(png)
     lines = [
         f"{line['label']}: "
         + ", ".join(
@@ -175,20 +169,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     ]
     if figure.power_law:
         lines += [beyond_words(line, column) for line in series]
-    reasons = {point["reason"] for line in series for point in line["points"]} - {None}
-    missing = [f"Not drawn: {'; '.join(sorted(reasons))}."] if reasons else []
-    write_json(
-        options.output.with_suffix(".json"),
-        {
-            "kind": figure.kind,
-            "title": figure.title,
-            "data": {"name": ", ".join(results.datasets), "synthetic": results.synthetic},
-            "shows": [],
-            "caption": " ".join([note_on_data(results), *missing]),
-            "lines": lines,
-            "series": series,
-        },
-    )
+    reasons = {point["reason"] for line in series for point in line["points"]}
+    write_picture(options.output, png, figure, results, lines, reasons, {"series": series})
     log.info("%s: %d series", options.output, len(series))
 
 

@@ -74,6 +74,16 @@ def notes_on_classes(table: Table, results: Results) -> list[str]:
     return notes
 
 
+def notes_on_means(table: Table) -> list[str]:
+    """Sentences about the columns that are means of other ones."""
+    labels = {column.key: column.label for column in table.columns}
+    return [
+        f"“{column.label}” is the mean of {', '.join(labels[key] for key in column.mean_of)}."
+        for column in table.columns
+        if column.mean_of is not None
+    ]
+
+
 def _without_value(run: Mapping[str, Any], metric: str) -> str:
     """The classes that a mean is of, and those without a value; empty if it is of all."""
     classes, metrics = run["data"].get("classes", ()), run["metrics"]
@@ -142,7 +152,7 @@ def table_notes(
 ) -> list[str]:
     """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
-    notes += [note_on_learning(cells), *notes_on_classes(table, results)]
+    notes += [note_on_learning(cells), *notes_on_means(table), *notes_on_classes(table, results)]
     notes += notes_on_files(table, results)
     notes += note_on_tests(cells, tests or Tests())
     notes.append(f"Published: {table.source}")

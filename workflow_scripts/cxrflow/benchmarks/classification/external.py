@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 
 from cxrflow.benchmarks.classification import fold_probe, linear_probe, zero_shot_classification
-from cxrflow.benchmarks.classification.labelled_images import labelled_images
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.linear_classification import Sweep
 from cxrflow.benchmarks.classification.settings import (
-    FoldProbeSettings,
     LinearProbeSettings,
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
@@ -28,6 +28,7 @@ from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval import image_retrieval
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
 
 GEOMETRY = "the model's own"  # which pixels it saw is not known here
 
@@ -98,15 +99,17 @@ def zero_shot(
         dropped = label_studies(inputs, settings)
         reference = {"reference": source_words(settings)}
     stored = images_of(table, inputs)
-    rows = inputs.rows(settings.split)
     inputs.features = Features(stored[["image_id"]], {}, GEOMETRY, inputs.pixels.fingerprint)
-    images = labelled_images(rows, inputs.cohort.classes, inputs.features, settings)
-    by_kind = {"score": table.numbers(images.table, images.classes)}
-    for pair in settings.prompt_pairs:
-        names = [f"{name}/{pair.name}" for name in images.classes]
-        if set(names) <= set(map(str, table.frame.columns)):
-            by_kind[f"score/{pair.name}"] = table.numbers(images.table, names)
-    predictions = zero_shot_classification.predictions_of(inputs, settings, images, by_kind)
+
+    def score(images: LabelledImages) -> dict[str, Floats]:
+        by_kind = {"score": table.numbers(images.table, images.classes)}
+        for pair in settings.prompt_pairs:
+            names = [f"{name}/{pair.name}" for name in images.classes]
+            if set(names) <= set(map(str, table.frame.columns)):
+                by_kind[f"score/{pair.name}"] = table.numbers(images.table, names)
+        return by_kind
+
+    predictions = zero_shot_classification.predictions_of(inputs, settings, score)
     protocol = {**predictions.protocol, "score": "the file's", **reference}
     data = {**predictions.data, "dropped": [*dropped, *predictions.data["dropped"]]}
     return replace(predictions, data=data, protocol=protocol)

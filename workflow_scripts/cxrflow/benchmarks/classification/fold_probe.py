@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from cxrflow.benchmarks.classification.balanced_regression import cross_validate
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     labelled_images,
     score_columns,
 )
 from cxrflow.benchmarks.classification.scores import class_names, class_size, columns_of
-from cxrflow.benchmarks.classification.settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies, source_words
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.model_inputs import ModelInputs

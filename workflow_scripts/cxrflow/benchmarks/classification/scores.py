@@ -16,6 +16,8 @@ from cxrflow.metrics import multiclass
 from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.metrics.multilabel import by_class, mean_of_classes
 
+AREAS = ("auroc", "average_precision")  # that need no threshold
+
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
     """The classes of a predictions table, as its columns call them; none of a single class."""
@@ -30,13 +32,23 @@ def columns_of(predictions: pd.DataFrame, kind: str) -> Floats:
 
 
 def class_metrics(
-    labels_NC: Floats, scores_NC: Floats, names: Sequence[str], settings: LabelSettings
+    labels_NC: Floats,
+    scores_NC: Floats,
+    names: Sequence[str],
+    settings: LabelSettings,
+    threshold_C: Floats | None = None,
 ) -> Statistic:
-    """AUROC and the chosen metrics; ``names`` of the classes, none of a single one."""
+    """AUROC and the chosen metrics; ``names`` of the classes, none of a single one.
+
+    ``threshold_C``: chosen beforehand, in place of the settings' rule. A class without one, NaN, is
+    in no mean of a metric that needs it.
+    """
+    rule = settings.threshold if threshold_C is None else threshold_C.tolist()
 
     def metrics(counts: Floats) -> dict[str, Floats]:
-        each = by_class(labels_NC, scores_NC, counts, settings.threshold)
+        each = by_class(labels_NC, scores_NC, counts, rule)
         has_both = np.isfinite(each["auroc"])
+        has_threshold = has_both if threshold_C is None else has_both & np.isfinite(threshold_C)
         overall: dict[str, Floats] = {}
         if settings.exclusive:
             each, overall = _of_answers(labels_NC, scores_NC, counts, each)
@@ -46,7 +58,8 @@ def class_metrics(
             if name in overall:
                 by_name[name] = overall[name]
             elif name in each and names:
-                by_name[name] = mean_of_classes(each[name], has_both)
+                included = has_both if name in AREAS else has_threshold
+                by_name[name] = mean_of_classes(each[name], included)
                 by_name |= {
                     f"{name}/{class_name}": each[name][:, c] for c, class_name in enumerate(names)
                 }
@@ -68,7 +81,7 @@ def _of_answers(
     names = range(labels_NC.shape[1])
     recalls = multiclass.recalls(labels_N, called_N, names, counts)
     f1 = np.stack([multiclass.class_f1(labels_N, called_N, n, counts) for n in names], axis=-1)
-    areas = {name: each[name] for name in ("auroc", "average_precision")}
+    areas = {name: each[name] for name in AREAS}
     return areas | {"sensitivity": recalls, "f1": f1}, {
         "accuracy": multiclass.accuracy(labels_N, called_N, counts),
         "balanced_accuracy": mean_of_classes(recalls, np.isfinite(recalls)),
@@ -81,7 +94,9 @@ def threshold_words(settings: LabelSettings) -> str:
         return "none: the class of the greatest score"
     words = {"best_f1": "best F1", "best_mcc": "best correlation (Matthews)"}
     rule = words.get(str(settings.threshold))
-    return f"{rule} on the evaluated images" if rule else f"a score of {settings.threshold}"
+    part = getattr(settings, "threshold_part", None)
+    where = "the evaluated images" if part is None else f"the images of the part {part}"
+    return f"{rule} on {where}" if rule else f"a score of {settings.threshold}"
 
 
 def class_size(labels_NC: Floats, names: Sequence[str]) -> Callable[[str], int]:

@@ -6,7 +6,6 @@ from pydantic import Field, field_validator, model_validator
 
 from cxrflow.benchmarks.settings import (
     BenchmarkSettings,
-    EncodingSettings,
     MapSettings,
     Section,
     Seeds,
@@ -16,7 +15,7 @@ from cxrflow.benchmarks.settings import (
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.reports.settings import LabellerSettings as ReportLabels
-from cxrflow.settings import Before, Seed, Settings
+from cxrflow.settings import Before, Settings
 from cxrflow.similarity.settings import PromptAverage
 
 # How several prompts of one class become one embedding.
@@ -163,10 +162,54 @@ class ZeroShotClassificationSettings(ClassificationSettings):
         ge=0.06,
         description="divides the cosines before the softmax; below 0.06 probabilities round to 1",
     )
+    threshold_part: Split | None = Field(
+        default=None,
+        description="part of the cohort on whose images the best threshold of each class is "
+        "chosen, before it is applied to those that are scored; null: on these themselves",
+    )
+    rare: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="classes that are called rare: metrics auroc_rare, auroc_common, the means "
+        "over them and over the others, and rare_less_common, the difference; null: none",
+    )
     prompt_pairs: list[PromptPair] = Field(
         default=PAPER_PROMPT_PAIRS,
         description="other pairs of prompts, scored beside the main ones (Table A.1)",
     )
+
+    @model_validator(mode="after")
+    def _thresholds_are_chosen_elsewhere(self) -> Self:
+        if self.threshold_part is None:
+            return self
+        if self.split in (None, self.threshold_part):
+            raise ValueError(
+                f"threshold_part is {self.threshold_part}; expected another part than the split "
+                f"that is scored, {self.split or 'which is null, all parts'}"
+            )
+        if isinstance(self.threshold, float) or self.exclusive:
+            raise ValueError(
+                f"threshold_part is {self.threshold_part}; expected threshold best_f1 or best_mcc "
+                "of classes that are not exclusive"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rare_are_some_of_the_classes(self) -> Self:
+        if self.rare is None:
+            return self
+        strange = [name for name in self.rare if name not in (self.classes or ())]
+        if strange:
+            raise ValueError(f"rare names '{strange[0]}'; expected some of `classes`")
+        if self.exclusive or set(self.rare) >= set(self.classes or ()):
+            raise ValueError("rare are all classes, or classes are exclusive; expected others")
+        return self
+
+    @property
+    def parts(self) -> list[Split | None]:
+        """The parts of the cohort that are read: what is scored, and where thresholds are from."""
+        chosen_on = [] if self.threshold_part is None else [self.threshold_part]
+        return [self.split, *chosen_on]
 
     @field_validator("prompt_pairs")
     @classmethod
@@ -224,44 +267,6 @@ class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
     negative_prompts: list[str] = Field(default=["No evidence of {}"], min_length=1)
     prompt_pairs: list[PromptPair] = []
     batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
-
-
-# Windsor et al. 2023, Appendix D.1: CheXpert's observations without No Finding, Pleural Other.
-CONDITIONS = [
-    "Cardiomegaly", "Atelectasis", "Lung Opacity", "Pleural Effusion", "Edema", "Pneumonia",
-    "Pneumothorax", "Consolidation", "Fracture", "Enlarged Cardiomediastinum", "Support Devices",
-    "Lung Lesion",
-]  # fmt: skip
-
-
-class FoldProbeSettings(LabelSettings, EncodingSettings):
-    """Linear probes on the test part alone, by folds (Windsor et al. 2023, Appendix D.1)."""
-
-    split: Split = Field(default="test", description="studies of which the folds are made")
-    label_source: LabelSource = LABEL_SOURCE
-    sections: tuple[Section, ...] = Field(
-        default=("findings", "impression"), min_length=1, description="that are labelled, together"
-    )
-    labels: ReportLabels = Field(default=ReportLabels(), description="of the reports")
-    classes: list[str] | None = Field(default=CONDITIONS, min_length=1)
-    uncertain: LabelValue | dict[str, LabelValue] = Field(
-        default="zero",
-        description="what the label -1 counts as; D.1 treats uncertain cases as negatives",
-    )
-    unknown: Literal["ignore", "zero"] = Field(default="zero", description="the same of no label")
-    threshold: Literal["best_f1", "best_mcc"] | float = Field(
-        default=0.5, description="probability from which a class is present; or the best in a fold"
-    )
-    metrics: list[Metric] = Field(default=["balanced_accuracy", "auroc"], min_length=1)
-    folds: int = Field(default=5, ge=2, description="D.1: 5")
-    fold_unit: Literal["patient", "image"] = Field(
-        default="patient", description="what lies in one fold alone; not stated"
-    )
-    fold_seed: Seed = Field(default=0, description="of the folds; not stated")
-    features: Literal["pooled", "projected"] = Field(
-        default="pooled", description="pooled: the trunk's mean over the grid; not stated"
-    )
-    inverse_penalty: float = Field(default=1.0, gt=0, description="C; not stated")
 
 
 class ConvergedSolver(Settings):

@@ -13,7 +13,7 @@ Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again 
 ``prompts_spread``: the greatest AUROC less the smallest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,15 @@ from cxrflow.benchmarks.classification.scores import (
 )
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, png_of
+from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, png_of, slug
 from cxrflow.metrics.classification import auroc, operating_points, roc_curve
-from cxrflow.metrics.intervals import Estimate, Floats
+from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.metrics.multilabel import by_class, mean_of_classes
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.similarity import EncodedImages
 
 COLUMNS = LABELLED
+THRESHOLD = "threshold"  # columns of what was chosen on another part
 DEFAULT = "default"  # the pair of prompts that ``compared_with`` calls so
 SIDES = ("negative", "positive")  # prompts of absence and presence, as cosines are stacked
 # RSNA's names of the two kinds of negatives, and what they are called in metrics.json.
@@ -104,8 +106,16 @@ def statistic(
     last = f"/{names[-1]}" if names else ""
     # A table from elsewhere may know no other prompts.
     pairs = [p for p in settings.prompt_pairs if f"score/{p.name}{last}" in predictions]
+
+    def measured(kind: str) -> Statistic:
+        thresholds = None
+        if settings.threshold_part is not None:
+            thresholds = columns_of(predictions, kind.replace("score", THRESHOLD))[0]
+        scores_NC = columns_of(predictions, kind)
+        return class_metrics(labels_NC, scores_NC, names, settings, thresholds)
+
     by_pair = {
-        pair: class_metrics(labels_NC, columns_of(predictions, column), names, settings)
+        pair: measured(column)
         for pair, column in {
             DEFAULT: "score",
             **{pair.name: f"score/{pair.name}" for pair in pairs},
@@ -124,6 +134,8 @@ def statistic(
                 scores |= values
             else:  # of several classes their mean alone
                 scores |= {f"{name}/{pair}": v for name, v in values.items() if "/" not in name}
+        if settings.rare is not None:
+            scores |= by_rarity(scores, names, [slug(name) for name in settings.rare])
         for name, rows in against.items():
             scores_N = predictions["score"].to_numpy()[rows]
             scores[name] = auroc(labels_NC[rows, 0], scores_N, counts[:, rows])
@@ -139,6 +151,17 @@ def statistic(
         return int(against[name].sum()) if name in against else size_of_class(name)
 
     return CountedStatistic(metrics, size)
+
+
+def by_rarity(
+    scores: Mapping[str, Floats], names: Sequence[str], rare: Sequence[str]
+) -> dict[str, Floats]:
+    """Mean AUROC over the rare classes and over the others, and the first less the second."""
+    means = {}
+    for kind, of_kind in (("rare", rare), ("common", [n for n in names if n not in rare])):
+        areas_RC = np.stack([scores[f"auroc/{name}"] for name in of_kind], axis=1)
+        means[f"auroc_{kind}"] = mean_of_classes(areas_RC, np.isfinite(areas_RC))
+    return {**means, "rare_less_common": means["auroc_rare"] - means["auroc_common"]}
 
 
 def draw_roc(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
@@ -175,33 +198,57 @@ def draw_roc(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figu
 
 def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Predictions:
     """Score the labelled images for the prompts of each class."""
-    table, features, model = inputs.rows(settings.split), inputs.features, inputs.model
-    images = labelled_images(table, inputs.cohort.classes, features, settings)
-    encoded = features.images(images.table, model.similarity)
+    model = inputs.model
 
-    def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
-        prompts = class_prompts(images.classes, settings, positive, negative)
-        similarities = prompt_similarities(model, encoded, prompts, settings.prompt_average)
-        return class_scores(similarities, settings.exclusive, settings.temperature), similarities
+    def score(images: LabelledImages) -> dict[str, Floats]:
+        encoded = inputs.features.images(images.table, model.similarity)
 
-    scores_NC, cosines_NC2 = scores()
-    by_kind = {"score": scores_NC}
-    by_kind |= {f"cosine_{side}": cosines_NC2[..., i] for i, side in enumerate(SIDES)}
-    for pair in settings.prompt_pairs:
-        by_kind[f"score/{pair.name}"], _ = scores(pair.positive, pair.negative)
-    return predictions_of(inputs, settings, images, by_kind)
+        def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
+            prompts = class_prompts(images.classes, settings, positive, negative)
+            similarities = prompt_similarities(model, encoded, prompts, settings.prompt_average)
+            return class_scores(
+                similarities, settings.exclusive, settings.temperature
+            ), similarities
+
+        scores_NC, cosines_NC2 = scores()
+        by_kind = {"score": scores_NC}
+        by_kind |= {f"cosine_{side}": cosines_NC2[..., i] for i, side in enumerate(SIDES)}
+        for pair in settings.prompt_pairs:
+            by_kind[f"score/{pair.name}"], _ = scores(pair.positive, pair.negative)
+        return by_kind
+
+    return predictions_of(inputs, settings, score)
 
 
 def predictions_of(
     inputs: ModelInputs,
     settings: ZeroShotClassificationSettings,
-    images: LabelledImages,
-    by_kind: Mapping[str, Floats],
+    score: Callable[[LabelledImages], Mapping[str, Floats]],
 ) -> Predictions:
-    """Return what is reported of the images' scores [N, C] of each kind."""
+    """Return what is reported of the scores [N, C] of each kind that ``score`` gives images."""
     features = inputs.features
-    by_kind = {kind: images.of_samples(values) for kind, values in by_kind.items()}
+
+    def scored(part: str | None) -> tuple[LabelledImages, dict[str, Floats]]:
+        images = labelled_images(inputs.rows(part), inputs.cohort.classes, features, settings)
+        return images, {kind: images.of_samples(x) for kind, x in score(images).items()}
+
+    images, by_kind = scored(settings.split)
     predictions = images.samples().assign(**score_columns(by_kind, images.classes))
+    data: dict[str, Any] = {"dropped": images.dropped}
+    if settings.threshold_part is not None:
+        chosen, values = scored(settings.threshold_part)
+        thresholds = {
+            kind.replace("score", THRESHOLD): best_thresholds(chosen, values[kind], settings)
+            for kind in by_kind
+            if kind.startswith("score")
+        }
+        columns = score_columns({k: v[None] for k, v in thresholds.items()}, images.classes)
+        predictions = predictions.assign(**{name: float(v[0]) for name, v in columns.items()})
+        data["thresholds"] = {
+            "samples": len(chosen.samples()),
+            "classes_without": int(np.isnan(thresholds[THRESHOLD]).sum()),
+        }
+        data["dropped"] = [*images.dropped, *chosen.dropped]
     prompts = "the prompts of all classes" if settings.exclusive else "the two class prompts"
     return Predictions(
         predictions,
@@ -210,7 +257,7 @@ def predictions_of(
             "pictures": features.pixels,
             "classes": list(images.classes),
             **images.counts(),
-            "dropped": images.dropped,
+            **data,
         },
         {
             "geometry": features.geometry,
@@ -219,3 +266,12 @@ def predictions_of(
         },
         draw=lambda metrics: [draw_roc(predictions, metrics)],
     )
+
+
+def best_thresholds(
+    images: LabelledImages, scores_SC: Floats, settings: ZeroShotClassificationSettings
+) -> Floats:
+    """The best threshold [C] of each class on these samples; NaN of a class without both labels."""
+    labels_SC = columns_of(images.samples(), "label")
+    best = by_class(labels_SC, scores_SC, np.ones((1, len(scores_SC))), settings.threshold)
+    return np.where(np.isfinite(best["auroc"]), best["threshold"], np.nan)[0]

@@ -13,10 +13,8 @@ from typing import Any
 import pandas as pd
 
 from cxrflow.benchmarks.classification import zero_shot_classification
-from cxrflow.benchmarks.classification.settings import (
-    FoldProbeSettings,
-    ZeroShotFindingsSettings,
-)
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -42,7 +40,8 @@ def read_in_reports(table: pd.DataFrame, settings: LabelledReports) -> pd.Series
 
 def label_studies(inputs: ModelInputs, settings: LabelledReports) -> list[dict[str, Any]]:
     """Make the labelled studies the cohort, and return what was left out."""
-    rows = inputs.rows(settings.split)
+    parts = settings.parts if isinstance(settings, ZeroShotFindingsSettings) else [settings.split]
+    rows = pd.concat([inputs.rows(part) for part in parts], ignore_index=True)
     studies = usable_studies(rows, inputs.pixels, settings.sections)
     table = studies.table.assign(group_id=studies.table["study_id"], subgroup=None)
     if settings.label_source == "reports":

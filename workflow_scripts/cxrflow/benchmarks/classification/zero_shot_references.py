@@ -5,8 +5,9 @@ pair of prompts. Not in the papers.
 """
 
 import numpy as np
+import pandas as pd
 
-from cxrflow.benchmarks.classification.labelled_images import labelled_images
+from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.references import plain_features
 from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
@@ -16,6 +17,7 @@ from cxrflow.benchmarks.classification.zero_shot_classification import predictio
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
+from cxrflow.metrics.intervals import Floats
 
 
 def predict(
@@ -24,11 +26,13 @@ def predict(
     """Score the labelled images as a reference row does."""
     if isinstance(settings, ZeroShotFindingsSettings):
         label_studies(inputs, settings)
-    table = inputs.rows(settings.split)
+    table = pd.concat([inputs.rows(part) for part in settings.parts])
     thumbnail = "thumbnail" if name == "brightness" else "nothing"
     inputs.features = plain_features(thumbnail, inputs.pixels, table)
-    images = labelled_images(table, inputs.cohort.classes, inputs.features, settings)
-    scores_N = inputs.features.of(images.table, "pooled").double().mean(dim=1).numpy()
-    scores_NC = np.tile(scores_N[:, None], (1, len(images.classes)))
     names = ("score", *(f"score/{pair.name}" for pair in settings.prompt_pairs))
-    return predictions_of(inputs, settings, images, dict.fromkeys(names, scores_NC))
+
+    def score(images: LabelledImages) -> dict[str, Floats]:
+        scores_N = inputs.features.of(images.table, "pooled").double().mean(dim=1).numpy()
+        return dict.fromkeys(names, np.tile(scores_N[:, None], (1, len(images.classes))))
+
+    return predictions_of(inputs, settings, score)

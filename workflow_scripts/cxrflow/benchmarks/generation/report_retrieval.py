@@ -67,10 +67,15 @@ def sentence_corpus(pairs: pd.DataFrame) -> list[str]:
 
 
 def encode_texts(model: Any, texts: list[str], batch_size: int) -> EncodedTexts:
-    """The texts as the model's similarity reads them; an end that is too long is cut.
+    """The texts as the model's similarity reads them; an end that is too long is cut."""
+    batches, place_N = encode_different(model, texts, batch_size)
+    return EncodedTexts.joined(batches).rows(place_N)
 
-    Each different text is encoded once.
-    """
+
+def encode_different(
+    model: Any, texts: list[str], batch_size: int
+) -> tuple[list[EncodedTexts], list[int]]:
+    """The different texts, in batches of about equal lengths, and which of them each text is."""
     different = sorted(set(texts), key=len)
     longest = model.text_encoder.config.max_position_embeddings
     ids = [text.ids for text in model.tokenizer.encode_batch_fast(different)]
@@ -80,4 +85,4 @@ def encode_texts(model: Any, texts: list[str], batch_size: int) -> EncodedTexts:
     for begin in range(0, len(ids), batch_size):
         batches.append(model.encode_tokens(ids[begin : begin + batch_size]))
     place = {text: number for number, text in enumerate(different)}
-    return EncodedTexts.joined(batches).rows([place[text] for text in texts])
+    return batches, [place[text] for text in texts]

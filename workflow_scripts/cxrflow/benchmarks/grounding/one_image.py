@@ -32,6 +32,7 @@ from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Geometry, Placement
+from cxrflow.images.inference_view import seen_geometry
 from cxrflow.images.shards import read_images
 from cxrflow.models.model import Model
 from cxrflow.similarity.similarity import EncodedImages
@@ -147,7 +148,8 @@ def ground(
         if image_encoder is not None:
             refine_grid(image_encoder, settings.dilate)
         model = replace(model, image_encoder=image_encoder)
-    geometry = Geometry.parse(model.geometry)
+    stored = Geometry.parse(model.geometry)
+    geometry = seen_geometry(model.run, stored) or stored
     display = Geometry("longer", SHOWN, SHOWN)
     frames = [image] if prior is None else [image, prior]
     current, *earlier = read_images(frames, settings.pixels, geometry, display)

@@ -26,7 +26,7 @@ from cxrflow.benchmarks.grounding.region import by_box_size, make_window, prepar
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Inputs, Pixels, choose_split, drop_rows, image_batches
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.model_pixels import require_stored_squares
+from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, slug
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.files.parquet import read_table
@@ -295,8 +295,7 @@ def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictio
     samples, model = read_samples(inputs, settings), inputs.model
     if any(settings.dilate) and model.image_encoder is not None:
         refine_grid(model.image_encoder, settings.dilate)
-    pixels = inputs.pixels
-    require_stored_squares(pixels)
+    pixels = inputs.pixels = stored_squares(inputs.pixels)
     samples, dropped = usable_samples(samples, pixels, settings)
     geometry = Geometry.parse(str(pixels.geometry))
     grids = similarity_grids(model, samples, pixels, settings)

@@ -41,13 +41,14 @@ from cxrflow.benchmarks.grounding.segmentation_scores import (
 )
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.model_pixels import require_stored_squares
+from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
 from cxrflow.similarity.similarity import EncodedImages
+from cxrflow.similarity.words_and_patches import WordsAndPatches
 
 log = logging.getLogger("cxrflow")
 
@@ -189,11 +190,13 @@ def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
     encoder = PatchEncoder(inputs.image, inputs.device)
     if any(settings.dilate):
         refine_grid(encoder.image.encoder, settings.dilate)
-    splits, pixels = read_splits(inputs, settings), inputs.pixels
-    require_stored_squares(pixels)
+    pixels = inputs.pixels = stored_squares(inputs.pixels)
+    splits = read_splits(inputs, settings)
     model = inputs.text_model if encoder.projects else None
     classes_CP = None
-    if model is not None and model.similarity.is_linear:
+    # A patch cannot be compared with a whole text where words have a projection of their own.
+    apart = model is not None and isinstance(model.similarity, WordsAndPatches)
+    if model is not None and model.similarity.is_linear and not apart:
         prompts = (settings.negative_prompts, settings.positive_prompts)
         average = settings.prompt_average
         classes_CP = np.stack([class_embedding(model, texts, average) for texts in prompts])

@@ -5,11 +5,14 @@ number; they learn this from the training pairs (:mod:`.pair_references`). The l
 alone would be the same for every image, and its area 0.5 whatever the texts are.
 
 ``labels`` is an oracle that knows the labels of both studies and nothing else of them: a pair's
-score is the share of classes on which they agree. ``nothing`` gives every pair the same score.
+score is the share of classes on which they agree. ``states`` is one that knows the whole state of
+both, as the synthetic hospital draws it: an image fits the reports of all studies in its state, and
+no other. So its area is the most that can be reached. ``nothing`` gives every pair the same score.
 """
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -24,8 +27,10 @@ from cxrflow.benchmarks.retrieval.retrieval_auroc import (
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
 from cxrflow.errors import InputError
+from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Floats
 
+STATES = "TRUTH_STATES.parquet"  # of the hospital
 _SIDE = 8
 _UNKNOWN = -2.0  # in place of a label that is not there
 
@@ -40,6 +45,9 @@ def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) ->
         if name == "labels":
             agreeing_NL = one_hot(studies.table, inputs)
             return {GLOBAL: by_vectors(agreeing_NL, agreeing_NL)}
+        if name == "states":
+            state_N = states(studies.table, inputs)
+            return {GLOBAL: by_equality(state_N)}
         training = usable_studies(inputs.rows("train"), inputs.pixels, settings.sections).table
         if len(training) < 2:
             raise InputError(
@@ -52,6 +60,28 @@ def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) ->
         return {GLOBAL: by_vectors(*expected_words(*learnt))}
 
     return compared(inputs, settings, matchings)
+
+
+def states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
+    """The number of the state of each study [N], equal where all that is drawn is equal."""
+    path = inputs.options.truth / STATES
+    known = read_table(path, ("study_id", "state")).assign(
+        study_id=lambda t: t["study_id"].map(str)
+    )
+    state_N = table["study_id"].map(str).map(known.set_index("study_id")["state"])
+    if state_N.isna().any():
+        study = table["study_id"][state_N.isna()].iloc[0]
+        raise InputError(f"{path}: has no study {study} of {inputs.source}")
+    return np.asarray(pd.factorize(state_N)[0], dtype=np.int64)
+
+
+def by_equality(state_N: NDArray[np.int64]) -> Matching:
+    """Matching of studies in one state: 1, and 0 of all others."""
+
+    def block(rows: slice) -> Floats:
+        return (state_N[rows, None] == state_N).astype(np.float64)
+
+    return Matching(block, block, lambda number_N: (state_N == state_N[number_N]).astype(float))
 
 
 def one_hot(table: pd.DataFrame, inputs: ModelInputs) -> Floats:

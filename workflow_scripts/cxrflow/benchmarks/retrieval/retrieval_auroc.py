@@ -15,24 +15,28 @@ texts are left out. ``other_study/auroc`` is a control: each image with another 
 Shapes: N studies, B of a block.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from cxrflow.benchmarks.controls import exchange
-from cxrflow.benchmarks.generation.report_retrieval import encode_texts
-from cxrflow.benchmarks.inputs import drop_rows
+from cxrflow.benchmarks.generation.report_retrieval import encode_different
+from cxrflow.benchmarks.inputs import Pixels, drop_rows, image_batches
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means
 from cxrflow.benchmarks.retrieval.pair_retrieval import DIRECTIONS, plain
+from cxrflow.benchmarks.retrieval.score_file import ScoreFile
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import STUDY, Studies, encode_studies, usable_studies
+from cxrflow.encoders.word_aggregation import Words
 from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
-from cxrflow.metrics.pooled_auroc import Scores, search, shares
+from cxrflow.metrics.pooled_auroc import BLOCK, Scores, search, shares
 from cxrflow.similarity.local import Local
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 
@@ -78,20 +82,6 @@ def by_distance(image_N: Floats, text_N: Floats) -> Matching:
     )
 
 
-def by_scores(score_NN: np.ndarray) -> Matching:
-    """Matching by computed scores [image, text], which keep their precision."""
-    rows_N = np.arange(len(score_NN))
-
-    def block(scores: np.ndarray) -> Floats:
-        return _rounded(scores.astype(np.float64), _ROUNDED[1])
-
-    return Matching(
-        lambda rows: block(score_NN[rows]),
-        lambda rows: block(score_NN.T[rows]),
-        lambda place_N: block(score_NN[rows_N, place_N]),
-    )
-
-
 def _rounded(scores: Floats, scale: float) -> Floats:
     """The scores as whole multiples of 1 / ``scale``."""
     np.multiply(scores, scale, out=scores)
@@ -134,39 +124,74 @@ def predict(inputs: ModelInputs, settings: RetrievalAurocSettings) -> Prediction
     model = inputs.model
 
     def matchings(studies: Studies) -> dict[str, Matching]:
-        by_kind = encode_studies(model, inputs.pixels, studies.table, settings.batch_size)
-        images = EncodedImages(by_kind["projected"], by_kind.get("patches"))
-        texts = encode_texts(model, studies.table["text"].tolist(), settings.batch_size)
-        text_NP = texts.projection.double().cpu().numpy()
-        found = {GLOBAL: by_vectors(images.embedding.double().numpy(), text_NP)}
-        if isinstance(model.similarity, Local):
-            found |= local_matchings(model.similarity, images, texts, settings.batch_size)
-        return found
+        texts = studies.table["text"].tolist()
+        batches, places = encode_different(model, texts, settings.batch_size)
+        text_NP = torch.cat([batch.projection for batch in batches])[places].double().cpu().numpy()
+        if not isinstance(model.similarity, Local):
+            by_kind = encode_studies(model, inputs.pixels, studies.table, settings.batch_size)
+            return {GLOBAL: by_vectors(by_kind["projected"].double().numpy(), text_NP)}
+        of_studies = (inputs.pixels, studies.table, batches, np.array(places))
+        image_NP, local = compare_locally(model, *of_studies, settings.batch_size)
+        return {GLOBAL: by_vectors(image_NP, text_NP)} | local
 
     return compared(inputs, settings, matchings)
 
 
 @torch.inference_mode()
-def local_matchings(
-    similarity: Local, images: EncodedImages, texts: EncodedTexts, batch_size: int
-) -> dict[str, Matching]:
-    """Matching of words and patches, by the sum and by the mean over words; N x N in float32."""
+def compare_locally(
+    model: Any,
+    pixels: Pixels,
+    table: pd.DataFrame,
+    batches: Sequence[EncodedTexts],
+    place_N: NDArray[np.int64],
+    batch_size: int,
+) -> tuple[Floats, dict[str, Matching]]:
+    """The projected images [N, P], and their matching with words, by the sum and by the mean.
+
+    Images are compared as they are encoded, with each different text once: patches of all images
+    and scores of all pairs are never in memory.
+    """
+    similarity, scores = model.similarity, ScoreFile(len(table))
+    lengths = [length for batch in batches for length in words_of(batch).lengths]
+    log_words_T = np.log(np.asarray(lengths, dtype=np.float32))
+    projected: list[Tensor] = []
+    rows: list[NDArray[np.float32]] = []  # of images whose block is not full
+    for _, frames in image_batches(pixels, table, batch_size, model.takes_prior):
+        images = EncodedImages.of(model.encode_image(frames))
+        projected.append(images.embedding.cpu())
+        parts = [similarity.scores(images, batch).cpu().numpy() for batch in batches]
+        mean_BT = np.concatenate(parts, axis=1)
+        if similarity.config.aggregation == "sum":
+            mean_BT -= log_words_T
+        rows.extend(mean_BT)
+        while len(rows) >= BLOCK:
+            scores.append(np.stack(rows[:BLOCK])[:, place_N])
+            del rows[:BLOCK]
+    if rows:
+        scores.append(np.stack(rows)[:, place_N])
+    image_NP = torch.cat(projected).double().numpy()
+    log_words_N = _rounded(log_words_T[place_N].astype(np.float64), _ROUNDED[1])
+
+    def matching(more_N: Floats) -> Matching:
+        """The mean over words, and what is added to it for each text."""
+        return Matching(
+            lambda rows: _score(scores.of_images(rows)) + more_N,
+            lambda rows: _score(scores.of_texts(rows)) + more_N[rows, None],
+            lambda number_N: _score(scores.pairs(number_N)) + more_N[number_N],
+        )
+
+    return image_NP, {LOCAL: matching(log_words_N), LOCAL_MEAN: matching(0 * log_words_N)}
+
+
+def words_of(texts: EncodedTexts) -> Words:
+    """The words of texts, which a model with local matching reads."""
     assert texts.words is not None
-    log_words_N = np.log(np.asarray(texts.words.lengths, dtype=np.float32))
-    mean_NN = np.empty((len(images), len(texts)), dtype=np.float32)
-    for start in range(0, len(images), batch_size):
-        rows = slice(start, start + batch_size)
-        mean_NN[rows] = similarity.scores(images.rows(rows), texts).cpu().numpy()
-    if similarity.config.aggregation == "sum":
-        mean_NN -= log_words_N
-    mean = by_scores(mean_NN)
-    log_words = by_scores(np.broadcast_to(log_words_N, mean_NN.shape))
-    total = Matching(
-        lambda rows: mean.of_images(rows) + log_words.of_images(rows),
-        lambda rows: mean.of_texts(rows) + log_words.of_texts(rows),
-        lambda place_N: mean.positives(place_N) + log_words.positives(place_N),
-    )
-    return {LOCAL: total, LOCAL_MEAN: mean}
+    return texts.words
+
+
+def _score(scores: NDArray[np.float32]) -> Floats:
+    """Computed scores, which keep their precision."""
+    return _rounded(scores.astype(np.float64), _ROUNDED[1])
 
 
 def compared(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.checkpoints import INDEX, shards_of
-from cxrflow.encoders.released.deit import read_deit
+from cxrflow.encoders.released.deit import read_deit, read_exported
 from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
     PUBLISHED,
@@ -101,8 +101,11 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
         )
         new += names
     if files.image is not None:
+        names = []
         if kind == "deit":
             image, names = read_deit(files.image, settings.projection, seed)
+        elif kind == "vit":
+            image = read_exported(files.image)
         else:
             imagenet = kind == "imagenet_resnet"
             image, names = read_released_image(files.image, imagenet, settings.projection, seed)
@@ -140,16 +143,19 @@ def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None
 
 
 def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
-    """The released layout has names for BioViL's projections alone."""
+    """The released layout of a ResNet has names for BioViL's projections alone."""
     if not isinstance(head, BiovilHeadSettings):
-        raise InputError(f"{folder}: has a projection of kind {head.kind}; only biovil is exported")
+        raise InputError(
+            f"{folder}: has a projection of kind {head.kind}; beside a ResNet only biovil's is "
+            "exported"
+        )
 
 
 def released_trunk(settings: ImageEncoderSettings, folder: Path) -> ConvolutionalSettings:
     """The sizes of an image half whose trunk has released names: a ResNet's."""
     if not isinstance(settings, ConvolutionalSettings):
         raise InputError(
-            f"{folder}: has a trunk of kind {settings.kind}; only ResNets are exported"
+            f"{folder}: has a trunk of kind {settings.kind}; expected a ResNet or a vit to export"
         )
     require_released_head(settings.projection_head, folder)
     return settings
@@ -174,7 +180,7 @@ def is_released(path: Path) -> bool:
 
 def _beside(folder: Path) -> Kind | None:
     """The kind of the two halves of which the image half lies in ``folder``."""
-    kinds: tuple[Kind, ...] = ("biovil", "biovil_t")
+    kinds: tuple[Kind, ...] = ("biovil", "biovil_t", "vit")
     return next((kind for kind in kinds if any(folder.glob(PUBLISHED[kind].file))), None)
 
 

@@ -8,7 +8,9 @@ from pydantic import Field
 from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind
 from cxrflow.settings import Settings
 
-Kind = Literal["cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet", "deit"]
+Kind = Literal[
+    "cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet", "deit", "vit"
+]
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 # The first that is there is read; an index stands for a model in several files.
@@ -40,6 +42,7 @@ PUBLISHED: dict[Kind, Publication] = {
     ),
     "imagenet_resnet": Publication(("image",), "resnet", "resnet*.pth"),
     "deit": Publication(("image",), "vit", "deit_*.pth"),
+    "vit": Publication(("text", "image"), "vit", "vit_image*.pth"),  # exports of ours
 }
 
 

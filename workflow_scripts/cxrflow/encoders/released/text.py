@@ -21,6 +21,7 @@ from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
 from cxrflow.encoders.released.settings import TEXT_WEIGHTS, WHOLE, ImportSettings
+from cxrflow.encoders.settings import BiovilHeadSettings
 from cxrflow.encoders.weights import load_weights, require_fit
 from cxrflow.errors import InputError
 
@@ -141,11 +142,16 @@ def read_released_text(
 
 
 def released_config(config: BertConfig) -> dict[str, Any]:
-    """``config.json`` of the released CXR-BERT layout for an encoder of ours."""
+    """``config.json`` of the released CXR-BERT layout for an encoder of ours.
+
+    With another projection than CXR-BERT's it is a plain BERT for readers that do not know ours.
+    """
     sizes = config.model_dump(exclude={"is_decoder", "add_cross_attention"})
+    # The published code of CXR-BERT has its own projection alone.
+    cxr_bert = isinstance(config.projection_head, BiovilHeadSettings)
     published = {
-        "architectures": ["CXRBertModel"],
-        "model_type": "cxr-bert",
+        "architectures": ["CXRBertModel" if cxr_bert else "BertModel"],
+        "model_type": "cxr-bert" if cxr_bert else "bert",
         "torch_dtype": "float32",
     }
     return sizes | published

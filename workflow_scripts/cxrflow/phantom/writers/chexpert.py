@@ -101,7 +101,7 @@ def sizes(settings: HospitalSettings) -> Sizes:
     return Sizes(
         train=share(8, 6, 60_000),
         valid=share(12, 6, 200),
-        test=share(60, 2, 500),
+        test=settings.chexpert_test_patients or share(60, 2, 500),
         candidates=candidates,
         queries=min(max(candidates // 2, 1), 10),
     )

@@ -31,6 +31,7 @@ from cxrflow.phantom.writers.folder import (
 _DX, _CR = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.840.10008.5.1.4.1.1.1"
 #: Beside :data:`TRUTH`, where ``finding_truth`` asks for them.
 TRUE_SENTENCES, TRUE_BOXES = "TRUTH_SENTENCES.parquet", "TRUTH_BOXES.parquet"
+TRUE_STATES = "TRUTH_STATES.parquet"
 VIEW_CODES = {
     "AP": "antero-posterior",
     "PA": "postero-anterior",
@@ -120,11 +121,17 @@ def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     write_truth(folder, pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
 
 
-def finding_truth(settings: HospitalSettings, index: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The sentences that state a patient's findings, and their boxes in each image, in pixels."""
+def finding_truth(
+    settings: HospitalSettings, index: int
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """A patient's sentences that state findings, their boxes in each image, states of the studies.
+
+    Boxes are in pixels.
+    """
     patient = make_patient(settings, index)
-    sentences, boxes = [], []
+    sentences, boxes, states = [], [], []
     for study in patient.studies:
+        states.append((study.study_id, state_of(study)))
         report = report_of(settings, patient, study)
         for name, section, number in report.diagnostic:
             sentence = getattr(report, section)[number]
@@ -145,7 +152,19 @@ def finding_truth(settings: HospitalSettings, index: int) -> tuple[pd.DataFrame,
             boxes,
             columns=["study_id", "image_id", "observation", "x", "y", "width", "height"],
         ),
+        pd.DataFrame(states, columns=["study_id", "state"]),
     )
+
+
+def state_of(study: Study) -> str:
+    """All that reports say of findings: place, degree and change; which have resolved."""
+    present = sorted(
+        (f.name, f.side, f.zone, f.grade, f.kind, study.changes.get(f.key, ""))
+        for f in study.findings
+    )
+    resolved = sorted((f.name, f.side, f.zone) for f in study.resolved)
+    parts = [" ".join(filter(None, words)) for words in present]
+    return "; ".join([*parts, *(f"resolved {' '.join(filter(None, w))}" for w in resolved)])
 
 
 def write_image(
@@ -195,7 +214,7 @@ def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> C
         write_image_truth(folder, settings)
     if settings.finding_truth:
         tables = each(indices, threads, "truth of findings", finding_truth, settings)
-        sentences, boxes = zip(*tables, strict=True)
-        write_truth(folder, pd.concat(sentences), TRUE_SENTENCES)
-        write_truth(folder, pd.concat(boxes), TRUE_BOXES)
+        names = (TRUE_SENTENCES, TRUE_BOXES, TRUE_STATES)
+        for name, rows in zip(names, zip(*tables, strict=True), strict=True):
+            write_truth(folder, pd.concat(rows), name)
     return {"patients": len(indices), "studies": len(studies), "images": len(images)}
