@@ -23,7 +23,7 @@ from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.errors import InputError, one_line
-from cxrflow.files.archives import leads_out
+from cxrflow.files.reading import leads_out
 from cxrflow.images.geometry import Geometry
 
 # The whole image; the side counts only where maps are scored on the stored square's pixels.
