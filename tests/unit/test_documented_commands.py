@@ -24,7 +24,7 @@ STARTERS = ("cxrflow", "snakemake", "make")
 FENCED = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
 # Files of the reader's own that a command may name.
-OWN = {"mine.yaml", "my_method.yaml"}
+OWN = {"elsewhere.yaml", "mine.yaml", "my_losses.yaml", "my_method.yaml"}
 
 
 def lines_of(page: Path) -> Iterator[str]:
@@ -107,6 +107,9 @@ def test_snakemake_accepts_its_options_targets_and_keys() -> None:
             if target.startswith("results/tables/"):
                 paper, table = Path(target).parts[-2:]
                 assert f"\n  {Path(table).stem}:" in papers[paper], line
+            elif target.startswith("results/cohorts/"):
+                paper, cohort = Path(target).parts[-3:-1]
+                assert f"\n  {cohort}:" in papers[paper], line
             else:
                 known = target in papers or re.search(rf"^rule {target}:", rules, re.MULTILINE)
                 assert known or f"{target}.yaml" in OWN, line

@@ -182,7 +182,13 @@ def test_rows_from_elsewhere_stand_between_ours_and_references(tmp_path):
     results = read_results(files)
     cells = make_cells(table, results)
     text, html = table_markdown(table, cells, results), table_html("t", table, cells, results)
-    order = ["| A |", "*Run elsewhere, scored here*", "| Theirs |", "*What has learnt", "| None |"]
+    order = [
+        "| A |",
+        "*Run elsewhere, scored here*",
+        "| Theirs | scored |",
+        "*What has learnt",
+        "| None |",
+    ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     assert html.count('<tbody class="apart">') == 2
     note = "“Theirs” is scored on fewer samples than others: its file lacks 1,200 of them."

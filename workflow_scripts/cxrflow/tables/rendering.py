@@ -70,6 +70,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
             {
                 "label": row.label,
                 "section": APART if row.is_reference else EXTERNAL if row.is_external else "",
+                "source": "scored" if row.is_external else "ours",
                 "ours": ours,
                 "published": [published_text(cell) for cell in row_cells],
                 "reason": reason,  # of the whole row: printed once, beside its name
@@ -90,7 +91,7 @@ def table_markdown(
         if line["section"] != section:
             section = line["section"]
             text.append(markdown_row([f"*{section}*", *[""] * (len(heads) - 1)]))
-        text.append(markdown_row([line["label"], "ours", *map(one_line, line["ours"])]))
+        text.append(markdown_row([line["label"], line["source"], *map(one_line, line["ours"])]))
         if any(line["published"]):
             text.append(
                 markdown_row(["", "published", *(value or "–" for value in line["published"])])
