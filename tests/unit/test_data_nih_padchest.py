@@ -14,6 +14,7 @@ from PIL import Image
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import nih, padchest
 from cxrflow.data.readers.common_tables import Request, Tables
+from cxrflow.data.readers.padchest_labels import NAMES as LABELS
 from cxrflow.errors import InputError
 from cxrflow.images.decode import decode_picture
 from cxrflow.phantom.__main__ import writer
@@ -170,7 +171,7 @@ def padchest_rows(root: Path, labels: dict[str, str], **columns: Sequence[str]) 
 def test_padchest_lists_are_split_into_whole_items(tmp_path: Path) -> None:
     labels = {
         "a.png": "['pleural effusion', ' cardiomegaly ', '']",
-        "b.png": "['loculated pleural effusion']",
+        "b.png": "['Loculated pleural effusion', 'loc left']",
         "c.png": "['normal']",
         "d.png": "",
         "e.png": "['cardiomegaly'",
@@ -182,9 +183,11 @@ def test_padchest_lists_are_split_into_whole_items(tmp_path: Path) -> None:
     views = ["PA", "L", "AP_horizontal", "PA", "PA", "PA", "PA", "PA"]
     root = padchest_rows(tmp_path / "p", labels, MethodLabel=methods, Projection=views)
     tables = padchest.read(root, Request(headers=False))
-    classes = ["cardiomegaly", "loculated pleural effusion", "normal", "pleural effusion"]
-    assert tables.classes == classes
-    assert tables.labels[classes].to_numpy().tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
+    # In the order of KAD's list, which has 193.
+    classes = ["normal", "pleural effusion", "cardiomegaly", "loculated pleural effusion"]
+    assert tables.classes == classes and len(set(LABELS)) == 193 == len(LABELS)
+    assert tables.labels[classes].to_numpy().tolist() == [[0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    assert tables.notes == ["label 'loc left' of 1 images is none of the 193"]
     assert tables.images["view"].tolist() == ["PA", "LATERAL", "AP SUPINE"]
     damage = {drop.reason: (drop.count, drop.failed) for drop in tables.dropped["images"]}
     name = "PADCHEST_chest_x_ray_images_labels_160K_01.02.19.csv.gz"
@@ -226,6 +229,7 @@ def test_padchest_without_a_physician_s_labels_is_one_clear_error(tmp_path: Path
 def test_the_padchest_copy_is_damaged_as_the_published_set(written: Path) -> None:
     root = written / "padchest"
     tables = padchest.read(root, Request())
+    assert tables.notes == []
     assert tables.images["failure"].value_counts().to_dict() in ({}, {"file not found": 1})
     columns = pd.read_csv(next(root.glob("*.csv")))
     assert columns.shape[1] == 36 and columns["Labels"].isna().sum() == 2

@@ -16,7 +16,14 @@ Sentences = tuple[str, ...]
 
 #: Words for class names that are not words. All others are put in lower case, with a blank for _.
 WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {"Effusion": "pleural effusion", "Pleural_Thickening": "pleural thickening"}
+    {
+        "Effusion": "pleural effusion",
+        "Pleural_Thickening": "pleural thickening",
+        "COPD": "chronic obstructive pulmonary disease",  # from here on VinDr-CXR's; ours
+        "Enlarged PA": "enlarged pulmonary artery",
+        "ILD": "interstitial lung disease",
+        "Nodule/Mass": "nodule or mass",
+    }
 )
 
 
@@ -52,6 +59,7 @@ class PromptSet:
 #: "no no finding" and "no normal" would ask for the opposite.
 TURNED: Final = {
     "No Finding": (("no finding",), ("finding",)),
+    "No finding": (("no finding",), ("finding",)),
     "normal": (("normal",), ("abnormal",)),
 }
 

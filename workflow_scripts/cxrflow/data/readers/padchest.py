@@ -1,18 +1,21 @@
 """PadChest (Bustos et al. 2020): labels that physicians gave to the reports of 39,053 images.
 
 The table has 36 columns, of which lists are written as Python writes them, with stray spaces in
-their items. Only rows that a physician labelled (``MethodLabel``) are read; those labelled by a
-recurrent network are counted. ``Projection`` is reliable, ``ViewPosition_DICOM`` is not. Images are
-PNG files of 16 bits, a few of which are cut off or missing.
+their items. Classes are those of the 193 labels that KAD lists which occur. Only rows that a
+physician labelled (``MethodLabel``) are read; those labelled by a recurrent network are counted.
+``Projection`` is reliable, ``ViewPosition_DICOM`` is not. Images are PNG files of 16 bits, a few of
+which are cut off or missing.
 """
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
+from cxrflow.data.readers.padchest_labels import NAMES
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import require_root
 from cxrflow.files.reading import below
@@ -61,13 +64,14 @@ def read(root: Path, request: Request) -> Tables:
         )
     )
     rows["image_path"] = _paths(root, rows)
-    labels = _labels(rows["items"])
+    labels, unlisted = _labels(rows["items"])
     return Tables(
         source=root,
         studies=shaped("studies", rows.drop_duplicates("study_id")),
         images=request.images_of(root, rows),
         labels=pd.concat([rows[["image_id"]], labels], axis=1),
         dropped={"images": [*damage, *by_network, *wrong, *broken, *unlabelled]},
+        notes=[f"label '{name}' of {n} images is none of the 193" for name, n in unlisted.items()],
         opened=request.headers,
     )
 
@@ -92,14 +96,17 @@ def _items(text: str) -> list[str] | None:
     return [item.strip() for item in items if item.strip()]
 
 
-def _labels(items: pd.Series) -> pd.DataFrame:
-    """Labels [N, C]: 1 where one item is the whole name of the class, else 0."""
-    classes = sorted({name for names in items for name in names})
-    place = {name: number for number, name in enumerate(classes)}
-    labels = np.zeros((len(items), len(classes)), np.float32)
+def _labels(items: pd.Series) -> tuple[pd.DataFrame, Counter[str]]:
+    """Labels [N, C]: 1 where an item is the whole name of the class, else 0; what is no class."""
+    place = {name.casefold(): number for number, name in enumerate(NAMES)}
+    labels, unlisted = np.zeros((len(items), len(NAMES)), np.float32), Counter[str]()
     for row, names in enumerate(items):
-        labels[row, [place[name] for name in names]] = 1
-    return pd.DataFrame(labels, columns=classes, index=items.index)
+        listed = [name for name in names if name.casefold() in place]
+        labels[row, [place[name.casefold()] for name in listed]] = 1
+        unlisted.update(set(names).difference(listed))
+    occurring = labels.any(axis=0)
+    classes = [name for name, occurs in zip(NAMES, occurring, strict=True) if occurs]
+    return pd.DataFrame(labels[:, occurring], columns=classes, index=items.index), unlisted
 
 
 def _paths(root: Path, rows: pd.DataFrame) -> pd.Series:
