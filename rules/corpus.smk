@@ -23,7 +23,7 @@ rule train_sentence_splitter:
         "../envs/gpu.yaml"
     params:
         **settings_of(lambda wildcards: run.reports.sentence_splitter),
-        code=code_digest("reports.train_sentence_splitter"),
+        code=lambda wildcards: code_digest("reports.train_sentence_splitter"),
         text=subpath(input.text, parent=True),
         folder=subpath(output.resources, parent=True),
     shell:
@@ -99,7 +99,7 @@ rule train_entity_tagger:
         "../envs/gpu.yaml"
     params:
         **settings_of(lambda wildcards: run.reports.entities.training),
-        code=code_digest("reports.train_entity_tagger"),
+        code=lambda wildcards: code_digest("reports.train_entity_tagger"),
         text=subpath(input.text, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
         folder=subpath(output.resources, parent=True),

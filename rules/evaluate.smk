@@ -159,7 +159,7 @@ rule compare_labels:
         "../envs/gpu.yaml"
     params:
         **settings_of(lambda wildcards: given_labels(wildcards).settings),
-        code=code_digest(
+        code=lambda wildcards: code_digest(
             "benchmarks.data.label_agreement",
             "data/readers/open_i_terms.yaml",
             "reports/rules/scope/*.yaml",

@@ -54,7 +54,7 @@ rule make_page:
     conda:
         "../envs/cpu.yaml"
     params:
-        code=code_digest(
+        code=lambda wildcards: code_digest(
             "page.page", "page/templates/*", "tables/*.jinja", "reports/rules/temporal.yaml"
         ),
         papers=lambda wildcards: [

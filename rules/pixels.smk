@@ -24,7 +24,7 @@ rule store_pixels:
         "../envs/cpu.yaml"
     params:
         **settings_of(lambda wildcards: run.pixels_of(wildcards.cohort)),
-        code=code_digest("images.store"),
+        code=lambda wildcards: code_digest("images.store"),
         root=lambda wildcards: root(run.known_cohorts[wildcards.cohort].holder),
         folder=subpath(output.store, parent=True),
     shell:
@@ -56,7 +56,7 @@ rule register_pairs:
         "../envs/cpu.yaml"
     params:
         **settings_of(lambda wildcards: run.registration),
-        code=code_digest("images.alignments"),
+        code=lambda wildcards: code_digest("images.alignments"),
         pixels=subpath(input.pixels, parent=True),
         folder=subpath(output.registration, parent=True),
     shell:

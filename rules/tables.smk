@@ -61,7 +61,9 @@ rule make_table:
     conda:
         "../envs/cpu.yaml"
     params:
-        code=code_digest("tables.make_table", "tables/table.html.jinja", "tables/*.css.jinja"),
+        code=lambda wildcards: code_digest(
+            "tables.make_table", "tables/table.html.jinja", "tables/*.css.jinja"
+        ),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
@@ -105,7 +107,7 @@ rule check_orderings:
     conda:
         "../envs/cpu.yaml"
     params:
-        code=code_digest(
+        code=lambda wildcards: code_digest(
             "tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),

@@ -25,7 +25,7 @@ rule build_vocabulary:
         "../envs/cpu.yaml"
     params:
         **settings_of(lambda wildcards: run.known_vocabularies[wildcards.vocabulary].settings()),
-        code=code_digest("text.vocabulary"),
+        code=lambda wildcards: code_digest("text.vocabulary"),
         folder=subpath(output.record, parent=True),
     shell:
         r"""
@@ -55,7 +55,7 @@ rule tokenise_documents:
         "../envs/cpu.yaml"
     params:
         **settings_of(lambda wildcards: run.tokens),
-        code=code_digest("text.tokens"),
+        code=lambda wildcards: code_digest("text.tokens"),
         vocabulary=subpath(input.vocabulary, parent=True),
         folder=subpath(output.record, parent=True),
     shell:

@@ -23,7 +23,6 @@ import csv
 import hashlib
 import os
 import re
-import runpy
 import shlex
 import shutil
 import statistics
@@ -35,8 +34,6 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import yaml
 
 from speed.race import Race
 
@@ -192,10 +189,12 @@ def race(
     configuration: Mapping[str, str],
     demo: Sequence[float],
     gates: Mapping[str, float],
+    papers: Mapping[str, str] | None = None,
 ) -> Race:
     """Snakemake against the script, on files of ``configuration`` by name, overlays last.
 
-    ``demo`` holds the seconds of a finished demo's jobs. Both folders live as long as the race.
+    ``papers`` are files that the configuration names. ``demo`` holds the seconds of a finished
+    demo's jobs. Both folders live as long as the race.
     """
     root = TemporaryDirectory(prefix="cxrflow-race-")
     engine = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--cores", "1"]
@@ -206,7 +205,7 @@ def race(
     ):
         folder = Path(root.name) / side
         folder.mkdir()
-        for file, text in configuration.items():
+        for file, text in {**configuration, **(papers or {})}.items():
             (folder / file).write_text(text, encoding="utf-8")
         sides.append(Side(root, folder, command))
     ours, plain = sides
@@ -246,11 +245,11 @@ def races() -> list[Race]:
     if graph not in ("tiny", "demo"):
         raise SystemExit(f"BENCH_GRAPH is {graph!r}, expected tiny or demo")
     files = {"config.yaml": (ROOT / "config.yaml").read_text("utf-8")}
+    papers = {}
     if graph == "tiny":
         tests = ROOT / "tests/workflow"
-        models = runpy.run_path(str(tests / "conftest.py"))["tiny_models"]()
         files["tiny.yaml"] = (tests / "tiny.yaml").read_text("utf-8")
-        files["tiny_models.yaml"] = yaml.safe_dump({"models": models})
+        papers["toy.yaml"] = (tests / "toy.yaml").read_text("utf-8")
     demo = finished_jobs(ROOT / "results/timings")
     gates = {"shell script": 1 / (1 + OVERHEAD)} if graph == "demo" else {}
-    return [race(f"orchestration_{graph}", ROOT / "Snakefile", files, demo, gates)]
+    return [race(f"orchestration_{graph}", ROOT / "Snakefile", files, demo, gates, papers)]

@@ -1,6 +1,7 @@
 """The race of orchestration on a graph of three small jobs: it compares, times and relates."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from speed.races.orchestration import (
     run_in,
     script,
 )
+from speed.races.planning import check as same_jobs
+from speed.races.planning import plain
 
 SNAKEFILE = """
 configfile: "config.yaml"
@@ -72,6 +75,17 @@ def test_jobs_come_after_those_whose_files_they_need() -> None:
     lines = script([first, second]).splitlines()
     assert lines[-2:] == ["mkdir -p out logs", "cp first.txt out/second.txt"]
     assert "set -e" in lines[0]
+
+
+def test_the_plain_side_of_planning_has_the_same_jobs() -> None:
+    jobs = planned_jobs(LISTED)
+    rules, last = plain(jobs).split("\n\n"), ["out/second.txt", "out/third.txt", "logs/second.log"]
+    assert rules[0] == f"rule all:\n    input: {last}"
+    # What no job makes is no input: it would have to be there.
+    assert "input: ['first.txt']" in rules[2] and "given.txt" not in plain(jobs)
+    same_jobs(jobs, jobs)
+    with pytest.raises(AssertionError, match=r"\['first.txt'\]"):
+        same_jobs(jobs, [jobs[1], replace(jobs[1], needs=())])
 
 
 def test_a_small_race(tmp_path: Path) -> None:
