@@ -18,7 +18,10 @@ from torch import distributed
 # One server imports once what takes long, before any thread exists, and every process is forked
 # from it: about ten times quicker than starting each from nothing.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch.distributed", "cxrflow.training.engine"])
+# The first optimiser of a process imports torch._dynamo.
+CONTEXT.set_forkserver_preload(
+    ["torch._dynamo", "cxrflow.training.engine", "cxrflow.pretrain.pair_training"]
+)
 
 
 def run_processes(

@@ -11,12 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pandas as pd
+import torch
 
 from command_options import run_to_end
 from cxrflow.programs.program import run
+from gloo_processes import CONTEXT
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -78,19 +81,43 @@ def program(
     if real:
         done = run_to_end(line, env=ENVIRONMENT)
         return End(done.returncode, done.stderr)
-    package = importlib.import_module(f"cxrflow.{module}")
-    if not hasattr(package, "main"):
-        package = importlib.import_module(f"cxrflow.{module}.__main__")
     before, heard, code = sys.argv, io.StringIO(), 0
-    sys.argv = [module, *line[3:]]
     try:
         with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
-            run(package.main)
+            _run(line)
     except SystemExit as end:
         code = int(end.code or 0)
     finally:
         sys.argv = before
     return End(code, heard.getvalue())
+
+
+def _run(line: list[str]) -> None:
+    """Run a :func:`command` in this process."""
+    package = importlib.import_module(line[2])
+    if not hasattr(package, "main"):
+        package = importlib.import_module(f"{line[2]}.__main__")
+    sys.argv = [line[2].removeprefix("cxrflow."), *line[3:]]
+    run(package.main)
+
+
+def started(line: list[str], log: Path, **environment: object) -> BaseProcess:
+    """Start a :func:`command` in a forked process, which has the libraries already.
+
+    Its stderr goes to ``log``.
+    """
+    added = {name: str(value) for name, value in environment.items()}
+    process = CONTEXT.Process(target=_run_into, args=(line, log, added))
+    process.start()
+    return process
+
+
+def _run_into(line: list[str], log: Path, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    with open(log, "w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    torch.set_num_threads(1)
+    _run(line)
 
 
 def absent(path: Path) -> bool:

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 from argparse import Namespace
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from programs import ENVIRONMENT
+from programs import ENVIRONMENT, started
 from safetensors.torch import load_file
 from torch import Tensor, distributed, nn
 from toy_programs import COMPARING, CUTMIX, LSTM, MESHED, MGCA, trainings
@@ -189,6 +190,22 @@ def in_processes(command: list[str], world: int) -> list[str]:
     return [command[0], *launcher, *command[1:]]
 
 
+def run_forked(command: list[str], world: int, folder: Path) -> None:
+    """Run a command to its end in as many processes, told what torchrun tells them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": world}
+    logs = [folder / f"rank{rank}.log" for rank in range(world)]
+    processes = [
+        started(command, log, **meeting, RANK=rank, LOCAL_RANK=rank)
+        for rank, log in enumerate(logs)
+    ]
+    for process, log in zip(processes, logs, strict=True):
+        process.join()
+        assert process.exitcode == 0, log.read_text()
+
+
 def start(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -217,9 +234,8 @@ def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_killed_in_two_processes_ends_with_the_same_weights(inputs, parents, tmp_path):
-    toy = trainings(inputs, parents, 2)["joint"]
-    undisturbed = in_processes(toy.command("undisturbed", tmp_path), 2)
-    subprocess.run(undisturbed, env=ENVIRONMENT, check=True)
+    toy = trainings(inputs, parents)["joint"]
+    run_forked(toy.command("undisturbed", tmp_path), 2, tmp_path)
     run = json.loads((tmp_path / "undisturbed" / "run.json").read_text())
     assert run["processes"] == 2
     again = in_processes(toy.command("run", tmp_path), 2)
@@ -227,7 +243,7 @@ def test_killed_in_two_processes_ends_with_the_same_weights(inputs, parents, tmp
     for signal_ in (signal.SIGKILL, signal.SIGTERM):
         process = start(again)
         wait_for(process, "step ")  # 5 of a new run, or that from which it goes on
-        time.sleep(generator.uniform(0.2, 0.6))
+        time.sleep(generator.uniform(0.1, 0.3))
         if signal_ == signal.SIGKILL:  # one process dies; torchrun ends the other
             said = (tmp_path / "state-run" / "lock").read_text()
             os.kill(int(said.split()[1]), signal_)
@@ -238,7 +254,7 @@ def test_killed_in_two_processes_ends_with_the_same_weights(inputs, parents, tmp
         if signal_ == signal.SIGTERM:
             assert error.count("start the same command again to go on") == 1, error
     toy.train("run", tmp_path).refuses("processes: 2 -> 1. Delete the folder")
-    subprocess.run(again, env=ENVIRONMENT, check=True)
+    run_forked(toy.command("run", tmp_path), 2, tmp_path)
     for file in ("model.safetensors", "image/model.safetensors"):
         undisturbed = load_file(tmp_path / "undisturbed" / file)
         for key, value in load_file(tmp_path / "run" / file).items():

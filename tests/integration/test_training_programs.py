@@ -19,11 +19,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from programs import ENVIRONMENT
+from programs import ENVIRONMENT, started
 from safetensors.torch import load_file
 from toy_programs import MGCA, Toy, trainings
 
-from command_options import run_to_end
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import CHECKSUMS
@@ -34,7 +33,7 @@ from cxrflow.training.step import Step
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.
-LONGER = max(2, KILLS)
+LONGER = max(1, KILLS // 2)
 STARTED = re.compile("starting: |resuming at step")
 
 
@@ -64,20 +63,22 @@ def undisturbed(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Undis
     return Undisturbed(inputs, tmp_path_factory.mktemp("undisturbed"))
 
 
-def killed_at_random(command: list[str], generator: random.Random, state: Path) -> str | None:
+def killed_at_random(
+    command: list[str], generator: random.Random, state: Path, log: Path
+) -> str | None:
     """Start, wait for a saved state, kill at a random moment; what it said when it began.
 
     None when the run came to its end before the kill.
     """
-    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    begun = next((line for line in process.stderr if STARTED.search(line)), "")
-    while not list(state.glob("step-*.pt")) and process.poll() is None:
-        time.sleep(0.02)
-    time.sleep(generator.uniform(0.1, 2.0))
+    process = started(command, log)
+    begun = None
+    while process.is_alive() and (begun is None or not list(state.glob("step-*.pt"))):
+        time.sleep(0.01)
+        begun = STARTED.search(log.read_text()) if log.exists() else None
+    time.sleep(generator.uniform(0.05, 0.5))
     process.kill()
-    process.communicate()
-    return begun if process.returncode == -signal.SIGKILL else None
+    process.join()
+    return begun[0] if begun and process.exitcode == -signal.SIGKILL else None
 
 
 NAMES = (
@@ -92,7 +93,8 @@ NAMES = (
 def test_killed_training_ends_with_the_same_weights(name, inputs, undisturbed, tmp_path):
     toy, generator = undisturbed.toy(name, LONGER), random.Random(name)
     command, state = toy.command(name, tmp_path), tmp_path / f"state-{name}"
-    begun = [killed_at_random(command, generator, state) for _ in range(KILLS)]
+    logs = [tmp_path / f"{kill}.log" for kill in range(KILLS)]
+    begun = [killed_at_random(command, generator, state, log) for log in logs]
     killed = [line for line in begun if line is not None]
     assert len(killed) > KILLS // 2, "the runs are too short for this machine"
     assert any("resuming at step" in line for line in killed), killed
@@ -289,16 +291,17 @@ def test_images_without_a_report_are_left_out(inputs: Path, tmp_path: Path) -> N
     toy.train("none", tmp_path).refuses(table, "split 'validate'", reason)
 
 
-def test_what_no_attempt_can_mend_is_tried_once(inputs: Path, tmp_path: Path) -> None:
+def test_what_no_attempt_can_mend_is_tried_once(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the workflow starts it: with the same command, within the same run or in a new one."""
-    optimiser = {"learning_rate": 1e30}
-    broken = trainings(inputs, tmp_path)["phase II"].command("run", tmp_path, optimiser=optimiser)
+    toy = trainings(inputs, tmp_path)["phase II"]
 
     def attempt(run: str) -> str:
-        environment = {**ENVIRONMENT, FOLDER: str(tmp_path / run)}
-        done = run_to_end(broken, env=environment)
-        assert done.returncode == 2, done.stderr
-        return done.stderr
+        monkeypatch.setenv(FOLDER, str(tmp_path / run))
+        end = toy.train("run", tmp_path, optimiser={"learning_rate": 1e30})
+        assert end.code == 2, end.stderr
+        return end.stderr
 
     assert " is nan at step " in attempt("first") and (tmp_path / "first").is_dir()
     again = attempt("first")

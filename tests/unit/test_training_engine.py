@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from toy_training import train
+from toy_training import train, train_and_tell
 
 from cxrflow.errors import InputError
 from cxrflow.files.outputs import claim_folder
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder
+from gloo_processes import CONTEXT
 
 TOY = Path(__file__).with_name("toy_training.py")
 
@@ -76,13 +77,14 @@ def test_sigkill_at_random_moments_changes_nothing(undisturbed, tmp_path, caplog
     generator = random.Random(7)
     kills = 0
     for _ in range(6):
-        process = start(tmp_path, pause=0.05)
-        assert process.stderr is not None
-        process.stderr.readline()  # it has begun; imports take as long as the machine is busy
+        begun = CONTEXT.Event()
+        process = CONTEXT.Process(target=train_and_tell, args=(begun, tmp_path))
+        process.start()
+        assert begun.wait(60)
         time.sleep(generator.uniform(0.0, 1.5))
         process.kill()
-        process.communicate()
-        kills += process.returncode == -signal.SIGKILL
+        process.join()
+        kills += process.exitcode == -signal.SIGKILL
     assert kills >= 3
     with caplog.at_level(logging.INFO, "cxrflow"):
         train(tmp_path)

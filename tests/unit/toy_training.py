@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from copy import deepcopy
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,12 @@ def train(folder: Path, **options: Any) -> None:
     code = options.pop("code", None)
     engine = Engine(Toy(settings, options), settings, 0, identity, remedies, code=code)
     engine.run(folder / "state-run", folder / "run")
+
+
+def train_and_tell(begun: Event, folder: Path) -> None:
+    """Train slowly, the event being set at the beginning."""
+    begun.set()
+    train(folder, pause=0.05)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

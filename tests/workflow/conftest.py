@@ -5,14 +5,17 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
 from cxrflow.config.cost import JOB
+
+from .forked_python import forked_python
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "rules", "envs", "slurm", "workflow_scripts")
@@ -36,6 +39,7 @@ class Checkout:
 
     folder: Path
     overlays: tuple[str, ...] = ()
+    python: ClassVar = sys.executable  # of dry runs
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of snakemake; its arguments come before the overlays."""
@@ -49,8 +53,11 @@ class Checkout:
 
     def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run snakemake here."""
+        command = self.command(*arguments)
+        if "-n" in arguments:
+            command[0] = self.python
         return subprocess.run(
-            self.command(*arguments),
+            command,
             cwd=self.folder,
             env=self.environment(**environment),
             text=True,
@@ -59,11 +66,15 @@ class Checkout:
             check=False,
         )
 
-    def plan(self, *arguments: str, **environment: str) -> list[Job]:
-        """The jobs that a run would make now."""
+    def dry_run(self, *arguments: str, **environment: str) -> str:
+        """What Snakemake says of the jobs that a run would make now."""
         done = self.snakemake("-n", "--cores", "2", *arguments, **environment)
         assert done.returncode == 0, done.stdout
-        return [_job(rule, said) for rule, said in JOB.findall(done.stdout)]
+        return done.stdout
+
+    def plan(self, *arguments: str, **environment: str) -> list[Job]:
+        """The jobs that a run would make now."""
+        return jobs_of(self.dry_run(*arguments, **environment))
 
     def planned(self, *arguments: str, **environment: str) -> Counter[str]:
         """How many jobs of each rule a run would make now, targets left out."""
@@ -83,6 +94,11 @@ class Checkout:
     def with_overlay(self, name: str) -> "Checkout":
         """This checkout with one more of its files laid over the others."""
         return Checkout(self.folder, (*self.overlays, name))
+
+
+def jobs_of(dry_run: str) -> list[Job]:
+    """The jobs that a dry run says."""
+    return [_job(rule, said) for rule, said in JOB.findall(dry_run)]
 
 
 def _job(rule: str, said: str) -> Job:
@@ -130,14 +146,25 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(copy_of(ROOT, tmp_path))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick() -> Iterator[dict[str, str]]:
+    """An environment in which the programs of a run need not import the libraries first.
+
+    A run without it: test_hospital_run.py. Dry runs have it, whatever their environment.
+    """
+    with forked_python() as folder:
+        Checkout.python = str(folder / "python")
+        yield {"PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def finished(tmp_path_factory: pytest.TempPathFactory, quick: dict[str, str]) -> Checkout:
     """A checkout in which the paper of the tests has been run whole; not to be changed."""
     folder = copy_of(ROOT, tmp_path_factory.mktemp("workflow"))
     for name in ("tiny.yaml", "toy.yaml"):
         shutil.copy2(Path(__file__).with_name(name), folder / name)
     made = Checkout(folder, ("tiny.yaml",))
-    done = made.snakemake("--cores", "2", "--show-failed-logs", "all")
+    done = made.snakemake("--cores", "2", "--show-failed-logs", "all", **quick)
     assert done.returncode == 0, done.stdout[-6000:]
     return made
 

@@ -1,7 +1,6 @@
 """What docs/extending.md shows, done to a copy of the workflow: files touched, runs, and reruns."""
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,7 +93,7 @@ def test_a_method_is_a_row_as_printed_and_from_anywhere(where, checkout, tmp_pat
     for place, path in ((checkout.folder, file), (outside, str(outside / file))):
         (place / file).write_text(text, encoding="utf-8")
         done = run_to_end(
-            f"{sys.executable} -m {command.replace(file, path)} -n",
+            f"{Checkout.python} -m {command.replace(file, path)} -n",
             shell=True,
             cwd=checkout.folder,
             env=checkout.environment(),
@@ -121,7 +120,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 def python(folder: Path, *arguments: str) -> str:
     """Run Python on a checkout's package."""
     done = run_to_end(
-        [sys.executable, *arguments],
+        [Checkout.python, *arguments],
         cwd=folder,
         env=Checkout(folder).environment(PYTHONPATH=str(folder / "workflow_scripts")),
     )

@@ -49,13 +49,15 @@ def source(*folders: str) -> Path:
     return Path(DATA).resolve()
 
 
-def run(folder: Path, data: Path, overlays: tuple[str, ...], **changes: object) -> Checkout:
+def run(
+    folder: Path, data: Path, quick: dict[str, str], overlays: tuple[str, ...], **changes: object
+) -> Checkout:
     """A checkout in which a configuration has run; not to be changed."""
     models = {name: sizes for name, sizes in TRAINED.items() if name in models_of(overlays)}
     checkout = Checkout(copy_of(ROOT, folder), overlays).write(
         "tiny.yaml", {**SMALL, "models": models, **changes}
     )
-    environment = {"CXR_REAL_DATA": str(data), "CXR_HOSPITAL": str(data)}
+    environment = {"CXR_REAL_DATA": str(data), "CXR_HOSPITAL": str(data), **quick}
     done = checkout.snakemake("--cores", "2", "--show-failed-logs", **environment)
     assert done.returncode == 0, done.stdout[-6000:]
     return checkout
@@ -93,11 +95,11 @@ def slice_of(data: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def made(tmp_path_factory: pytest.TempPathFactory, quick: dict[str, str]) -> Checkout:
     """Pairs, boxes and index terms: `real.yaml`."""
     data = slice_of(source("open_i_pairs", "rsna"), tmp_path_factory.mktemp("slice"))
     # Some of the slice's test part have fewer findings than the whole collection's.
-    return run(tmp_path_factory.mktemp("real"), data, ("real.yaml",))
+    return run(tmp_path_factory.mktemp("real"), data, quick, ("real.yaml",))
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +171,9 @@ def test_no_sentence_of_a_patient_is_on_the_page(results, html):
     assert [snippet for snippet in sorted(snippets) if snippet in page and snippet not in own] == []
 
 
-def test_reports_alone_train_text_encoders(tmp_path):
+def test_reports_alone_train_text_encoders(tmp_path, quick):
     """`real_text.yaml`: every report is counted, and the page has scores."""
-    made = run(tmp_path, source("open_i"), ("real_text.yaml",))
+    made = run(tmp_path, source("open_i"), quick, ("real_text.yaml",))
     results = made.folder / "results/real"
     corpus = read(results / "corpus/open_i/corpus.json")
     assert corpus["reports"] == REPORTS
@@ -186,7 +188,7 @@ def test_reports_alone_train_text_encoders(tmp_path):
     assert "No benchmark result is there yet" not in html
 
 
-def test_radiographs_in_order_of_days_train_a_model_of_two_images(tmp_path):
+def test_radiographs_in_order_of_days_train_a_model_of_two_images(tmp_path, quick):
     """BioViL-T on the follow-ups of covid_chestxray and their notes."""
     data = source("covid_chestxray_2020_07")
     places = {"layout": "covid_chestxray", "root": str(data / "covid_chestxray_2020_07")}
@@ -196,6 +198,7 @@ def test_radiographs_in_order_of_days_train_a_model_of_two_images(tmp_path):
     made = run(
         tmp_path,
         data,
+        quick,
         ("hospital.yaml", "hospital_over_time.yaml"),
         datasets={"my_hospital": {**places, "in_place_of": "mimic_cxr"}},
         cohorts={

@@ -141,13 +141,15 @@ def test_other_arithmetic_trains_its_models_and_what_starts_from_them(finished_c
     }
 
 
-def test_a_similarity_of_its_own_is_trained_kept_and_scored(finished_copy: Checkout) -> None:
+def test_a_similarity_of_its_own_is_trained_kept_and_scored(
+    finished_copy: Checkout, quick: dict[str, str]
+) -> None:
     """The page's term, from docs/extending.md to zero-shot, retrieval and grounding."""
     folder = extend(finished_copy.folder)
     (folder / "mine.yaml").write_text(COMPARED, encoding="utf-8")
     changed = finished_copy.write("new.yaml", {"papers": ["toy.yaml", "mine.yaml"]})
     table = "results/tables/mine/compared.html"
     assert models_of(changed.plan(table)) == {"mine/compared"}
-    done = changed.snakemake("--cores", "2", "--show-failed-logs", table)
+    done = changed.snakemake("--cores", "2", "--show-failed-logs", table, **quick)
     assert done.returncode == 0, done.stdout[-6000:]
     python(folder, "-c", SCORED)

@@ -26,13 +26,10 @@ POLLING = ["--slurm-init-seconds-before-status-checks", "3"]
 LONG = 40  # epochs; a test acts within the first of them
 TARGET = "results/models/toy/joint/seed0/run.json"
 STATE = "results/state/toy/joint/seed0"
-# From raw files to a score: what is drawn again is on it, and what lies beside it is not.
+# From images to a score: what is stored again is on it, and what lies beside it is not.
 CHAIN = "results/benchmarks/toy/linear_probe/toy/images/seed0/metrics.json"
-REMOVED = ("phantom/rsna", "cohorts/biovil/rsna", "pixels", "models", "features", "benchmarks")
-CHAIN_RULES = {
-    *("draw_phantom", "build_samples", "store_pixels"),
-    *("pretrain_image", "extract_features", "evaluate"),
-}
+REMOVED = ("pixels/biovil/rsna", "models/toy/images", "features", "benchmarks")
+CHAIN_RULES = {"store_pixels", "pretrain_image", "extract_features", "evaluate"}
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +131,13 @@ def log_of(checkout: Checkout) -> str:
     return (checkout.folder / "results/logs/pretrain_joint/toy/joint.seed0.log").read_text()
 
 
+def resumed(checkout: Checkout, times: int, running: subprocess.Popen[str]) -> None:
+    """Wait until the training has been continued so often, and has saved since."""
+    wait_until(lambda: log_of(checkout).count("resuming at step") == times, 180, running)
+    before = last_saved(checkout)
+    wait_until(lambda: last_saved(checkout) > before, 60, running)
+
+
 def went_on(checkout: Checkout, running: subprocess.Popen[str]) -> str:
     """Wait for the end, assert that the training was continued; gives Snakemake's output."""
     output, _ = running.communicate(timeout=300)
@@ -150,11 +154,11 @@ def submissions(output: str) -> int:
 
 
 def test_a_chain_of_stages_runs_on_slurm(copied: Checkout, cluster: Path) -> None:
-    """From raw files to a score, each rule a job."""
+    """From images to a score, each rule a job."""
     for name in REMOVED:
         shutil.rmtree(copied.folder / "results" / name)
     planned = copied.planned(CHAIN)
-    assert set(planned) == CHAIN_RULES and planned["draw_phantom"] == 1
+    assert planned == dict.fromkeys(CHAIN_RULES, 1)
     done = copied.snakemake(CHAIN, "--profile", "slurm", *POLLING, **on(cluster))
     assert done.returncode == 0, done.stdout[-6000:]
     assert submissions(done.stdout) == sum(planned.values())
@@ -177,37 +181,31 @@ def test_a_training_on_two_nodes(copied: Checkout, cluster: Path):
     assert json.loads((checkout.folder / TARGET).read_text())["processes"] == 4
 
 
-def test_a_cancelled_training_goes_on(copied: Checkout, cluster: Path):
+def test_a_training_goes_on_whatever_cuts_it_off(copied: Checkout, cluster: Path):
+    """One training that is cancelled, then preempted, then on a node that is lost."""
     checkout = lengthened(copied, LONG)
-    with training(checkout, cluster) as (running, job):
-        detail = answer(cluster, "scontrol", "show", "job", job)
+    with training(checkout, cluster, "--cores", "all") as (running, first):
+        detail = answer(cluster, "scontrol", "show", "job", first)
         assert "gres/gpu=1" in detail or "gres:gpu:1" in detail
-        answer(cluster, "scancel", job)
-        output = went_on(checkout, running)
-    assert "CANCELLED" in output
-    assert submissions(output) == 2
-
-
-def test_a_preempted_training_goes_on_as_the_same_job(copied: Checkout, cluster: Path):
-    checkout = lengthened(copied, LONG)
-    with training(checkout, cluster, "--cores", "all") as (running, job):
+        answer(cluster, "scancel", first)
+        # It is submitted again: another job.
+        wait_until(lambda: jobs_of(cluster, "pretrain_joint") not in ([], [first]), 120, running)
+        (job,) = jobs_of(cluster, "pretrain_joint")
+        resumed(checkout, 1, running)
+        # Both of these queue the same job again.
         urgent = ["-p", "urgent", "--gpus", "1", "--mem", "100", "--wrap", "sleep 3"]
         answer(cluster, "sbatch", "-o", "/dev/null", *urgent)
-        output = went_on(checkout, running)
-    assert submissions(output) == 1
-    assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
-
-
-def test_a_training_on_a_lost_node_goes_on(copied: Checkout, cluster: Path):
-    checkout = lengthened(copied, LONG)
-    with training(checkout, cluster) as (running, job):
+        resumed(checkout, 2, running)
+        assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
         folder = str(cluster.parent)
         subprocess.run([str(SCRIPT), "lose-node", folder, "gpu1"], check=True)
         waits = ["squeue", "-h", "-t", "PENDING", "-o", "%A"]
         wait_until(lambda: job in answer(cluster, *waits).split(), 60, running)
         subprocess.run([str(SCRIPT), "return-node", folder, "gpu1"], check=True)
         output = went_on(checkout, running)
-    assert submissions(output) == 1
+    assert log_of(checkout).count("resuming at step") == 3
+    assert "Restarts=2" in answer(cluster, "scontrol", "show", "job", job)
+    assert "CANCELLED" in output and submissions(output) == 2
 
 
 def test_a_training_longer_than_its_time_limit_goes_on(copied: Checkout, cluster: Path):
