@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 SCRIPT = ROOT / "tests/slurm_cluster.sh"
 CANNOT = 77
 POLLING = ["--slurm-init-seconds-before-status-checks", "3"]
-LONG = 40  # epochs; a test acts within the first of them
+LONG = 80  # epochs; a test acts within the first of them
 TARGET = "results/models/toy/joint/seed0/run.json"
 STATE = "results/state/toy/joint/seed0"
 # From images to a score: what is stored again is on it, and what lies beside it is not.
@@ -189,8 +189,8 @@ def test_a_training_goes_on_whatever_cuts_it_off(copied: Checkout, cluster: Path
         assert "gres/gpu=1" in detail or "gres:gpu:1" in detail
         answer(cluster, "scancel", first)
         # It is submitted again: another job.
-        wait_until(lambda: jobs_of(cluster, "pretrain_joint") not in ([], [first]), 120, running)
-        (job,) = jobs_of(cluster, "pretrain_joint")
+        wait_until(lambda: bool({*jobs_of(cluster, "pretrain_joint")} - {first}), 120, running)
+        (job,) = {*jobs_of(cluster, "pretrain_joint")} - {first}
         resumed(checkout, 1, running)
         # Both of these queue the same job again.
         urgent = ["-p", "urgent", "--gpus", "1", "--mem", "100", "--wrap", "sleep 3"]
@@ -210,7 +210,7 @@ def test_a_training_goes_on_whatever_cuts_it_off(copied: Checkout, cluster: Path
 
 def test_a_training_longer_than_its_time_limit_goes_on(copied: Checkout, cluster: Path):
     """One minute, Slurm's shortest limit, waited for; then Ctrl-C, which leaves no job behind."""
-    checkout = lengthened(copied, 100 * LONG)
+    checkout = lengthened(copied, 50 * LONG)
     limit = ["--set-resources", "pretrain_joint:runtime=1"]
     with training(checkout, cluster, *limit) as (running, first):
         wait_until(lambda: jobs_of(cluster, "pretrain_joint") not in ([], [first]), 240, running)
