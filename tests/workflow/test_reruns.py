@@ -26,7 +26,7 @@ tables:
   grounding: {extends: toy/grounding, task: grounding, rows: [{label: more, model: more}]}
   images:
     extends: toy/images
-    rows: [{kind: external, label: theirs, model: theirs, task: toy/linear_probe, share: "50"}]
+    rows: [{kind: external, label: elsewhere, model: theirs, task: toy/linear_probe, share: "50"}]
 """
 
 
