@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-import cxrflow
 from command_options import options
 from cxrflow.benchmarks.classification import fold_probe
 from cxrflow.benchmarks.classification.balanced_regression import cross_validate
@@ -181,7 +180,7 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", labelled_pairs())
     flow = {"dataset": "tiny", "synthetic": True, "classes": list(CLASSES)}
     pd.Series(flow).to_json(cohort / "flow.json")
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     settings = {
         "intervals": {"replicates": 100},
         "label_source": "cohort",

@@ -23,7 +23,6 @@ from pydantic import ValidationError
 from scipy.special import logit
 from sklearn.metrics import f1_score, roc_auc_score
 
-import cxrflow
 from cxrflow.benchmarks.classification import linear_probe as program
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
@@ -70,7 +69,7 @@ def evaluate(found, tmp_path, table=None, model=True, **values):
 
 
 def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     model, folder = write_fake(tmp_path, features)
     read = {"model": model, "cohort": cohort, "features": folder, "settings": QUICK}

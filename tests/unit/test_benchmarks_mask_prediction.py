@@ -9,7 +9,6 @@ import pytest
 import torch
 from benchmark_fakes import metrics_of, result_of, write_cohort
 
-import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language.mask_references import most_frequent_by
@@ -128,7 +127,7 @@ def test_patients_are_the_unit_and_sections_of_a_study_stay_together(tokenizer):
 
 
 def test_the_program_writes_a_result_without_text(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: model_that(tokenizer, 7))
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model_that(tokenizer, 7))
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", reports(60))
     read = {"model": tmp_path, "cohort": cohort, "settings": {"sections": ["findings"]}}
     found = metrics_of(main, "mask_prediction", **read, output=tmp_path / "out")

@@ -12,7 +12,6 @@ import pytest
 import torch
 from benchmark_fakes import result_of, write_cohort
 
-import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language import natural_language_inference as program
@@ -163,7 +162,7 @@ def test_both_directions_of_a_pair_are_one_cluster() -> None:
 
 
 def test_the_program_writes_a_result_without_text(model, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     table = pd.concat([pairs(20, "validate", 1), pairs(20, "test", 2)])
     rad = write_cohort(tmp_path / "rad", "samples.parquet", table)
     med = write_cohort(tmp_path / "med", "samples.parquet", pairs(30, "train", 3))

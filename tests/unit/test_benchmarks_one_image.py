@@ -12,7 +12,6 @@ from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
 from dicom_files import dataset, save
 from PIL import Image
 
-import cxrflow
 from cxrflow.benchmarks.grounding.calibration import findings_of
 from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
 from cxrflow.benchmarks.grounding.calibration_studies import calibrate
@@ -167,7 +166,7 @@ def test_the_picture_has_a_panel_a_phrase_and_the_crop_is_marked(folder):
 
 
 def test_the_command_prints_and_draws(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     image = ["--image", str(folder / "root" / "image1.png"), "--phrase", BRIGHT, "--phrase", DARK]
     main(["--model", str(folder / "model"), *image, "--output", str(tmp_path / "new/a.png")])
     assert (tmp_path / "new/a.png").read_bytes()[1:4] == b"PNG"
@@ -180,7 +179,7 @@ def test_the_command_prints_and_draws(folder, tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("view", "warned"), [("LL", True), ("LATERAL", True), ("PA", False)])
 def test_a_lateral_view_is_said(folder, tmp_path, monkeypatch, caplog, view, warned):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     write_dicom(tmp_path / "x.dcm", np.arange(6400).reshape(80, 80) % 4096, view)
     named = ["--image", str(tmp_path / "x.dcm"), "--output", str(tmp_path / "a.png")]
     main(["--model", str(folder / "model"), "--phrase", BRIGHT, *named])
@@ -203,7 +202,7 @@ def test_a_lateral_view_is_said(folder, tmp_path, monkeypatch, caplog, view, war
 )
 def test_wrong_input_is_one_line(folder, tmp_path, monkeypatch, changes, message):
     if changes.get("model") != "nowhere":
-        monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+        monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     monkeypatch.chdir(tmp_path)
     given = {
         "model": folder / "model", "image": folder / "root" / "image1.png", "phrase": BRIGHT,

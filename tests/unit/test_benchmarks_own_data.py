@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from benchmark_fakes import FakeModel, write_cohort
 
-import cxrflow
 from command_options import options
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
@@ -149,7 +148,7 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     rows.loc[4, "impression"] = " ".join(rows.loc[1, "impression"].upper().split()) + "\n"
     rows.loc[6, "impression"] = None
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", rows)
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     monkeypatch.setattr(
         pair_retrieval, "encode_texts", lambda model, texts, _: model.encode_texts(texts)
     )

@@ -21,7 +21,6 @@ from benchmark_fakes import (
 from PIL import Image
 from torch.nn import Conv2d
 
-import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding.phrase_grounding import chosen_rescaling
 from cxrflow.benchmarks.grounding.pictures import MAX_BYTES, choose_examples, draw_pair
@@ -48,7 +47,7 @@ def evaluate(pixels, table=None, model=None, **values):
 
 
 def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", grounding_samples(COUNT))
     output = tmp_path / "out"
     write_json(tmp_path / "run.json", {"model": "fake"})
@@ -78,7 +77,7 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
 
 def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_path, monkeypatch):
     """But for case and punctuation, in either section; a test report does not count."""
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     table = grounding_samples(COUNT)
     known, other = "A bright area", "Another phrase"
     table["phrase"] = [known if row % 3 else other for row in range(len(table))]
@@ -114,7 +113,7 @@ def test_a_stage_of_the_trunk_can_be_dilated(pixels, tmp_path, monkeypatch):
     model = FakeModel()
     sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
     model.image_encoder = ImageEncoder(sizes)
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))
     options = Namespace(cohort=cohort, model=tmp_path, pixels=pixels, training=None)
     strides = []
@@ -191,7 +190,9 @@ def test_what_cannot_be_scored_is_left_out_with_its_reason(pixels):
     ],
 )
 def test_wrong_input_is_named(pixels, tmp_path, monkeypatch, change, message):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel(geometry="shorter512"))
+    monkeypatch.setattr(
+        "cxrflow.models.model.Model.load", lambda *_: FakeModel(geometry="shorter512")
+    )
     table = grounding_samples(COUNT)
     table = table if change.pop("boxes", True) else table.drop(columns="boxes")
     read = {"model": ".", "cohort": write_cohort(tmp_path, "samples.parquet", table)} | change

@@ -14,7 +14,6 @@ import pytest
 import torch
 from benchmark_fakes import result_of, write_cohort
 
-import cxrflow
 from cxrflow.benchmarks.generation import report_retrieval
 from cxrflow.benchmarks.generation.references import reference_reports
 from cxrflow.benchmarks.generation.report_generation import (
@@ -200,7 +199,7 @@ def test_resampled_reports_score_as_their_copies() -> None:
 
 def test_a_decoder_is_scored_with_its_controls(options, monkeypatch, tmp_path):
     model = Model()
-    monkeypatch.setattr(cxrflow, "load", lambda *_: model)
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     result = result_of("report_generation", SETTINGS, options)
     assert result.data["samples"] == 4 and result.data["with_prior_image"] == 2
     priors = [text for text in model.given[:4] if text]
@@ -222,13 +221,13 @@ def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(options, monkeyp
     model = Model(takes_prior=False)
     assert model.decoder is not None
     model.decoder.settings = ReportDecoderSettings(prior_report=False)
-    monkeypatch.setattr(cxrflow, "load", lambda *_: model)
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     names = result_of("report_generation", SETTINGS, options).metrics
     assert "bleu_4/other_image" in names and "bleu_4/other_prior" not in names
 
 
 def test_a_decoder_of_other_sections_is_refused(options, monkeypatch):
-    monkeypatch.setattr(cxrflow, "load", lambda *_: Model())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: Model())
     with pytest.raises(InputError, match="writes findings and impression, but settings.sections"):
         impression = SETTINGS.model_copy(update={"sections": ("impression",)})
         result_of("report_generation", impression, options)

@@ -85,7 +85,7 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     model = FakeModel()
     model.tokenizer = Tokenizer()
     model.similarity = Local(LocalConfig(**UNIT))
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: model)
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     monkeypatch.setattr(retrieval_auroc, "encode_different", encode_different)
     monkeypatch.setattr(score_file, "BLOCK", 8)
     monkeypatch.setattr(retrieval_auroc, "BLOCK", 8)

@@ -10,7 +10,6 @@ import torch
 from benchmark_fakes import result_of, write_cohort
 from sklearn.metrics import roc_auc_score
 
-import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
@@ -93,7 +92,7 @@ def test_both_directions_are_drawn_together() -> None:
 
 
 def test_the_program_chooses_the_split(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: fake())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: fake())
     table = pd.concat([samples("validate"), samples("test")], ignore_index=True)
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
     for split, count in (('"test"', 5), ("null", 10)):

@@ -13,7 +13,6 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.utils.class_weight import compute_class_weight
 from torch import nn
 
-import cxrflow
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal import temporal_classification as program
 from cxrflow.benchmarks.temporal.head_training import (
@@ -247,7 +246,7 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
             asked.append(texts)
             return torch.eye(3, 16)
 
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: Text())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: Text())
     training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
     few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}
     result = result_of(

@@ -26,7 +26,6 @@ from pydantic import ValidationError
 from sklearn import metrics as sk
 from sklearn.metrics import roc_auc_score
 
-import cxrflow
 from cxrflow.benchmarks.classification.labelled_images import class_embedding, class_prompts
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.evaluate import main
@@ -56,7 +55,7 @@ def evaluate(features, table=None, **values):
 
 
 def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
-    monkeypatch.setattr(cxrflow, "load", lambda folder, device: FakeModel())
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
     model, folder = write_fake(tmp_path, features)
     asked = {"model": model, "cohort": cohort, "features": folder}
