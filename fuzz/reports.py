@@ -1,4 +1,4 @@
-"""Reports in other clothes: case, wrapping, line ends, quotes, repetition, ligatures, headings.
+"""Reports in other clothes: case, wrapping, line ends, quotes, lists, repetition, headings …
 
 A report is a row of statements and answers whose labels are known as they stand. Dressed otherwise
 it must have the same labels: a change is a silent reversal, and a fault.
@@ -31,11 +31,28 @@ FINDINGS = {
 }
 ABSENT = (
     *("No {}.", "There is no evidence of {}.", "The {} has resolved.", "{}: No", "{}: absent"),
-    *("{}: negative", "{} (-)", "{}? No.", "{} - none", "{} = no", "{}: none."),
+    *("{}: negative", "{} (-)", "{}? No.", "{} - none", "{} = no", "{}: none.", "{}: neg", "{}: N"),
+    *("{}\tNo", "{} | no", "{}: nil", "{} [ ] yes [x] no", "{} ........ no", "Without {}."),
 )
 PRESENT = (
     *("There is {}.", "Mild {} is seen.", "{}: Yes", "{}: present", "{} (+)", "{}? Yes."),
-    *("{}: positive", "{} = yes", "Almost complete resolution of {}.", "New {}."),
+    *(
+        "{}: positive",
+        "{} = yes",
+        "Almost complete resolution of {}.",
+        "New {}.",
+        "{}: pos",
+        "{}: Y",
+    ),
+    *(
+        "{}: Y",
+        "{}\tYes",
+        "{} | yes",
+        "[x] {}",
+        "{} [x] yes [ ] no",
+        "{} ........ yes",
+        "Known {}.",
+    ),
 )
 HEARTS = {
     "Heart size is normal.": 0,
@@ -136,6 +153,19 @@ def _headed(random: Random, text: str) -> str:
     return f"{indication}{random.choice(('Findings', 'FINDINGS', 'Report'))}{mark}\n{text}"
 
 
+def _quoted(random: Random, text: str) -> str:
+    """In quotes as a whole, or line by line."""
+    before, after = random.choice(('""', "''", "\u201c\u201d", "\u00ab\u00bb"))
+    lines = [text] if random.random() < 0.5 else text.split("\n")
+    return "\n".join(f"{before}{line}{after}" for line in lines)
+
+
+def _listed(random: Random, text: str) -> str:
+    """Each statement an item of a list."""
+    marks = random.choice((("-",) * 9, ("\u2022",) * 9, [f"{n}." for n in range(1, 10)]))
+    return "\n".join(f"{mark} {line}" for mark, line in zip(marks, text.split("\n"), strict=False))
+
+
 CHANGES: tuple[Callable[[Random, str], str], ...] = (
     lambda random, text: text.upper(),
     lambda random, text: text.lower(),
@@ -148,4 +178,6 @@ CHANGES: tuple[Callable[[Random, str], str], ...] = (
     _ligatures,
     _dressed,
     _headed,
+    _quoted,
+    _listed,
 )

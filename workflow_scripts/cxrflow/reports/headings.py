@@ -26,11 +26,11 @@ COLON = re.compile(r"[:：](?:[*_]++|\s?-++(?=\s))?|(?<=\s)-++(?=\s)")
 # Headings that begin inside a line with no stop before them: "cough Findings: clear lungs".
 PLAIN_WITHIN = frozenset(("Findings", "Impression", "Conclusion", "Opinion"))
 ALPHANUMERIC = re.compile(r"[a-z]+|\d+")
-AROUND = " \t*#_=~>•-–—.:：[]"
+AROUND = " \t*#_=~>•-–—.:：[]\"'"
 NUMBER = re.compile(r"\(?\d{1,2}[.)]\s*")
 WORD = re.compile(r"\S++")
 # Capitals before a dash, or before a word that has others: "FINDINGS - …", "FINDINGS The heart".
-CAPITALS = re.compile(r"\s*+((?:[A-Z]{2,}\s++){1,3})(?:[-–—]++\s++|(?=[A-Z0-9][a-z.)]))")
+CAPITALS = re.compile(r"[\s\"']*+((?:[A-Z]{2,}\s++){1,3})(?:[-–—]++\s++|(?=[A-Z0-9][a-z.)]))")
 JOINED = re.compile(r"/|&| and ")
 STOP = re.compile(r"[.;!?](?:\s|$)")
 ENDS = ".!?;)]:："
@@ -101,6 +101,7 @@ class Headings:
         return headings
 
     def _candidates(self, text: str) -> Iterator[Heading]:
+        lower = text.islower()  # capitals, which mark a heading amid a text, tell nothing
         for line in LINE.finditer(text):
             at, end, words = line.start(), line.end(), line[0]
             begin = 0
@@ -108,7 +109,8 @@ class Headings:
                 begin = capitals.end()
                 yield Heading(at, at + begin, name)
             marks = list(COLON.finditer(words, begin)) if ":" in words or " -" in words else []
-            if not marks and not begin and len(words) <= LONGEST and (name := self._alone(words)):
+            alone = not marks and not begin and len(words) <= LONGEST
+            if alone and (name := self._alone(words, lower)):
                 yield Heading(at, end, name)
             for mark in marks:
                 head = words[max(begin, mark.start() - LONGEST) : mark.start()]
@@ -119,7 +121,7 @@ class Headings:
                 if dash and (name in OPENING or not self._section_of(head.strip(AROUND))):
                     name = None
                 if name is None:
-                    name, start = self._inside(head, mark.start() - len(head))
+                    name, start = self._inside(head, mark.start() - len(head), lower)
                 if name is not None:
                     yield Heading(at + start, at + mark.end(), name)
                     begin = mark.end()
@@ -127,10 +129,13 @@ class Headings:
     def _section_of(self, name: str) -> str | None:
         return self._sections.get(" ".join(name.lower().split()))
 
-    def _alone(self, line: str) -> str | None:
+    def _alone(self, line: str, lower: bool) -> str | None:
         bare = line.strip(AROUND)
-        name = self._section_of(bare) if bare[:1].isupper() or line.lstrip()[:1] == "#" else None
-        if name is None and bare[:1].isupper() and self._is_title(bare.lower()):
+        if number := NUMBER.match(bare):
+            bare = bare[number.end() :].strip(AROUND)
+        begins = bare[:1].isupper() or lower
+        name = self._section_of(bare) if begins or line.lstrip()[:1] == "#" else None
+        if name is None and begins and self._is_title(bare.lower()):
             name = "title"
         return name if line.rstrip()[-1:] not in (".", ",") else None
 
@@ -151,6 +156,8 @@ class Headings:
         bare = NUMBER.sub("", head.strip(AROUND), count=1).strip(AROUND)
         lower = " ".join(bare.lower().split())
         name = self._sections.get(lower) or self._sections.get(self._speller.correct(lower))
+        if name is None and lower.endswith(")"):  # "Reason for examination (clinical question)"
+            name = self._sections.get(lower.partition("(")[0].rstrip())
         if name is not None or not lower:
             return name
         if lower in self._organs:
@@ -168,11 +175,12 @@ class Headings:
                 return "title"
         return None
 
-    def _inside(self, head: str, at: int) -> tuple[str | None, int]:
+    def _inside(self, head: str, at: int, lower: bool) -> tuple[str | None, int]:
         """Find a known name that ends ``head``: in capitals, or after a stop."""
         for word in [*WORD.finditer(head)][-MOST_WORDS:]:
             name = head[word.start() :].strip(AROUND)
             section = self._section_of(name)
+            name = name.capitalize() if lower else name
             before = head[: word.start()].rstrip(" \t*_")
             stop = not before or before[-1] in ENDS or name in PLAIN_WITHIN
             if section and (name.upper() == name or (stop and name[:1].isupper())):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from cxrflow.reports.headings import MAIN, OF_A_LINE, Heading, Headings
 from cxrflow.reports.rules import read_rules
-from cxrflow.reports.sentences import ANSWERED_LINE, OPEN_LINE
+from cxrflow.reports.sentences import ANSWERED_LINE, OPEN_LINE, QUOTES
 from cxrflow.reports.settings import SectionSettings
 from cxrflow.reports.spelling import Speller
 
@@ -218,7 +218,8 @@ def _headless(
             sections[name] = own
             break
     preamble = sections["preamble"]
-    complete = preamble.endswith(".") or ANSWERED_LINE.search(preamble)
+    end = preamble.rstrip(QUOTES)
+    complete = end.endswith(".") or ANSWERED_LINE.search(end)
     if STATEMENT.search(preamble) and complete:
         rest = "\n\n".join(filter(None, (sections.pop("preamble"), rest)))
     return rest
@@ -242,8 +243,8 @@ def _own(name: str, body: str, main: bool) -> tuple[str, str]:
     if rest:
         return own.strip(), rest
     lines = body.strip().split("\n")
-    count = 1
-    while count < len(lines) and _goes_on(lines[count - 1].rstrip(), lines[count].lstrip()):
+    count, lower = 1, body.islower()
+    while count < len(lines) and _goes_on(lines[count - 1].rstrip(), lines[count].lstrip(), lower):
         count += 1
     own, rest = "\n".join(lines[:count]), "\n".join(lines[count:])
     if not rest and not main:
@@ -252,9 +253,11 @@ def _own(name: str, body: str, main: bool) -> tuple[str, str]:
     return (own.strip(), rest.strip()) if STATEMENT.search(rest) else (body.strip(), "")
 
 
-def _goes_on(line: str, following: str) -> bool:
-    """True if ``following`` continues ``line``, which was wrapped."""
-    wrapped = len(line) >= WRAPPED or OPEN_LINE.search(line) or following[:1].islower()
+def _goes_on(line: str, following: str, lower: bool) -> bool:
+    """True if ``following`` continues ``line``, which was wrapped; ``lower``: of a text without
+    capitals."""
+    begins_amid = following[:1] == "?" or (following[:1].islower() and not lower)
+    wrapped = len(line) >= WRAPPED or OPEN_LINE.search(line) or begins_amid
     return bool(wrapped) and not line.endswith(".")
 
 

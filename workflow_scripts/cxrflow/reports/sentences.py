@@ -18,7 +18,7 @@ BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
 LINE_ITEM = re.compile(
     r"\n(?![ \t]*+-[ \t]++(?i:no|none|nil|absent|negative|yes|present|positive)[.\s]*+(?:\n|$))"
-    r"(?=[ \t]*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])"
+    r"(?=[ \t\"']*+(?:\(?\d{1,2}[.)]|[-*•–])[ \t])"
 )
 
 # Stops before a blank, with closing quotes; one or two that stand alone; and stops stuck between
@@ -63,8 +63,16 @@ GOES_ON_BELOW = re.compile(
 ANSWERED_LINE = re.compile(
     r"(?i:(?:[:=?|;\t>]|\s[-–—]|\s\s|\.\.)\s*(?:no|none|nil|n|neg|negative|absent|yes|y|pos|positive"
     r"|present|[-+])[.\s]*$)|[(\[][-+xX ]?[)\]]\s*$|[a-z)]\s(?:No|NO|Yes|YES)[.\s]*$"
+    r"|\s[-+],.*\s[-+]\s*$"
+)
+# Such a line without a mark, in text of one case; one alone may be a wrapped sentence.
+BARE_ANSWER = re.compile(r"[a-z][a-z/ ]{2,40} (?:no|yes)[.\s]*", re.IGNORECASE)
+FUNCTION_WORD = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|there|the|an?|with|and|or|but|by|shows?|of|in)\b",
+    re.IGNORECASE,
 )
 LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}[:=?|\t]")
+LIST_GOES_ON = re.compile(r"(?:,|\b(?:and|or|of|with|the|an?|in|from|to|for|by))$", re.IGNORECASE)
 # Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
 # fracture No pneumothorax".
 STATEMENT = re.compile(
@@ -74,10 +82,17 @@ STATEMENT = re.compile(
     r"|Bibasal|Atelectasis|Consolidation|Effusion|Pneumothorax|Pneumonia|Edema|Oedema|Opacity"
     r"|Fracture|Nodule|Mass|Clear|Worsening|Improved|Resolved|Calcified|Old|Healed)\b)"
 )
-# After a question mark.
+# After a question mark, or a label's colon at the end of a line.
 ANSWER = re.compile(
-    r"\s*(?:[-:]\s*)?(?:no|yes|none|negative|positive)\b\s*(?:[.,;(]|$)", re.IGNORECASE
+    r"\s*(?:[-:]\s*)?(?:no|yes|none|negative|positive|absent|present)\b\s*(?:[.,;(|\"']|$)",
+    re.IGNORECASE,
 )
+ANSWER_ALONE = re.compile(
+    r"(?:no|none|nil|yes|neg|pos|negative|positive|absent|present)[.\s]*", re.I
+)
+# No answer goes on with these.
+DENIAL = re.compile(r"(?:without|with no|no)\b", re.IGNORECASE)
+QUOTES = " \t\"'"
 # Lines are wrapped at this width or a larger one.
 NARROWEST = 60
 
@@ -127,7 +142,7 @@ def _ends_sentence(piece: str, stop: str, rest: str) -> bool:
 
 
 def _split_paragraph(text: str) -> list[str]:
-    text = " ".join(text.split())
+    text = " ".join(text.split()).lstrip("\"'")
     sentences, start = [], 0
     for stop in STOP.finditer(text):
         at, end = stop.span()
@@ -150,29 +165,48 @@ def _statements(text: str) -> list[str]:
     lines = [statement for line in lines for statement in _parted(line)]
     one_case = text.isupper() or text.islower()
     width = max([NARROWEST, *map(len, lines)])
+    bare = _bare_answers(lines) if one_case else frozenset()
     runs: list[str] = []
-    for above, line in zip(["", *lines], lines, strict=False):
+    above = ""
+    for quoted in lines:
+        line = quoted.strip(QUOTES) or quoted
         first = line.split(None, 1)[0]
         begins = first[0].isupper() and (first[1:2].islower() or first == "A")
         if one_case or (first.isupper() and not begins):
             room = len(above) + 1 + len(first) <= width
             begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
         labelled = LABELLED_LINE.match(line)
-        complete = (labelled and LABELLED_LINE.match(above)) or (
-            (labelled or begins) and ANSWERED_LINE.search(above[-LONGEST_WORD:])
+        answered = ANSWERED_LINE.search(above[-LONGEST_WORD:])
+        complete = (
+            (labelled and LABELLED_LINE.match(above) and not LIST_GOES_ON.search(above))
+            or ((labelled or begins or DENIAL.match(line)) and answered)
+            or above in bare
         )
-        answers = above.endswith("?") and ANSWER.match(line)
-        begins = begins and not answers and not OPEN_LINE.search(above)
-        if runs and not complete and not begins:
-            runs[-1] += "\n" + line
+        # The answer of a label that stands above it, or the label of a box.
+        answers = ANSWER.match(line) and above.endswith(("?", ":", "=", "|", "]"))
+        answers = answers or (ANSWER_ALONE.fullmatch(line) and not answered and above[-1:] != ".")
+        boxed = above.startswith("[") and above.endswith("]")
+        begins = begins and not OPEN_LINE.search(above)
+        if runs and ((not complete and not begins) or answers or boxed):
+            runs[-1] += "\n" + quoted
         else:
-            runs.append(line)
+            runs.append(quoted)
+        above = line
     return runs
+
+
+def _bare_answers(lines: Sequence[str]) -> frozenset[str]:
+    """The lines "PNEUMOTHORAX NO" of a column of such lines."""
+    bare = (line for line in lines if BARE_ANSWER.fullmatch(line))
+    answers = frozenset(line for line in bare if not FUNCTION_WORD.search(line))
+    return answers if len(answers) > 1 else frozenset()
 
 
 def _parted(line: str) -> list[str]:
     """Split a line at capitals that begin statements, if nothing else splits it."""
-    parts = [line] if ". " in line or line.istitle() else STATEMENT.split(line)
+    mark = LIST_MARK.match(line)
+    begun = ". " in line[mark.end() if mark else 0 :]
+    parts = [line] if begun or line.istitle() else STATEMENT.split(line)
     joined = parts[:1]
     for part in parts[1:]:
         if OPEN_LINE.search(joined[-1]) or QUALIFIER.search(joined[-1]):

@@ -42,7 +42,7 @@ OTHER_TAG = re.compile(
 )
 ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,8});", re.I)
 SEPARATOR = re.compile(r"(?<=[.!?])[~^](?=\s*[A-Z])")
-BROKEN_WORD = re.compile(r"([A-Za-z]{1,20})(-|\u00ad)[ \t]*\n[ \t]*(?=([a-z]{2,20}))")
+BROKEN_WORD = re.compile(r"([A-Za-z]{1,20})(-|\u00ad)[ \t]*\n[ \t]*(?=([a-z]{2,20}|[A-Z]{2,20}))")
 # Words that keep their hyphen at the end of a line, and words that keep it before them.
 HYPHENATED = re.compile(
     r"air|left|right|well|ill|semi|follow|low|high|large|small|post|pre|non|mid|near|ground|mass"
@@ -117,13 +117,14 @@ def normal_text(text: str) -> NormalText:
     elif "OBX|" in text:
         _hl7(normal)
     normal.replace(ESCAPE, lambda match: "\t" if match[0] == "\\t" else "\n")
-    if "<" in normal.text:
-        normal.replace(BREAK_TAG, "\n")
-        normal.replace(CELL_TAG, "\t")
-        normal.replace(OTHER_TAG, "")
-    if "&" in normal.text:
-        normal.replace(ENTITY, lambda match: html.unescape(match[0]))
-        normal.replace(LINE_END, "\n")
+    for _ in range(2):  # tags may themselves be written as entities
+        if "<" in normal.text:
+            normal.replace(BREAK_TAG, "\n")
+            normal.replace(CELL_TAG, "\t")
+            normal.replace(OTHER_TAG, "")
+        if "&" in normal.text:
+            normal.replace(ENTITY, lambda match: html.unescape(match[0]))
+            normal.replace(LINE_END, "\n")
     normal.replace(SEPARATOR, "\n")
     normal.replace(BROKEN_WORD, _joined)
     normal.replace(CLUSTER, _character)
@@ -155,7 +156,10 @@ def _character(match: re.Match[str]) -> str:
 def _joined(match: re.Match[str]) -> str:
     """Join the first half of a word with the second; a hyphen that belongs to the word stays."""
     first, hyphen, second = match.groups()
-    keeps = hyphen == "-" and (HYPHENATED.fullmatch(first) or AFTER_HYPHEN.match(second))
+    if second.isupper() and not first.isupper():
+        return match[0]
+    after = AFTER_HYPHEN.match(second.lower())
+    keeps = hyphen == "-" and (HYPHENATED.fullmatch(first) or after)
     return f"{first}-" if keeps else first
 
 

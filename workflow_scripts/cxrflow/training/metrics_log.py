@@ -25,8 +25,8 @@ class MetricsLog:
         lines, damaged = [], 0
         if self.path.is_file():
             text = self.path.read_text(encoding="utf-8", errors="replace")
-            *whole, _ = text.split("\n")  # the last line may be half written by a killed process
-            for line in whole:
+            *complete, _ = text.split("\n")  # the last line may be half written by a killed process
+            for line in complete:
                 step = _step_of(line)
                 damaged += step is None
                 if step is not None and step <= last_step:

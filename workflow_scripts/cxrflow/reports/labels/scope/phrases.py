@@ -15,6 +15,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 PayloadT = TypeVar("PayloadT")
 
+# A single quote that is no apostrophe.
+QUOTE = re.compile(r"(?<!\w)'|'(?!\w)")
 TOKEN = re.compile(r"\+/-|[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
 ANY, PLAIN = "*", "~"
 # Words between which a gap of plain words must not reach.
@@ -34,7 +36,9 @@ class Token(NamedTuple):
 
 def tokenize(sentence: str) -> list[Token]:
     """Words and marks in lower case; a hyphen inside a word is dropped, a slash reads "or"."""
-    text = sentence.replace("’", "'")
+    text = sentence.replace("’", "'").replace('"', " ")  # quotes say nothing of a finding
+    if "'" in text:
+        text = QUOTE.sub(" ", text)
     if text.isascii():
         text = text.lower()
         tokens = [Token(m[0], *m.span()) for m in TOKEN.finditer(text)]
