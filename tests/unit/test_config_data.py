@@ -127,6 +127,13 @@ def test_ones_own_hospital_is_one_key(overlay):
     assert config.stores == [("biovil/mimic_cxr", "shorter128")]
 
 
+@pytest.mark.parametrize("name", ["hospital", "mimic_cxr"])
+def test_pictures_of_a_hospitals_own_folder_are_stored_upright(overlay, name):
+    mine = {"layout": name, "root": "/mine", "in_place_of": "mimic_cxr"}
+    config = overlay({**BIOVIL, "datasets": {"mine": mine}}, check_roots=False)
+    assert config.pixels_of("biovil/mimic_cxr").upright == (name == "hospital")
+
+
 def test_ones_own_images_may_lie_apart(overlay):
     jpgs = {"layout": "mimic_cxr_jpg", "root": "/jpgs", "in_place_of": "mimic_cxr_jpg"}
     config = overlay({"datasets": {**ALONE["datasets"], "jpgs": jpgs}}, check_roots=False)

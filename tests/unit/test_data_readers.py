@@ -212,6 +212,10 @@ def test_half_a_region_is_no_truth(tmp_path: Path, number: str) -> None:
     tables = read("ms_cxr", ms_cxr(tmp_path / "ms_cxr", rows))
     assert tables.boxes["phrase"].tolist() == ["fluid"]
     assert sum(dropped(tables, "boxes").values()) == 2
+    # A row with a comma too many is known by its image alone.
+    path = next((tmp_path / "ms_cxr").glob("*.csv"))
+    path.write_text(path.read_text() + f"{IMAGES[0].id},Edema,a, b{',1' * 20}\n")
+    assert read("ms_cxr", tmp_path / "ms_cxr").boxes.empty
     root = rsna(tmp_path / "rsna")
     labels = root / "stage_2_train_labels.csv"
     boxes = read("rsna", root).boxes

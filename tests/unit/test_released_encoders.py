@@ -251,7 +251,7 @@ def test_files_that_are_no_state_dict(tmp_path: Path, content: str, capsys) -> N
     assert "a pickle ran code" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors"])
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors", "config.json"])
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -264,7 +264,8 @@ def test_files_that_are_no_state_dict(tmp_path: Path, content: str, capsys) -> N
 )
 def test_what_lies_in_place_of_weights_is_named(tmp_path, file, content, said):
     write_cxr_bert(tmp_path)
-    (tmp_path / "pytorch_model.bin").unlink()
+    if file == "model.safetensors":
+        (tmp_path / "pytorch_model.bin").unlink()
     (tmp_path / file).write_bytes(content)
     assert said in refusal(tmp_path)
 

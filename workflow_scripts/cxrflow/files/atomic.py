@@ -21,6 +21,7 @@ from cxrflow.files.outputs import (
     write_mark,
 )
 from cxrflow.files.reading import parse_json, require_regular, text_of
+from cxrflow.files.weights import stand_in
 
 log = logging.getLogger("cxrflow")
 
@@ -143,7 +144,7 @@ def read_json(path: str | Path) -> Any:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not valid JSON ({error})") from None
+        raise InputError(f"{path}: {stand_in(path) or f'not valid JSON ({error})'}") from None
 
 
 def read_object(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:

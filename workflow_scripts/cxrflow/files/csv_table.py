@@ -33,6 +33,7 @@ START = 8  # bytes in which the encoding shows
 # Not "Acc. No.": a word of some length stands before the full stop.
 SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
 MOST_WORDS = 6  # of a column's name
+UNEVEN = "uneven"  # attribute of a table: first fields of rows with another number of fields
 
 
 class UnevenRowsError(Exception):
@@ -78,7 +79,8 @@ def read_csv(
         optional: columns that may be there; absent ones come back as nulls.
         separator: of the fields; a tab in some tables.
         together: columns of an id. Rows with the same values there, as the boxes of one region, go
-            together: where one is damaged, all are left out.
+            together: where one is damaged, all are left out. Of a row with another number of
+            fields only the first is known to stand in its column, so all rows with that go.
 
     Returns:
         The frame (ids and text as str, numbers as float64) and the damaged rows, counted by
@@ -127,9 +129,11 @@ def read_csv(
         if bad.any():
             damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[bad]), failed=True))
             good &= ~bad
-    if together and not good.all():
+    if together:
         keys = pd.DataFrame(values)[[*together]]
         rest = good & pd.MultiIndex.from_frame(keys).isin(pd.MultiIndex.from_frame(keys[~good]))
+        if frame.columns[0] in together:
+            rest |= good & keys[frame.columns[0]].isin(frame.attrs.get(UNEVEN, []))
         if rest.any():
             reason = f"{path.name}: another row of the same {', '.join(together)} is damaged"
             damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[rest]), failed=True))
@@ -277,6 +281,7 @@ def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame,
     rows: list[Sequence[str]] = []
     lines: list[int] = []
     wrong: list[str] = []
+    uneven: list[str] = []
     with open_table(path) as handle:
         reader = csv.reader(handle, delimiter=separator, strict=True)
         try:
@@ -289,10 +294,12 @@ def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame,
                     lines.append(start)
                 elif row:
                     wrong.append(f"{path}:{start}")
+                    uneven.append(row[0].strip())
                 start = reader.line_num + 1
         except csv.Error as error:
             raise InputError(f"{path}:{reader.line_num}: {error}; expected closed quotes") from None
     frame = pd.DataFrame(rows, columns=names, index=lines, dtype="str").replace("", pd.NA)
+    frame.attrs[UNEVEN] = uneven
     reason = f"{path.name}: wrong number of fields (expected {len(names)})"
     return frame, [Drop.of(reason, wrong, failed=True)] if wrong else []
 

@@ -9,7 +9,7 @@ PAGE = re.compile(rb"\s*(?:<!doctype html|<html|<\?xml)", re.IGNORECASE)
 CALL = re.compile(r"GLOBAL (\S+)")
 
 
-def stand_in(path: Path) -> str | None:
+def stand_in(path: str | Path) -> str | None:
     """Return what lies in place of a file that was not fetched; None if nothing is known of it."""
     with open(path, "rb") as file:
         start = file.read(256)
