@@ -104,8 +104,8 @@ def _labels(items: pd.Series) -> tuple[pd.DataFrame, Counter[str]]:
         listed = [name for name in names if name.casefold() in place]
         labels[row, [place[name.casefold()] for name in listed]] = 1
         unlisted.update(set(names).difference(listed))
-    occurring = labels.any(axis=0)
-    classes = [name for name, occurs in zip(NAMES, occurring, strict=True) if occurs]
+    occurring = np.flatnonzero(labels.sum(axis=0))
+    classes = [NAMES[number] for number in occurring]
     return pd.DataFrame(labels[:, occurring], columns=classes, index=items.index), unlisted
 
 
