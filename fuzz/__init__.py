@@ -14,4 +14,7 @@ traceback; no label depends on a report's case, line ends or characters; no deat
 its program; nothing takes ten seconds or a worker 2 GB.
 """
 
-KINDS = ("dicom", "pictures", "tables", "configurations", "reports")
+KINDS = (
+    *("dicom", "pictures", "tables", "configurations"),
+    *("reports", "report_tables", "weights"),
+)

@@ -6,8 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from fuzz import dicom, pictures, reports, trial
+from fuzz import dicom, pictures, report_tables, reports, trial, weights
 from fuzz.trial import Trial
+from safetensors.torch import load_file, save_file
 
 from cxrflow.errors import InputError
 
@@ -66,3 +67,35 @@ def test_a_changed_label_is_a_fault() -> None:
     wrong = reports.Case("No pneumonia.", {"Pneumonia": 0}, "Pneumonia.")
     with pytest.raises(AssertionError, match="is read as"):
         reports.check(wrong)
+
+
+def test_drawn_weights_and_tables_are_refused_or_right(tmp_path: Path) -> None:
+    weights.write_sound(tmp_path / "sound")
+    outcomes = []
+    for number in range(4):
+        chance = random.Random(number)
+        for kind, case in (
+            (weights.load, weights.draw(chance, tmp_path / "sound", tmp_path / f"w{number}")),
+            (report_tables.read, report_tables.draw(chance, tmp_path / f"t{number}")),
+        ):
+            try:
+                kind(case)  # type: ignore[operator]
+            except InputError:
+                outcomes.append(kind)
+    assert 0 < len(outcomes) < 8
+
+
+def test_weights_that_should_be_refused_are_faults_when_they_are_loaded(tmp_path: Path) -> None:
+    weights.write_sound(tmp_path / "sound")
+    with pytest.raises(AssertionError, match="loaded, though it is bad"):
+        weights.load(weights.Case(tmp_path / "sound/own", "it is bad"))
+    path = tmp_path / "sound/safetensors/model.safetensors"
+    tensors = load_file(path)
+    name = "bert.embeddings.LayerNorm.weight"
+    save_file({**tensors, name: tensors[name].long()}, path, {"format": "pt"})
+    with pytest.raises(InputError, match=f"{name} is torch.int64, expected floating-point"):
+        weights.load(weights.Case(path.parent, ""))
+    record = tmp_path / "sound/bin/export.json"
+    record.write_text('{"geometry": 3}')
+    with pytest.raises(InputError, match=r"export.json: field 'geometry' is a int; expected a str"):
+        weights.load(weights.Case(record.parent, ""))

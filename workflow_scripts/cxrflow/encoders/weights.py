@@ -87,6 +87,12 @@ def load_weights(
         for name, value in weights.items()
         if name in state and value.shape != state[name].shape
     ]
+    # Torch would cut the fractions off, or the imaginary parts.
+    problems += [
+        f"{name} is {value.dtype}, expected floating-point numbers"
+        for name, value in weights.items()
+        if name in state and state[name].is_floating_point() and not value.is_floating_point()
+    ]
     problems += [f"{name} belongs to no parameter" for name in weights if name not in state]
     require_fit(problems, path)
     module.load_state_dict({**state, **weights})

@@ -26,6 +26,7 @@ from cxrflow.files.csv_table import (
 from cxrflow.files.drops import printable
 from cxrflow.files.folders import walk_files
 from cxrflow.files.parquet import table_chunks, table_columns
+from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.reports.labels.statements import states_something
 from cxrflow.reports.texts import RawReport, read_text_file
 
@@ -228,7 +229,13 @@ def _reports(
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"'{shown(name)}'" for name in names)
+    return ", ".join(f"'{_without_text(name)}'" for name in names)
+
+
+def _without_text(name: str) -> str:
+    """A column's name; of a name that may be a report's text its length."""
+    states = len(name.split()) > 1 and name not in OBSERVATIONS and states_something([name])
+    return f"(a text of {len(name)} characters)" if states else shown(name)
 
 
 def _is_headerless(names: Sequence[str], text_columns: Sequence[str]) -> bool:

@@ -131,7 +131,16 @@ def _export_record(files: Files) -> dict[str, Any]:
     """What our export wrote beside the files: geometry of the pixels, data trained on."""
     place = files.text if files.image is None else files.image.parent
     record = None if place is None else place / "export.json"
-    return read_object(record) if record is not None and record.is_file() else {}
+    if record is None or not record.is_file():
+        return {}
+    values = read_object(record)
+    for field, kind in (("geometry", str), ("data", dict)):
+        value = values.get(field)
+        if not isinstance(value, kind | None):
+            raise InputError(
+                f"{record}: field '{field}' is a {type(value).__name__}; expected a {kind.__name__}"
+            )
+    return values
 
 
 def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
