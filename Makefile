@@ -5,9 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-$(shell cat constraints.txt pyproject.toml | cksum | cut -d' ' -f1)
-SNAKEMAKE := snakemake --cores all --rerun-incomplete --show-failed-logs
-# On a terminal a bar for each stage; in a log Snakemake's own lines, as bars would say nothing there.
-LOGGER := $(shell test -t 2 && echo --logger rich)
+SNAKEMAKE := snakemake --cores all --rerun-incomplete
 # A relative folder of real data is relative to here, wherever a program runs. Recipes read it from
 # the environment, and not by abspath or wildcard, which would take a blank in it for two names.
 ifdef CXR_REAL_DATA
@@ -34,19 +32,19 @@ $(STAMP): constraints.txt pyproject.toml
 	touch $@
 
 demo: $(STAMP) ## a synthetic hospital, every stage, tables and the report page, on CPU
-	$(SNAKEMAKE) $(LOGGER)
+	$(SNAKEMAKE)
 	@echo "The report page: $(CURDIR)/results/report/index.html"
 
 study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings hold? some hours on CPU
-	$(SNAKEMAKE) --configfile study.yaml $(LOGGER)
+	$(SNAKEMAKE) --configfile study.yaml
 	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
 # Without the folder nothing is installed before that is said.
 real: $(if $(CXR_REAL_DATA),$(STAMP)) ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@test -n "$$CXR_REAL_DATA" || { echo "usage: make real CXR_REAL_DATA=folder   (see docs/real_data.md)" >&2; exit 1; }
 	@test -e "$$CXR_REAL_DATA/open_i_pairs" || echo "no $$CXR_REAL_DATA/open_i_pairs: text encoders alone, without images, retrieval, findings and RSNA" >&2
-	if test -e "$$CXR_REAL_DATA/open_i_pairs"; then $(SNAKEMAKE) --configfile real.yaml $(LOGGER); \
-	    else $(SNAKEMAKE) --configfile real_text.yaml $(LOGGER); fi
+	if test -e "$$CXR_REAL_DATA/open_i_pairs"; then $(SNAKEMAKE) --configfile real.yaml; \
+	    else $(SNAKEMAKE) --configfile real_text.yaml; fi
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"
 
 test: $(STAMP) ## all tests; what cannot run here says why

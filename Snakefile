@@ -20,7 +20,8 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/tables/<paper>/headline/<table>.*     the same, cut to the paper's headline
     <results>/tables/<paper>/orderings.{csv,md,html}
     <results>/figures/<paper>/<figure>.{png,json}
-    <results>/report/index.html, <results>/report/<paper>.html
+    <results>/report/index.html, <results>/report/<paper>.html; with papers of the user's below
+                                                    <results>/report/<their names>/
     <results>/logs/<rule>/..., <results>/timings/<rule>/...
 
 A model, task, cohort or vocabulary is named `<paper>/<name>`. What a run consists of (models, seeds,
@@ -69,4 +70,4 @@ rule all:
     input:
         tables=[path for paper in run.chosen for path in paper_tables(paper, run.extent)],
         figures=[path for paper in run.chosen for path in paper_figures(paper, run.extent)],
-        report="<results>/report/index.html",
+        report=f"{REPORT}/index.html",

@@ -28,8 +28,10 @@ from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
 from cxrflow.settings import TRUSTED, deciding_settings
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
+from cxrflow.config.cost import Job
 from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.weights import weights_files
+from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import fingerprint
@@ -66,6 +68,23 @@ except InputError as error:
 workflow.pathvars.update(Pathvars.from_config({"pathvars": {"results": run.results}}))
 DATASETS = run.datasets_in_use()
 
+# A run with papers of the user's has a page of its own, beside that of the demonstration.
+OWN_PAPERS = [paper for paper in run.chosen if run.library.source(paper) != paper]
+REPORT = os.path.join("<results>", "report", *filter(None, ["+".join(OWN_PAPERS)]))
+
+
+def plan():
+    """The jobs of this run, as the console reckons the time left of (cxrflow.console)."""
+    jobs = {
+        workflow.dag.jobid(job): Job.of(
+            job.rule.name, str(job.benchmark), job.input, job.output, job.priority, job.threads
+        )
+        for job in workflow.dag.needrun_jobs()
+    }
+    # On a cluster they wait in its queue, and the times on record are of the demonstration.
+    reckoned = workflow.local_exec and run.scale == "demo"
+    return Plan.of(jobs, workflow.cores if workflow.local_exec else workflow.nodes, reckoned)
+
 
 onstart:
     exposed = None if run.data.drawn(*DATASETS) else open_to_others(Path(run.results))
@@ -76,6 +95,7 @@ onstart:
         print(
             f"{name}: no folder {root}; what needs it is left out of this run", file=sys.stderr
         )
+    logger.info("", extra={"plan": plan()})
 
 
 GIVEN_LABELS = {(given.dataset, given.reference): given for given in run.label_comparisons()}

@@ -1,7 +1,8 @@
 """The report page: what was run on which data, cohort flow, curves, tables, grounding examples.
 
 Inputs: everything it shows. Outputs: `<results>/report/index.html` in the configured extent, and
-`<results>/report/<paper>.html` with every row of one paper; self-contained.
+`<results>/report/<paper>.html` with every row of one paper; self-contained. With papers of the
+user's: below `<results>/report/<their names>/`.
 """
 
 
@@ -13,7 +14,7 @@ localrules:
 rule record_config:
     """Write down the configuration of this run, every default filled in."""
     output:
-        config="<results>/report/config.json",
+        config=f"{REPORT}/config.json",
     log:
         "<logs>/record_config/config.log",
     benchmark:
@@ -21,7 +22,9 @@ rule record_config:
     conda:
         "../envs/cpu.yaml"
     params:
-        config=lambda wildcards: as_json(dict(config)),  # has ${NAME}: no wildcard
+        # Has ${NAME}, so that it is no wildcard; and `output`, so that the digest is compared alone.
+        config=lambda wildcards, output: as_json(dict(config)),
+        written=fingerprint(dict(config)),
         resolved=fingerprint(run.described()),
         files=option("--configfile", *CONFIG_FILES),
     shell:
@@ -38,10 +41,10 @@ rule make_page:
     """Set a report page."""
     input:
         unpack(page_inputs),
-        config="<results>/report/config.json",
+        config=f"{REPORT}/config.json",
     output:
         page=report(
-            "<results>/report/{page}.html",
+            f"{REPORT}/{{page}}.html",
             category="Report",
             labels={"page": "{page}"},
         ),
@@ -63,7 +66,7 @@ rule make_page:
         contents=lambda wildcards: [
             paper_contents(paper) for paper, _ in page_papers(wildcards.page)
         ],
-        results=subpath(output.page, ancestor=2),
+        results=lambda wildcards: run.results,
     shell:
         r"""
         python -m cxrflow.page.make_page \

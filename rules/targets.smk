@@ -9,7 +9,7 @@ for paper in run.chosen:
             paper_tables(paper, "all"),
             paper_figures(paper, "all"),
             model_runs(run.needs((paper, "all")).models),
-            f"<results>/report/{paper}.html",
+            f"{REPORT}/{paper}.html",
 
 
 rule labels:

@@ -273,7 +273,7 @@ STACKED = {PHONE: True, 768: True, DESKTOP: False, A4: False}
 
 def test_on_paper_nothing_is_cut(browser, built):
     show(browser, built["three seeds and a control"], A4)
-    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
     wide = "return [...document.querySelectorAll('main *')].filter((one) => one.clientWidth && "
     wide += f"one.getBoundingClientRect().right > {A4} && !one.closest('svg'))"
     found = browser.execute_script(f"{wide}.map((one) => one.outerHTML.slice(0, 80))")
@@ -308,9 +308,9 @@ def test_the_check_for_cut_columns_finds_them(browser, built):
 def test_nothing_is_said_to_a_pointer_alone(browser, built):
     show(browser, built["three seeds and a control"], PHONE)
     assert browser.execute_script("return document.querySelectorAll('[title]').length") == 0
-    shown = "return document.querySelector('#biovil-table5 details li').checkVisibility()"
+    shown = "return document.querySelector('#biovil-table6 details li').checkVisibility()"
     assert browser.execute_script(shown) is False
-    summary = browser.find_element("css selector", "#biovil-table5 details > summary")
+    summary = browser.find_element("css selector", "#biovil-table6 details > summary")
     summary.send_keys("\n")  # by the keyboard; a touch is a click
     assert browser.execute_script(shown) is True
 
@@ -368,17 +368,25 @@ def test_the_word_synthetic_stays_in_sight(browser, built):
     assert top == 0 and "Synthetic data" in text
 
 
-def test_it_prints_what_is_folded(browser, built):
+def test_it_prints_what_is_unfolded_and_all_of_it_on_request(browser, built):
     show(browser, built["synthetic"], DESKTOP)
-    counts = "return document.querySelectorAll('main details:not([open])').length"
-    before = browser.execute_script(counts)
-    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    during = browser.execute_script(
-        "return [...document.querySelectorAll('main details:not([open])')]"
-        ".filter((d) => !d.querySelector(':scope > pre')).length"
-    )
-    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
-    assert during == 0 < before
-    assert browser.execute_script(counts) == before
-    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
-    assert len(printed["data"]) > 50_000
+    folded = "return document.querySelectorAll('main details:not([open]):not(:has(> pre))').length"
+    assert browser.execute_script(folded) > 0
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+    browser.find_element("id", "unfold").click()
+    assert browser.execute_script(folded) == 0
+    whole = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+    assert 50_000 < len(printed) < len(whole)
+
+
+def test_a_command_scrolls_and_can_be_copied(browser, built):
+    show(browser, built["synthetic"], PHONE)
+    broken = """
+    return [...document.querySelectorAll("pre > code")].filter((code) =>
+      getComputedStyle(code).whiteSpace !== "pre" || !code.parentElement.nextElementSibling
+    ).length"""
+    assert browser.execute_script(broken) == 0
+    browser.execute_script("navigator.clipboard.writeText = async (text) => { window.got = text; }")
+    button = browser.find_element("css selector", ".asides .copy")
+    browser.execute_script("arguments[0].click()", button)
+    assert browser.execute_script("return window.got").startswith("snakemake --cores all controls")

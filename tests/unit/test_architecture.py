@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "pretrain": {*LIBRARIES - {"phantom"}, "training", "models"},
     "benchmarks": {*LIBRARIES - {"phantom"}, "training", "models"},
     "tables": {"papers", "metrics"},
+    "console": {"config"},  # the times on record
     "page": {*LIBRARIES - {"phantom"}, "papers", "config", "tables"},
     "cxrflow": {"images", "losses", "metrics", "models", "reports"},  # the public names
     "losses": {"objectives"},  # and those of losses

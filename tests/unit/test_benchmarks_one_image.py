@@ -12,6 +12,7 @@ from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
 from dicom_files import dataset, save
 from PIL import Image
 
+from cxrflow.benchmarks.figures.sheet import GAP, LINE
 from cxrflow.benchmarks.grounding.calibration import findings_of
 from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
 from cxrflow.benchmarks.grounding.calibration_studies import calibrate
@@ -158,11 +159,14 @@ def test_a_model_of_drawn_images_says_so_in_the_picture(folder, monkeypatch):
 def test_the_picture_has_a_panel_a_phrase_and_the_crop_is_marked(folder):
     image = folder / "root" / "image1.png"
     one, two = (ground(FakeModel(), image, [BRIGHT, DARK][:n]) for n in (1, 2))
-    assert picture(two).shape[1] == 2 * picture(one).shape[1]
+    half = picture(one).shape[1] // 2  # beside it the radiograph alone
+    assert picture(two).shape[1] == 3 * half
     coloured = np.ptp(picture(one), axis=2) > 20
-    shown = np.flatnonzero(coloured.any(axis=1))
+    assert not coloured[:, :half].any()
+    shown = np.flatnonzero(coloured[:, half : half + 290].any(axis=1))  # without the bar
     # Of 448 rows the middle two thirds carry the map; above and below the radiograph stays grey.
-    assert abs(len(shown) - 448 * 2 / 3) < 8
+    top = LINE + GAP
+    assert top + 448 / 6 - 1 <= shown.min() < shown.max() <= top + 448 * 5 / 6 + 1
 
 
 def test_the_command_prints_and_draws(folder, tmp_path, capsys, monkeypatch):

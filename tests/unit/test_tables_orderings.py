@@ -133,14 +133,14 @@ def test_what_was_not_trained_needs_no_seeds(written):
 
 def test_no_ranking_is_taken_from_a_model_that_did_not_learn(written):
     lines, markdown, html = written(("best", "flat"), ("flat", "poor"), ("once", "flat"))
-    assert {line["found"] for line in lines} == {"not comparable: flat is like permuted pairs"}
+    assert {line["found"] for line in lines} == {"not comparable: training of flat not converged"}
     for text in (markdown, html):
-        assert "not comparable: flat is like permuted pairs" in text
-        assert "like permuted pairs in 1 of 3 seeds" in text
+        assert "not comparable: training of flat not converged" in text
+        assert "training not converged in 1 of 3 seeds" in text
         assert "says nothing of the method" in text
     assert "0 of the 3 comparisons measured hold; 0 were judged" in markdown
     found = written(("even", "flat"))[0][0]["found"]
-    assert found == "not comparable: even and flat are like permuted pairs"
+    assert found == "not comparable: training of even and flat not converged"
 
 
 def test_several_seeds_are_counted_one_by_one():

@@ -119,8 +119,8 @@ def test_a_random_start_has_a_seed_like_a_training(tmp_path):
 
 @pytest.mark.parametrize(
     ("learnt", "badge", "count"),
-    [((False,), "like permuted pairs", "1"), ((False, False), "like permuted pairs", "2"),
-     ((True, False, True), "like permuted pairs in 1 of 3 seeds", "1"), ((True,), "", "0")],
+    [((False,), "training not converged", "1"), ((False, False), "training not converged", "2"),
+     ((True, False, True), "training not converged in 1 of 3 seeds", "1"), ((True,), "", "0")],
 )  # fmt: skip
 def test_a_model_that_did_not_learn_wears_a_badge(tmp_path, learnt, badge, count):
     files = [result(tmp_path, seed, 1.0, learnt=one) for seed, one in enumerate(learnt)]
@@ -130,6 +130,31 @@ def test_a_model_that_did_not_learn_wears_a_badge(tmp_path, learnt, badge, count
     assert (f"[{badge}]" in text) == ("says nothing of the method" in text) == bool(badge)
     rows = csv.DictReader(table_csv(cells).splitlines())
     assert [row["unlearnt"] for row in rows if row["ours"]] == [count]
+
+
+@pytest.mark.parametrize(("guess", "badge"), [(0.7, False), (0.9, True)])
+def test_no_badge_stands_beside_a_score_above_the_baselines(tmp_path, guess, badge):
+    """The interval begins at 0.8."""
+    files = [result(tmp_path, 0, 1.0, learnt=False)]
+    files.append(result(tmp_path, 0, guess, model="reference/centre", learnt=None))
+    baseline = {"label": "Guess", "model": "reference/centre"}
+    table = with_rows({"label": "Ours", "model": "m"}, baseline)
+    results = read_results(files)
+    cells = make_cells(table, results)
+    html = table_html("t", table, cells, results)
+    assert ('<small class="unlearnt">training not converged</small>' in html) == badge
+    assert "Baselines without learning" in html and "Training not converged: Ours." in html
+
+
+@pytest.mark.parametrize(("value", "below"), [(0.2, True), (0.45, False)])
+def test_an_auroc_below_chance_says_what_it_means(tmp_path, value, below):
+    columns = [{"key": "a", "label": "AUROC (%)", "metric": "auroc/1", "scale": 100, "digits": 1}]
+    table = Table.model_validate(TABLE.model_dump() | {"columns": columns, "rows": []} | {
+        "rows": [{"label": "Other words", "model": "m"}]})  # fmt: skip
+    scores = {"auroc/1": estimate(value, value - 0.1, value + 0.1)}
+    results = read_results([result(tmp_path, 0, 1.0, **scores)])
+    text = table_markdown(table, make_cells(table, results), results)
+    assert ("Below chance: Other words (AUROC (%) 20.0). The order" in text) == below
 
 
 def test_every_missing_value_has_a_reason(files):
@@ -142,7 +167,7 @@ def test_every_missing_value_has_a_reason(files):
     assert {c.row for c in make_cells(TABLE, only) if c.ours is not None} == {"Ours | both"}
 
 
-def test_rows_outside_of_the_headline_are_grey(files, tmp_path, monkeypatch):
+def test_rows_outside_of_the_headline_are_folded_with_their_command(files, tmp_path, monkeypatch):
     headline = [Headline(table="table9", rows=["Ours | both"], columns=["avg"])]
     paper = Paper(name="p", tables={"table9": TABLE}, headline=headline)
     monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
@@ -156,17 +181,17 @@ def test_rows_outside_of_the_headline_are_grey(files, tmp_path, monkeypatch):
     assert reasons["Theirs", "avg"] == "weights are absent"
     assert reasons["Ours | both", "avg"] == ""
     html = output.with_suffix(".html").read_text()
-    assert html.count('class="left-out"') == 0  # “Absent” has another reason for its third cell
-    assert html.count(">not in the headline</td>") == 2
-    assert html.count("In grey: not in the headline; <code>snakemake --cores all p</code>") == 1
+    shown, _, folded = html.partition("<details><summary>1 more row with published values alone; ")
+    assert folded.startswith("ours by <code>snakemake --cores all p</code></summary>")
+    assert "Absent" not in shown and "<span>Absent</span>" in folded
+    assert "no vocabulary</td>" in folded  # the reason of its third cell
     assert f"Absent (Avg. CNR, Rate (%)): {why}." in output.with_suffix(".md").read_text()
     make_table.main(options(**asked, table="table9"))
     assert "headline" not in output.with_suffix(".html").read_text()
     narrow = TABLE.model_copy(update={"columns": TABLE.columns[:2]})
     cells = make_cells(narrow, read_results(files[:1], {("grounding", "n"): why}))
     html = table_html("t", narrow, cells, read_results(files[:1]))
-    assert html.count('<tbody class="left-out alone">') == 1
-    assert '<span>Absent <i class="reason">not in the headline</i></span>' in html
+    assert html.count("<span>Absent</span>") == 1 and "not in the headline" not in html
 
 
 def test_rows_from_elsewhere_stand_between_ours_and_references(tmp_path):
@@ -186,7 +211,7 @@ def test_rows_from_elsewhere_stand_between_ours_and_references(tmp_path):
         "| A |",
         "*Run elsewhere, scored here*",
         "| Theirs | scored |",
-        "*What has learnt",
+        "*Baselines without",
         "| None |",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
@@ -287,7 +312,8 @@ def test_html_is_a_well_formed_accessible_fragment(files):
     heads = outline.of("th")
     assert all("scope" in attributes for attributes in heads)
     groups = [a for a in heads if a["scope"] == "rowgroup"]
-    assert len(groups) == 3 and all(a["colspan"] == "4" for a in groups)
+    # Beside the values; of two lines where ours and the published stand below each other.
+    assert [a.get("rowspan") for a in groups] == [None, "2", None]
     for word in ("http", "src=", "<script", "url("):
         assert word not in html  # nothing from outside
     assert 'class="synthetic"' not in html and "+0.073" in html

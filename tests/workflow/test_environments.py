@@ -32,7 +32,7 @@ INSTALLED = [
     for text in (*PROJECT["dependencies"], *EXTRAS["models"], *EXTRAS["workflow"])
     if Requirement(text).name != "cxrflow"
 ]
-WORKFLOW = {"snakemake", "snakemake-executor-plugin-slurm", "snakemake-logger-plugin-rich"}
+WORKFLOW = {"snakemake", "snakemake-executor-plugin-slurm", "rich"}
 
 
 def test_constraints_name_no_registry_and_no_build():

@@ -21,7 +21,7 @@ def read(path: Path) -> dict:
 
 def test_every_stage_leaves_its_product(finished: Checkout) -> None:
     results = finished.folder / "results"
-    assert (results / "report/index.html").stat().st_size > 10_000
+    assert (results / "report/toy/index.html").stat().st_size > 10_000
     paper = yaml.safe_load((finished.folder / "toy.yaml").read_text())
     for table in (*paper["tables"], "orderings"):
         for ending in ("csv", "md", "html"):
@@ -46,7 +46,9 @@ def test_every_stage_leaves_its_product(finished: Checkout) -> None:
         labels = results / f"benchmarks/label_agreement/mimic_cxr/{reference}"
         assert read(labels / "metrics.json")["metrics"]["micro_f1/positive"]["value"] > 0.8
         assert (labels / "disagreements.parquet").is_file()
-        assert f'id="labels-mimic_cxr-{reference}"' in (results / "report/index.html").read_text()
+        assert (
+            f'id="labels-mimic_cxr-{reference}"' in (results / "report/toy/index.html").read_text()
+        )
 
 
 def test_no_training_leaves_state_behind(finished: Checkout) -> None:

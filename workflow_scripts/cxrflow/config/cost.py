@@ -14,7 +14,7 @@ import csv
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from importlib.util import find_spec
@@ -45,6 +45,20 @@ class Job:
     outputs: frozenset[str]
     priority: int
     threads: int
+
+    @classmethod
+    def of(
+        cls,
+        rule: str,
+        timing: str,
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        priority: int,
+        threads: int,
+    ) -> "Job":
+        """Make a job; ``timing`` is the file of its time, which names it."""
+        name = timing.partition(TIMINGS)[2].removesuffix(".tsv").removeprefix(f"{rule}/")
+        return cls(rule, name, frozenset(inputs), frozenset(outputs), priority, threads)
 
 
 def read_table(table: Path = TABLE) -> Seconds:
@@ -79,6 +93,7 @@ def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError(name="snakemake")
     command = [sys.executable, "-m", "snakemake", "-n", "--forceall", "--cores", str(cores), target]
+    command += ["--workflow-profile", "none"]  # Snakemake's own words, which are read here
     overlays = [file for file in files if Path(file) != Path("config.yaml")]
     if overlays:
         command += ["--configfile", *overlays]
@@ -95,11 +110,10 @@ def parse(text: str) -> list[Job]:
     jobs = []
     for rule, body in JOB.findall(text):
         lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
-        place = lines.get("benchmark", "").partition(TIMINGS)[2].removesuffix(".tsv")
-        inputs, outputs = (frozenset(lines.get(k, "").split(", ")) for k in ("input", "output"))
+        inputs, outputs = ({*lines.get(k, "").split(", ")} - {""} for k in ("input", "output"))
         priority, threads = int(lines.get("priority", 0)), int(lines.get("threads", 1))
-        name = place.removeprefix(f"{rule}/")
-        jobs.append(Job(rule, name, inputs - {""}, outputs - {""}, priority, threads))
+        timing = lines.get("benchmark", "")
+        jobs.append(Job.of(rule, timing, inputs, outputs, priority, threads))
     return jobs
 
 

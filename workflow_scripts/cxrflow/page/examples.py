@@ -84,6 +84,7 @@ def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str
                 "uri": uri,
                 "title": entry["title"] if text else entry["category"],
                 "caption": entry["caption"],
+                "category": entry["category"],
                 "rank": rank if rank in ("best", "median", "worst") else "",
             }
         )

@@ -10,7 +10,8 @@ from cxrflow.names import short_name
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
 from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
-from cxrflow.tables.cells import Cell, make_cell
+from cxrflow.tables.cells import Cell, make_cell, make_cells
+from cxrflow.tables.notes import WRONG_WAY, below_chance
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tested, Tests
 from cxrflow.tables.text import number, ours_text, published_text, unlearnt_text
@@ -86,7 +87,10 @@ def _card(
 ) -> dict[str, Any] | None:
     column, row = table.column(lead.column), table.row(lead.row)
     spot = TableCell(table, row, column)
-    cell = make_cell(spot, results, tests)
+    cells = {
+        made.row: made for made in make_cells(table, results, tests) if made.column == column.key
+    }
+    cell = cells[row.label]
     if not isinstance(cell.ours, float):
         return None
     metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
@@ -102,7 +106,10 @@ def _card(
         *(neighbour.label for neighbour in beside),
         *(f"{short_name(n)} (control)" for n in controls),
     ]
-    cells_beside = [make_cell(TableCell(table, neighbour, column), results) for neighbour in rows]
+    cells_beside = [cells[neighbour.label] for neighbour in beside]
+    cells_beside += [
+        make_cell(TableCell(table, neighbour, column), results) for neighbour in rows[len(beside) :]
+    ]
     numeric = [
         (neighbour, beside_cell.ours, tests.between(spot, spot._replace(row=neighbour)))
         for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
@@ -120,6 +127,7 @@ def _card(
         "published": published_text(cell),
         "data": runs[0]["data"]["name"],
         "n": behind,
+        "below_chance": WRONG_WAY if below_chance(cell, column) else None,
         "nothing": _beside_best(cell, nothing, column),
         "start": _beside_best(cell, of_starts, column),
         "others": [
@@ -177,9 +185,9 @@ def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]])
     like_permuted = [name for name, runs in trainings.items() if unlearnt(runs)]
     if like_permuted:
         sentences.append(
-            "Not different from permuted pairs in validation: "
-            f"{', '.join(map(short_name, like_permuted))}. Their scores say nothing of their "
-            "methods, and no ranking is taken from them."
+            "Training not converged, as the validation loss does not differ from that of permuted "
+            f"pairs: {', '.join(map(short_name, like_permuted))}. Their scores say nothing of "
+            "their methods, and no ranking is taken from them."
         )
     for parent in like_permuted:
         started = [name for name in trainings if parent in config.parents_of(name).values()]
@@ -217,7 +225,7 @@ def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> l
     if sentences:
         sentences.append(
             "So compare ours with ours: rows of one table, measured on the same samples, and "
-            "first of all with what has learnt nothing."
+            "first of all with baselines without learning."
         )
     return sentences
 

@@ -30,8 +30,10 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
         names = list(titles)
     folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
     contents = {name: _table(folder, paper, name, titles[name]) for name in names}
-    # Of many tables those of the headline are unfolded, where there is something of ours in them.
-    unfolded = {cut.table for cut in chosen.headline}
+    # Of many tables the one that the page leads with is unfolded, if there is something of ours in
+    # it; of a paper without such, those of the headline.
+    leading = {lead.table for lead in chosen.leads[:1]}
+    unfolded = leading or {cut.table for cut in chosen.headline}
     return {
         "rankings": contents.pop("orderings", None),
         "claims": len(chosen.orderings),
@@ -55,6 +57,7 @@ def _split_title(title: str) -> tuple[str, str]:
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     short, rest = _split_title(title)
     content: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
+    content["synthetic"] = False
     path = folder / f"{name}.html"
     if not path.is_file():
         return content | {"ours": 0, "cells": 0}
@@ -68,6 +71,7 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
     rows = _csv(folder / f"{name}.csv", column)
     ours = sum(row[column] != "" for row in rows)
+    content["synthetic"] = '<p class="synthetic">' in body
     content |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
     return content | {"found": Counter(row.get("found", "") for row in rows)}
 

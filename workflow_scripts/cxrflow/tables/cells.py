@@ -6,7 +6,7 @@ where a benchmark's metrics do not follow from its predictions. A mean of column
 alone, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Literal
@@ -17,6 +17,7 @@ from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
 UNDEFINED = "could not be computed from this data"
+SMALLER = ("median_rank", "cross_entropy", "wrong")  # metrics whose smaller values are better
 Over = Literal["samples", "runs and samples", "seeds and samples", "seeds"]
 
 
@@ -33,6 +34,7 @@ class Cell:
     over: Over = "samples"  # what the interval is of
     seeds: int = 0  # of trainings, or random starts; none of data, published weights, references
     unlearnt: int = 0  # trainings that do not differ from permuted pairs
+    above: bool = False  # its interval lies beyond the best baseline without learning
     published: str | None = None
     published_sd: str | None = None
     reason: str | None = None
@@ -141,4 +143,20 @@ def make_cells(table: Table, results: Results, tests: Tests | None = None) -> li
     """Make all cells, row by row, with their tests against the reference row."""
     paired = tests or Tests()
     spots = [TableCell(table, row, column) for row in table.rows for column in table.columns]
-    return [replace(make_cell(s, results, paired), tested=paired.of(s)) for s in spots]
+    cells = [replace(make_cell(s, results, paired), tested=paired.of(s)) for s in spots]
+    baselines: dict[str, list[Cell]] = {}
+    for spot, cell in zip(spots, cells, strict=True):
+        if spot.row.is_reference:
+            baselines.setdefault(cell.column, []).append(cell)
+    return [
+        replace(cell, above=above(spot, cell, baselines.get(cell.column, [])))
+        for spot, cell in zip(spots, cells, strict=True)
+    ]
+
+
+def above(spot: TableCell, cell: Cell, baselines: Iterable[Cell]) -> bool:
+    """Return whether a value's interval lies beyond the best of the baselines without learning."""
+    values = [baseline.ours for baseline in baselines if isinstance(baseline.ours, float)]
+    if spot.row.metric_of(spot.column).startswith(SMALLER):
+        return bool(values) and cell.high is not None and cell.high < min(values)
+    return bool(values) and cell.low is not None and cell.low > max(values)

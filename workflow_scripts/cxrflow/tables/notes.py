@@ -4,13 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
-from cxrflow.papers.table import Table
+from cxrflow.papers.table import Column, Table
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import CORRECTED, MARK, Tests
-from cxrflow.tables.text import difference_text
+from cxrflow.tables.text import difference_text, number
 
 NAMED = 6  # classes that a note names
+WRONG_WAY = "The order is the wrong way round: what should score low scores high."
+BELOW_CHANCE = (
+    f"{WRONG_WAY} Of two sentences, "
+    "such as “pneumonia” and “no pneumonia”, that happens where a text encoder reads the name of "
+    "the finding and hardly the “no”."
+)
 
 
 def note_on_data(results: Results) -> str:
@@ -48,12 +54,32 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
 
 def note_on_learning(cells: Sequence[Cell]) -> str:
     """A sentence about models that do not differ from permuted pairs; empty if there is none."""
-    if not any(cell.unlearnt for cell in cells):
+    rows = dict.fromkeys(cell.row for cell in cells if cell.unlearnt)
+    if not rows:
         return ""
     return (
-        "“Like permuted pairs”: this model's validation loss does not differ from that of permuted "
-        "pairs at 5 %. Its value says nothing of the method, and no ranking is taken from it."
+        f"Training not converged: {'; '.join(rows)}. The validation loss does not differ from that "
+        "of permuted pairs at 5 %, so the value says nothing of the method, and no ranking is "
+        "taken from it."
     )
+
+
+def notes_below_chance(table: Table, cells: Sequence[Cell]) -> list[str]:
+    """Sentences about AUROCs that are surely below chance: what that means, and of which rows."""
+    columns = {column.key: column for column in table.columns}
+    rows: dict[str, None] = {}
+    for cell in cells:
+        column = columns[cell.column]
+        if below_chance(cell, column):
+            value = number(float(cell.ours or 0.0), column)
+            rows[f"{cell.row} ({column.label} {value})"] = None
+    return [f"Below chance: {'; '.join(rows)}. {BELOW_CHANCE}"] if rows else []
+
+
+def below_chance(cell: Cell, column: Column) -> bool:
+    """Return whether the interval of an AUROC lies below one half."""
+    is_auroc = (column.metric or "").split("/")[0].endswith("auroc")
+    return is_auroc and cell.high is not None and cell.high < 0.5 * column.scale
 
 
 def notes_on_classes(table: Table, results: Results) -> list[str]:
@@ -152,7 +178,8 @@ def table_notes(
 ) -> list[str]:
     """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
-    notes += [note_on_learning(cells), *notes_on_means(table), *notes_on_classes(table, results)]
+    notes += [note_on_learning(cells), *notes_below_chance(table, cells), *notes_on_means(table)]
+    notes += notes_on_classes(table, results)
     notes += notes_on_files(table, results)
     notes += note_on_tests(cells, tests or Tests())
     notes.append(f"Published: {table.source}")

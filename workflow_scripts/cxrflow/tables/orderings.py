@@ -45,7 +45,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured", "not shown: the difference may exceed the margin",
 )  # fmt: skip
-FEW, UNLEARNT = "{seeds}: not judged", "not comparable: {models} like permuted pairs"
+FEW, UNLEARNT = "{seeds}: not judged", "not comparable: training of {models} not converged"
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ class Compared:
         sides = (self.better, self.worse)
         unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.unlearnt))
         if unlearnt:
-            verb = "is" if len(unlearnt) == 1 else "are"
-            return UNLEARNT.format(models=f"{' and '.join(unlearnt)} {verb}")
+            return UNLEARNT.format(models=" and ".join(unlearnt))
         paired = self.tested if self.tested is not None and self.tested.value is not None else None
         trained = [cell.seeds for cell in (better, worse) if cell.seeds]
         trained += [paired.seeds] if paired and trained else []

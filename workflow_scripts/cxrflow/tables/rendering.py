@@ -31,10 +31,13 @@ TEST_COLUMNS = {
     "difference": "value", "difference_low": "low", "difference_high": "high", "p": "p",
     "p_holm": "p_holm",
 }  # fmt: skip
-EXTERNAL, APART = "Run elsewhere, scored here", "What has learnt nothing"
+EXTERNAL, APART = "Run elsewhere, scored here", "Baselines without learning"
 # Widths in em of a wide font: of a character (BOLD times as wide in values of ours), of a column's
 # padding, of the words "ours" and "published". A table that has not the room is stacked.
 CHARACTER, BOLD, PADDING, SOURCE = 0.5, 1.3, 0.95, 6.5
+IN_LINE = ("value", "spread", "interval")
+# The least width of rows' labels beside the values, and that of a table on a desktop.
+LABEL, DESKTOP = 12.0, 66.0
 
 
 def table_csv(cells: Sequence[Cell]) -> str:
@@ -50,6 +53,10 @@ def table_csv(cells: Sequence[Cell]) -> str:
     )
 
 
+def _value(texts: Mapping[str, str]) -> str | None:
+    return texts.get("value")
+
+
 def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[str, Any]]:
     """The content of both renderings: our values and the published ones of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
@@ -61,11 +68,11 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
             texts = ours_text(cell, column)
             if cell.difference is not None and not results.synthetic:
                 texts["difference"] = number(cell.difference, column, sign=True)
-            if cell.reason:  # the command that makes it stands in a note
+            if cell.reason:  # the command that makes it stands below
                 texts["reason"] = cell.reason.partition("; `")[0]
             ours.append(texts)
         row_reasons = {texts.get("reason") for texts in ours if texts}
-        reason = row_reasons.pop() if len(row_reasons) == 1 else None
+        reason = next(iter(row_reasons)) if len(row_reasons) == 1 else None
         lines.append(
             {
                 "label": row.label,
@@ -74,7 +81,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
                 "ours": ours,
                 "published": [published_text(cell) for cell in row_cells],
                 "reason": reason,  # of the whole row: printed once, beside its name
-                "left_out": reason == NOT_IN_HEADLINE,
+                "left_out": NOT_IN_HEADLINE in row_reasons and not any(map(_value, ours)),
             }
         )
     return lines
@@ -108,8 +115,11 @@ def table_markdown(
     return "\n".join(text) + "\n"
 
 
-def _width(table: Table, lines: Sequence[Mapping[str, Any]]) -> float:
-    """The width in em at which the table shows all its columns beside each other."""
+def _width(table: Table, lines: Sequence[Mapping[str, Any]], in_line: bool = False) -> float:
+    """The width in em at which the table shows all its columns beside each other.
+
+    ``in_line``: intervals stand behind their values, not below.
+    """
     width = SOURCE
     for place, column in enumerate(table.columns):
         sizes: list[float] = [len(word) for word in column.label.split()]
@@ -117,9 +127,21 @@ def _width(table: Table, lines: Sequence[Mapping[str, Any]]) -> float:
             texts = line["ours"][place]
             sizes += [len(line["published"][place]), BOLD * len(texts.get("value", ""))]
             sizes += [len(f"± {texts['spread']}")] if "spread" in texts else []
-            sizes += [] if line["reason"] else map(len, texts.get("reason", "").split())
+            if in_line:
+                sizes.append(len(" ".join(texts.get(part, "") for part in IN_LINE)))
+            reason = "" if line["reason"] else texts.get("reason", "")
+            sizes += map(len, reason.replace(NOT_IN_HEADLINE, "").split())
         width += CHARACTER * max(sizes) + PADDING
     return width
+
+
+def _layout(table: Table, lines: Sequence[Mapping[str, Any]]) -> tuple[float, str]:
+    """The width in em below which a table is stacked, and what stands beside what above it."""
+    for in_line, name in ((True, "labels-beside intervals-beside"), (False, "labels-beside")):
+        width = LABEL + _width(table, lines, in_line)
+        if width <= DESKTOP:
+            return round(width, 1), name
+    return round(_width(table, lines), 1), ""
 
 
 def table_html(
@@ -130,14 +152,20 @@ def table_html(
     tests: Tests | None = None,
 ) -> str:
     """A self-contained fragment; ASCII only, so that it reads right however it is opened."""
-    left_out = {c.reason for c in cells if c.reason and c.reason.startswith(NOT_IN_HEADLINE)}
+    left_out = (c.reason for c in cells if c.reason and c.reason.startswith(NOT_IN_HEADLINE))
     lines = _lines(table, cells, results)
+    command = next(left_out, "").partition("`")[2].partition("`")[0]
+    width, layout = _layout(table, lines)
     html = template("table.html.jinja").render(
         id=name,
         table=table,
-        lines=lines,
-        width=round(_width(table, lines), 1),
-        notes=table_notes(table, cells, results, tests) + [f"In grey: {why}." for why in left_out],
+        lines=[line for line in lines if not line["left_out"]],
+        left_out=[line for line in lines if line["left_out"]],
+        command=command,
+        elsewhere=NOT_IN_HEADLINE,
+        width=width,
+        layout=layout,
+        notes=table_notes(table, cells, results, tests),
         differences=differences(table, cells),
         synthetic=bool(results.runs) and results.synthetic,
     )

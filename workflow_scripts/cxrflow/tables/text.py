@@ -63,7 +63,7 @@ def ours_text(cell: Cell, column: Column) -> dict[str, str]:
             texts["interval"] = f"{low} to {high}"
     if cell.tested is not None and cell.tested.mark:
         texts["mark"] = cell.tested.mark
-    if cell.unlearnt:
+    if unlearnt_text(cell):
         texts["unlearnt"] = unlearnt_text(cell)
     return texts
 
@@ -78,11 +78,14 @@ def one_line(texts: Mapping[str, str]) -> str:
 
 
 def unlearnt_text(cell: Cell) -> str:
-    """The badge of a model that does not differ from permuted pairs in all or some trainings."""
-    if not cell.unlearnt:
+    """The badge of a model that does not differ from permuted pairs in all or some trainings.
+
+    None stands beside a value above the baselines without learning: the score has seen more.
+    """
+    if not cell.unlearnt or cell.above:
         return ""
     few = f" in {cell.unlearnt} of {cell.seeds} seeds" if cell.unlearnt < cell.seeds else ""
-    return f"like permuted pairs{few}"
+    return f"training not converged{few}"
 
 
 def seeds_text(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Sheets of heat maps: radiographs side by side with headings, as one small PNG.
+"""Sheets of heat maps: radiographs side by side with headings, as one PNG.
 
 After BioViL Figures 3, A.1 and A.2: similarity laid over the image, annotated boxes dashed. Unlike
 in Figure 3, images are not mirrored: the patient's right is on the left.
@@ -7,52 +7,31 @@ in Figure 3, images are not mirrored: the patient's right is on the left.
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageDraw, ImageFont
+
+from cxrflow.benchmarks.figures.maps import (
+    BAR,
+    BAR_GAP,
+    BAR_TEXT,
+    BLACK,
+    WHITE,
+    Font,
+    Scale,
+    draw_bar,
+    heat_map,
+    resized,
+    scale_of,
+)
 
 GAP = 4
 DASH = 5  # pixels
 TEXT = 12  # pixels of the letters
 LINE = 15
 HEADING_LINES = 3
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
-WHITE, BLACK, BOX_COLOUR = (255, 255, 255), (0, 0, 0), (255, 214, 10)
-
-
-def _blend(scaled: NDArray[np.float64], grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Colours [..., 3] in 0–255 of map values in [0, 1] over grey values in 0–255."""
-    from matplotlib import colormaps
-
-    return np.asarray(0.55 * 255 * colormaps["plasma"](scaled)[..., :3] + 0.45 * grey[..., None])
-
-
-def heat_map(values: NDArray[np.float64], picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Colours [S, S, 3]: the map, least value violet, greatest yellow, over the grey picture."""
-    if np.isnan(values).all():  # of a long strip the model may have seen less than a pixel
-        return np.repeat(picture[..., None], 3, axis=2)
-    low, high = np.nanmin(values), np.nanmax(values)
-    scaled = (np.nan_to_num(values, nan=low) - low) / (high - low if high > low else 1.0)
-    grey = picture.astype(np.float64)
-    coloured = np.where(np.isnan(values)[..., None], grey[..., None], _blend(scaled, grey))
-    return coloured.astype(np.uint8)
-
-
-@cache
-def palette() -> Image.Image:
-    """The colours of a sheet: greys, map colours over greys, the boxes' colour, white.
-
-    Fixed rather than fitted, so that grey stays grey and pictures can be compared.
-    """
-    greys = np.repeat(np.linspace(0, 255, 64)[:, None], 3, axis=1)
-    scaled, grey = np.meshgrid(np.linspace(0, 1, 20), np.linspace(0, 255, 9))
-    mapped = _blend(scaled.ravel(), grey.ravel())
-    colours = np.concatenate([greys, mapped, [BOX_COLOUR, WHITE]])
-    image = Image.new("P", (1, 1))
-    image.putpalette(colours.round().astype(np.uint8).tobytes())
-    return image
+BOX_COLOUR = (94, 234, 212)  # not among the colours of maps
 
 
 def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64]) -> None:
@@ -69,11 +48,15 @@ def dashed_box(draw: ImageDraw.ImageDraw, box: NDArray[np.float64]) -> None:
 
 @dataclass(frozen=True)
 class Strip:
-    """Panels that belong together, all of one size, under a heading, each with a label."""
+    """Panels that belong together, all of one size, under a heading, each with a label.
+
+    ``scale`` is that of their maps, drawn as a bar behind the last.
+    """
 
     heading: str
     panels: Sequence[Image.Image]
     labels: Sequence[str]
+    scale: Scale | None = None
 
 
 def panel(
@@ -82,24 +65,28 @@ def panel(
     boxes: ArrayLike = (),
     crop: tuple[float, float, float, float] | None = None,
     longer: int | None = None,
+    scale: Scale | None = None,
 ) -> Image.Image:
-    """A radiograph [H, W] with a map [H, W] over it (NaN: none there) and boxes x, y, w, h [n, 4].
+    """A radiograph [H, W], over it a smooth map (NaN: none there) and boxes x, y, w, h [n, 4].
 
-    ``crop`` is a box drawn in full, what the model saw; ``longer`` the panel's longer side.
+    ``scale`` is that of the map, its own if None; ``crop`` a box drawn in full, what the model saw;
+    ``longer`` the panel's longer side.
     """
     height, width = picture.shape
-    coloured = (
-        np.repeat(picture[..., None], 3, axis=2) if values is None else heat_map(values, picture)
-    )
-    scale = 1.0 if longer is None else longer / max(height, width)
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    view = Image.fromarray(coloured).resize(size, Image.Resampling.BILINEAR)
+    share = 1.0 if longer is None else longer / max(height, width)
+    size = (max(1, round(width * share)), max(1, round(height * share)))
+    grey = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR))
+    # Of a long strip the model may have seen less than a pixel.
+    if values is None or np.isnan(values).all():
+        view = Image.fromarray(grey).convert("RGB")
+    else:
+        view = Image.fromarray(heat_map(resized(values, size), grey, scale or scale_of([values])))
     draw = ImageDraw.Draw(view)
     if crop is not None:
-        x, y, w, h = (value * scale for value in crop)
+        x, y, w, h = (value * share for value in crop)
         # A long narrow image may show less than a pixel of what the model saw.
         draw.rectangle((x, y, max(x, x + w - 1), max(y, y + h - 1)), outline=WHITE)
-    for box in np.asarray(boxes, dtype=np.float64).reshape(-1, 4) * scale:
+    for box in np.asarray(boxes, dtype=np.float64).reshape(-1, 4) * share:
         dashed_box(draw, box)
     return view
 
@@ -124,7 +111,8 @@ def draw_sheet(strips: Sequence[Strip], per_line: int) -> bytes:
     sizes = [view.size for strip in strips for view in strip.panels]
     wide, high = max(w for w, _ in sizes), max(h for _, h in sizes)
     across = max(len(strip.panels) for strip in strips)
-    strip_width = across * (wide + GAP)
+    bar = BAR + BAR_GAP + BAR_TEXT if any(strip.scale for strip in strips) else 0
+    strip_width = across * (wide + GAP) + bar
     headings = [_wrapped(strip.heading, strip_width - GAP, font, HEADING_LINES) for strip in strips]
     top = max(map(len, headings)) * LINE
     label = LINE if any(any(strip.labels) for strip in strips) else 0
@@ -143,12 +131,9 @@ def draw_sheet(strips: Sequence[Strip], per_line: int) -> bytes:
             sheet.paste(view, (x, above + top + GAP))
             (label_line,) = _wrapped(text, wide, font, 1)
             draw.text((x, above + top + GAP + high), label_line, BLACK, font)
-    return flat_png(sheet)
-
-
-def flat_png(sheet: Image.Image) -> bytes:
-    """PNG of a sheet; fixed colours make the file a quarter, and keep grey grey."""
+        if strip.scale is not None:
+            corner = (x_start + across * (wide + GAP), above + top + GAP)
+            draw_bar(sheet, corner, high, strip.scale, font)
     buffer = io.BytesIO()
-    flat = sheet.quantize(palette=palette(), dither=Image.Dither.NONE)
-    flat.save(buffer, "PNG", optimize=True)
+    sheet.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

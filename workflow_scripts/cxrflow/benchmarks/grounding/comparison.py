@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
+from cxrflow.benchmarks.figures.maps import scale_of
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
@@ -32,10 +33,11 @@ from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.names import short_name
 
 PANEL = 176  # pixels of a panel's side
-PANELS = 4  # side by side, where examples are narrower than that
+PANELS = 6  # side by side, where examples are narrower than that
 LEGEND = (
-    "Similarity over the radiograph: violet marks the lowest value of a map, yellow the highest; "
-    "annotated boxes are dashed; numbers are signed CNR. The patient's right is on the left."
+    "Similarity over the radiograph, the maps of a phrase on one scale: clear is the lowest value, "
+    "yellow the highest, the white line three quarters of the way; annotated boxes are dashed; "
+    "numbers are signed CNR. The patient's right is on the left."
 )
 SCORES = ("sample_id", "category", "cnr", "signed_cnr", "miou")
 COLUMNS = ("sample_id", "image_id", "phrase", "category", "boxes", "image_width", "image_height")
@@ -79,13 +81,13 @@ class Grounded:
         return cls(content["model"], content["seed"], data, protocol, scores, grids_Nhw)
 
     def map(self, row: int, placement: Placement) -> NDArray[np.float64]:
-        """Return the map [S, S] of a sample on the stored square, as it was scored."""
-        how = (self.protocol[name] for name in ("smoothing_sigma", "rescale", "upsample"))
+        """Return the map [S, S] of a sample on the stored square, smoothed as it was scored."""
+        how = (self.protocol[name] for name in ("smoothing_sigma", "rescale"))
         return stored_map(self.grids_Nhw[row], placement, *how)
 
 
 class PhraseSheet:
-    """A sheet of phrases, a strip each: the image with its boxes, and maps over it."""
+    """A sheet of phrases, a strip each: the image, and maps over it with its boxes."""
 
     def __init__(self, inputs: FigureInputs, geometry: str) -> None:
         self.samples, self.phrases = inputs.cohort.table.set_index("sample_id"), inputs.phrases
@@ -110,16 +112,20 @@ class PhraseSheet:
         *prior, current = self.pixels.read(self.pixels.rows(image_ids))
         boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
         panels = [panel(picture, longer=PANEL) for picture in prior]
-        panels.append(panel(current, boxes=boxes, longer=PANEL))
-        labels = []
-        for label, result, row in maps:
-            panels.append(panel(current, result.map(row, placement), boxes, longer=PANEL))
+        panels.append(panel(current, longer=PANEL))
+        labels, drawn = (
+            [],
+            [(label, result, row, result.map(row, placement)) for label, result, row in maps],
+        )
+        scale = scale_of(values for *_, values in drawn)
+        for label, result, row, values in drawn:
+            panels.append(panel(current, values, boxes, longer=PANEL, scale=scale))
             contrast = float(result.scores["signed_cnr"][row])
             labels.append(f"{label} {contrast:+.2f}" if np.isfinite(contrast) else f"{label} –")
         category = str(sample["category"])
         heading = f"{category}: {sample['phrase']}" if self.phrases else category
         self.strips.append(
-            Strip(heading, panels, [*(["Before", "Now"] if prior else [""]), *labels])
+            Strip(heading, panels, [*(["Before", "Now"] if prior else [""]), *labels], scale)
         )
         self.lines.append(f"{category}: signed CNR {', '.join(labels)}")
 

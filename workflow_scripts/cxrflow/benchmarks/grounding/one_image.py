@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cxrflow.benchmarks.figures.maps import scale_of
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.calibration import Calibration, Percentile, shown_cells
 from cxrflow.benchmarks.grounding.phrases import plain_phrases
@@ -82,21 +83,22 @@ class Grounding:
         return Peak(float(inside[row, column]), float(x), float(y))
 
     def draw(self) -> bytes:
-        """PNG: the radiograph under each phrase's map, violet its least and yellow its greatest."""
+        """PNG: the radiograph, and under each phrase's map, with the bar of its scale."""
         height, width = self.shown.shape
         placement = replace(self.placement, original_height=height, original_width=width)
         crop = placement.inside_original()
-        strips = []
+        strips = [Strip("", [panel(self.shown, crop=crop)], [""])]
         for number, phrase in enumerate(self.phrases):
-            grid_hw = self.grids_Nhw[number]
-            view = panel(self.shown, self._on_pixels(number, placement), crop=crop)
-            scale = f"{grid_hw.min():.2f} to {grid_hw.max():.2f}"
+            values = self._on_pixels(number, placement)
+            scale = scale_of([self.grids_Nhw[number]])
+            view = panel(self.shown, values, crop=crop, scale=scale)
             percentile = self.percentiles[number] if self.percentiles else None
+            label = ""
             if percentile is not None:
                 of = "normal ones" if percentile.normal else "those without"
-                scale += f"; peak above {percentile.share:.0%} of {of}"
+                label = f"peak above {percentile.share:.0%} of {of}"
             caption = f"{phrase}\n{DRAWN}" if self.limits else phrase
-            strips.append(Strip(caption, [view], [scale]))
+            strips.append(Strip(caption, [view], [label], scale))
         return draw_sheet(strips, per_line=min(3, len(strips)))
 
     def _on_pixels(self, number: int, placement: Placement) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Pictures of phrase grounding: a radiograph with its boxes beside its similarity map (Fig. 3).
+"""Pictures of phrase grounding: a radiograph beside its similarity map with the boxes (Fig. 3).
 
 Best, median and worst sample by CNR of a few findings, so that failures are shown as well as
 successes. Radiological convention: the patient's right is on the left.
@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image
 
-from cxrflow.benchmarks.figures.sheet import GAP, WHITE, flat_png, panel
+from cxrflow.benchmarks.figures.maps import scale_of
+from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.region import make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Pixels
@@ -19,7 +19,6 @@ from cxrflow.benchmarks.result import Figure, slug
 from cxrflow.images.geometry import Geometry, Placement
 
 PANEL = 240  # pixels of each of the two panels
-MAX_BYTES = 60_000  # a page with some dozens of pictures must still open at once
 RANKS = ("best", "median", "worst")
 
 
@@ -48,16 +47,9 @@ def draw_pair(
     values: NDArray[np.float64],
     boxes: NDArray[np.float64],
 ) -> bytes:
-    """PNG of the radiograph [S, S] and the map [S, S] (NaN: no image), boxes [n, 4] on both."""
-    longer = PANEL
-    while True:
-        sheet = Image.new("RGB", (2 * longer + GAP, longer), WHITE)
-        sheet.paste(panel(picture, boxes=boxes, longer=longer), (0, 0))
-        sheet.paste(panel(picture, values, boxes, longer=longer), (longer + GAP, 0))
-        png = flat_png(sheet)
-        if len(png) <= MAX_BYTES or longer <= 96:
-            return png
-        longer -= 24
+    """PNG of the radiograph [S, S], and the map [S, S] (NaN: no image) with boxes [n, 4] on it."""
+    panels = [panel(picture, longer=PANEL), panel(picture, values, boxes, longer=PANEL)]
+    return draw_sheet([Strip("", panels, ["", ""], scale_of([values]))], 1)
 
 
 def stored_map(
@@ -65,11 +57,13 @@ def stored_map(
     placement: Placement,
     smoothing_sigma: float | None,
     rescale: Literal["none", "minmax"],
-    upsample: Literal["nearest", "bilinear"],
 ) -> NDArray[np.float64]:
-    """A similarity grid [h, w] on the stored square [S, S]; NaN where it shows no image."""
+    """A similarity grid [h, w] on the stored square [S, S]; NaN where it shows no image.
+
+    It is interpolated for the eye, whatever the protocol scores.
+    """
     prepared = prepare_grid(grid, smoothing_sigma, rescale)
-    return make_window(prepared.shape, [], placement, upsample, "stored").whole(prepared)
+    return make_window(prepared.shape, [], placement, "bilinear", "stored").whole(prepared)
 
 
 def draw_examples(
@@ -87,9 +81,7 @@ def draw_examples(
         sample, score = samples.iloc[row], scores.iloc[row]
         picture = pixels.read(pixels.rows([sample["image_id"]]))[0]
         placement = geometry.place(int(sample["image_height"]), int(sample["image_width"]))
-        values = stored_map(
-            grids[row], placement, settings.smoothing_sigma, rescale, settings.upsample
-        )
+        values = stored_map(grids[row], placement, settings.smoothing_sigma, rescale)
         boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
         category = str(sample["category"])
         subject = str(sample["phrase"]) if settings.figure_phrases else f"sample {row}"
@@ -100,8 +92,8 @@ def draw_examples(
                 title=f"{category}: {subject}",
                 caption=(
                     f"{rank.capitalize()} by CNR of {category}. CNR {score['cnr']:.2f}, mIoU "
-                    f"{score['miou']:.2f}; cosine from {np.nanmin(values):.2f} (violet) to "
-                    f"{np.nanmax(values):.2f} (yellow); dashed: the annotated boxes."
+                    f"{score['miou']:.2f}; cosine from {np.nanmin(values):.2f} to "
+                    f"{np.nanmax(values):.2f}; dashed: the annotated boxes."
                 ),
                 category=category,
                 cnr=float(score["cnr"]),

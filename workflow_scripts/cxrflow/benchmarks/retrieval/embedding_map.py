@@ -21,6 +21,8 @@ from cxrflow.metrics.retrieval import cosines, precision, ranking
 
 COLUMNS = RETRIEVAL
 NEAREST = 10
+INKED = 5000.0  # points² of a panel that its dots cover together, less where they are many
+DOT = (3.0, 40.0)  # points² of a dot, at least and at most
 
 
 def plane(features_NF: Floats, perplexity: float) -> Floats:
@@ -64,8 +66,10 @@ def draw(inputs: FigureInputs, settings: EmbeddingFigureSettings) -> FigureDrawi
         nearest = min(NEAREST, len(table) - 1)
         near = f"{own_category(found_CF, categories, nearest):.0%} of the {nearest} nearest"
         map_C2 = plane(found_CF, settings.perplexity)
+        dot = float(np.clip(INKED / len(map_C2), *DOT))
         for name in settings.categories:
-            axes.scatter(*map_C2[categories == name].T, s=9, label=name, linewidths=0)
+            places_2 = map_C2[categories == name].T
+            axes.scatter(*places_2, s=dot, label=name, linewidths=0)
         axes.set(title=f"{label}: {near}", xticks=[], yticks=[])
         lines.append(f"{label}: {near} of {len(table)} candidates have its category")
     canvas.legend(

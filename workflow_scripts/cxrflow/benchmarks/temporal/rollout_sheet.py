@@ -6,6 +6,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from cxrflow.benchmarks.figures.maps import Scale, scale_of
 from cxrflow.benchmarks.figures.sheet import BOX_COLOUR, Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.result import Figure
@@ -53,16 +54,17 @@ def draw(
     for row in choose_rows(predictions, settings.figures):
         sample = predictions.loc[row]
         current, prior = store.read(store.rows([str(sample["image_id"]), str(sample[PRIOR])]))
-        panels = [
-            _panel(current, rollouts[0.0].from_start[row, :patches], grid, place[row], [boxes[row]])
-        ]
-        for angle, turned in rollouts.items():
+        maps = [rollouts[0.0].from_start[row, :patches]]
+        maps += [turned.from_start[row, patches:] for turned in rollouts.values()]
+        scale = scale_of(map(np.nan_to_num, maps))
+        panels = [_panel(current, maps[0], grid, place[row], scale, [boxes[row]])]
+        for angle, turned in zip(rollouts, maps[1:], strict=True):
             pixels = torch.from_numpy(prior)[None, None].float()
             picture = rotated(pixels, angle)[0, 0].round().byte().numpy() if angle else prior
             mark = prior_place[row] * np.exp(1j * np.deg2rad(angle))
-            panels.append(_panel(picture, turned.from_start[row, patches:], grid, mark))
+            panels.append(_panel(picture, turned, grid, mark, scale))
         angles = [f"prior, {angle:+g} degrees" if angle else "prior" for angle in rollouts]
-        strips.append(Strip(str(sample["category"]), panels, ["current", *angles]))
+        strips.append(Strip(str(sample["category"]), panels, ["current", *angles], scale))
     caption = (
         "The median of each finding by the share of attention in the box. The patch of the cross "
         "on the current image takes its difference features from what is yellow; dashed: the "
@@ -77,12 +79,12 @@ def _panel(
     attention_L: Floats,
     grid: tuple[int, int],
     mark: complex,
+    scale: Scale,
     boxes: list[NDArray[np.float64]] | None = None,
 ) -> Image.Image:
     size = len(picture)
-    rows, columns = (np.arange(size) * cells // size for cells in grid)
-    values = np.nan_to_num(attention_L).reshape(grid)[rows][:, columns]
-    view = panel(picture, values, np.array(boxes or []), longer=SIDE)
+    values = np.nan_to_num(attention_L).reshape(grid)
+    view = panel(picture, values, np.array(boxes or []), longer=SIDE, scale=scale)
     x, y = (np.array([mark.real, mark.imag]) / size + 0.5) * SIDE
     pen = ImageDraw.Draw(view)
     for arm in ((ARM, 0), (0, ARM)):

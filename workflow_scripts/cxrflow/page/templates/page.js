@@ -1,6 +1,6 @@
 "use strict";
-// The page is whole without this: it only folds the contents on a narrow screen, unfolds what a
-// link points into, and unfolds everything for print.
+// The page is whole without this: it folds the contents on a narrow screen, unfolds what a link
+// points into, copies commands, and unfolds everything when that is asked for.
 const contents = document.getElementById("contents");
 const wide = window.matchMedia("(min-width: 70rem)");
 const fold = () => { contents.open = wide.matches; };
@@ -21,9 +21,22 @@ function reveal() {
 window.addEventListener("hashchange", reveal);
 reveal();
 
-let folded = [];
-window.addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.querySelector(":scope > pre"));
-  for (const one of folded) one.open = true;
+for (const block of document.querySelectorAll("pre:has(> code)")) {
+  const frame = document.createElement("div");
+  frame.className = "command";
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.addEventListener("click", () => {
+    getSelection().selectAllChildren(block);  // to be copied by hand where a browser forbids it
+    navigator.clipboard?.writeText(block.innerText).then(() => { button.textContent = "Copied"; });
+  });
+  block.replaceWith(frame);
+  frame.append(block, button);
+}
+
+// Paper shows what the screen shows; this unfolds all of it but long settings.
+document.getElementById("unfold").addEventListener("click", () => {
+  for (const one of document.querySelectorAll("main details:not(:has(> pre))")) one.open = true;
 });
-window.addEventListener("afterprint", () => { for (const one of folded) one.open = false; });

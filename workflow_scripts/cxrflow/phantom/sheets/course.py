@@ -1,14 +1,14 @@
 """A patient's course on a page: images side by side, true findings, reported changes.
 
-Writes a picture of the first good frontal image of each study, and Markdown with the true findings
-and the report's sentences about change (docs/patient_course.md).
+Writes a picture of the first good frontal image of each study with what is there, and Markdown with
+the true findings and the report's sentences about change (docs/patient_course.md).
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path
@@ -21,7 +21,8 @@ from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.programs.program import parser, run
 from cxrflow.settings import read_settings
 
-_GAP = 4
+_GAP = 8
+_LINE, _TEXT = 16, 12  # pixels of a line of a label, and of its letters
 PAGE = """# A patient's course
 
 These are the studies of one patient of the synthetic hospital in order of time, from left to right.
@@ -41,27 +42,59 @@ patient_course.md`; no real person's images or words.
 
 
 def picture(patient: Patient, studies: Sequence[Study], size: int, pixels: int) -> Image.Image:
-    """The first good frontal image of each study in a row."""
-    sheet = Image.new("L", (len(studies) * (size + _GAP) - _GAP, size), 255)
-    for column, study in enumerate(studies):
+    """The first good frontal image of each study in a row, above each its findings in words."""
+    font = ImageFont.load_default(_TEXT)
+    labels = []
+    for study in studies:
+        lines = [f"Study {patient.studies.index(study) + 1}"]
+        for text in findings(study, "{words}: {change}"):
+            lines += wrapped(text, size, font)
+        labels.append(lines)
+    top = _LINE * max(map(len, labels))
+    sheet = Image.new("L", (len(studies) * (size + _GAP) - _GAP, top + size), 255)
+    pen = ImageDraw.Draw(sheet)
+    for column, (study, lines) in enumerate(zip(studies, labels, strict=True)):
         image = draw(patient, study, good_frontals(study)[0], pixels).image
         tile = Image.fromarray((image * 255).astype(np.uint8))
         tile.thumbnail((size, size))
-        x = column * (size + _GAP) + (size - tile.width) // 2
-        sheet.paste(tile, (x, (size - tile.height) // 2))
+        left = column * (size + _GAP)
+        for number, line in enumerate(lines):
+            pen.text((left, number * _LINE), line, 0, font)
+        sheet.paste(tile, (left + (size - tile.width) // 2, top + (size - tile.height) // 2))
     return sheet
 
 
-def _words(finding: Finding, change: str) -> str:
+def wrapped(text: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> list[str]:
+    """Return a text in lines of at most ``width`` pixels."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and font.getlength(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def findings(study: Study, changed: str) -> list[str]:
+    """Each finding of a study in words, with its change by the pattern ``changed``."""
+    present = [(finding, study.changes.get(finding.key, "")) for finding in study.findings]
+    present += [(finding, "resolved") for finding in study.resolved]
+    return [
+        changed.format(words=_words(finding), change=change) if change else _words(finding)
+        for finding, change in present
+    ]
+
+
+def _words(finding: Finding) -> str:
     place = " ".join(word for word in (finding.side, finding.zone) if word not in ("none", ""))
     words = f"{finding.grade} {finding.kind or finding.name}".lower()
-    return f"{words}{f' ({place})' if place else ''}{f': **{change}**' if change else ''}"
+    return f"{words}{f' ({place})' if place else ''}"
 
 
 def row(settings: HospitalSettings, patient: Patient, study: Study) -> str:
     """A line of the table."""
-    present = [_words(finding, study.changes.get(finding.key, "")) for finding in study.findings]
-    present += [_words(finding, "resolved") for finding in study.resolved]
+    present = findings(study, "{words}: **{change}**")
     report = report_of(settings, patient, study)
     sentences = dict.fromkeys((*report.findings, *report.impression, *report.last_paragraph))
     change = [f"“{sentence}”" for sentence in sentences if direction_of(sentence)]

@@ -1,0 +1,1 @@
+"""What a run of the workflow prints: the job that runs, how many are done, the time left."""
