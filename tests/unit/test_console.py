@@ -69,7 +69,7 @@ def test_a_job_is_two_lines_with_how_many_are_done_and_the_time_left(console, cl
     clock.now = 100
     console.handle(record(event="job_finished", job_id=1))
     assert said(console).splitlines() == [
-        "3 jobs on 2 cores, about 4 min left",
+        "3 jobs, 2 at once, about 4 min left",
         "start train p/a 0, about 2 min",
         "done  train p/a 0, 2 min; 1 of 3 done, about 4 min left",
     ]

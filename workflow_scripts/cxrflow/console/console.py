@@ -86,7 +86,7 @@ class Console:
     def begin(self, plan: Plan) -> None:
         """Print how much there is to do."""
         self.plan = plan
-        self.line(f"{self.total} jobs on {plan.cores} cores{self.left()}")
+        self.line(f"{self.total} jobs, {plan.cores} at once{self.left()}")
         if self.live:
             self.live.start()
 

@@ -91,6 +91,6 @@ def tail(log: Path | None) -> str:
 def duration(seconds: float) -> str:
     """A time in words: ``8 s``, ``3 min``, ``1 h 20 min``."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{max(1.0, seconds):.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
