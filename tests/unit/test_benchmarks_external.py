@@ -28,6 +28,7 @@ from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSetti
 from cxrflow.benchmarks.classification.settings import (
     LinearProbeSettings,
     ZeroShotClassificationSettings,
+    ZeroShotFindingsSettings,
 )
 from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.evaluate import main
@@ -87,10 +88,10 @@ def test_vectors_are_probed_as_features_are_from_files_to_files(pixels, tmp_path
     pd.testing.assert_frame_equal(*tables)
 
 
-def test_vectors_are_probed_by_folds(pixels, tmp_path, monkeypatch):
-    count, classes = 30, ("Edema", "Pneumonia")
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame(
+def labelled_pairs(count=30):
+    """Studies of pairs, two a patient, with labels of two classes."""
+    labels = np.random.default_rng(1).integers(0, 2, (count, 2)).astype(float)
+    return pd.DataFrame(
         {
             "subject_id": [f"p{n // 2}" for n in range(count)],
             "study_id": [f"t{n}" for n in range(count)],
@@ -98,10 +99,28 @@ def test_vectors_are_probed_by_folds(pixels, tmp_path, monkeypatch):
             "split": "test",
             "findings": None,
             "impression": "Text.",
-            "labels": list(rng.integers(0, 2, (count, 2)).astype(float)),
+            "labels": list(labels),
         }
     )
-    drawn = torch.from_numpy(rng.normal(size=(count, 5))).float()
+
+
+def test_scores_of_studies_are_measured_as_ours_are(pixels, tmp_path):
+    quick = {"label_source": "cohort", "matching": "global", "classes": ["Edema"]}
+    settings = ZeroShotFindingsSettings.model_validate(QUICK | quick)
+    cohort = Cohort(labelled_pairs(), DATA, ("Edema", "Pneumonia"))
+    contents = {"cohort": cohort, "pixels": PixelStore(pixels)}
+    ours = result_of("zero_shot_findings", settings, **contents, model=FakeModel())
+    scores = ours.predictions[["image_id", "score"]].rename(columns={"score": "Edema"})
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    theirs = external("zero_shot_findings", settings, tmp_path / "scores.csv", **contents)
+    agree(theirs.metrics, ours.metrics)
+    assert theirs.protocol["reference"] == ours.protocol["reference"]
+
+
+def test_vectors_are_probed_by_folds(pixels, tmp_path, monkeypatch):
+    table, classes = labelled_pairs(), ("Edema", "Pneumonia")
+    rng = np.random.default_rng(2)
+    drawn = torch.from_numpy(rng.normal(size=(len(table), 5))).float()
     by_kind = {"pooled": drawn}
     monkeypatch.setattr(fold_probe, "encode", lambda *given: by_kind)
     quick = QUICK | {"label_source": "cohort", "classes": list(classes), "folds": 3}
