@@ -65,6 +65,10 @@ def training_inputs(wildcards):
         found["pairs"] = cohort_table(recipe.cohort)
     if MODELS[name].geometry is not None and recipe.cohort is not None:
         found["pixels"] = pixels(recipe.cohort, name)
+    if recipe.selection is not None:
+        cohort = run.selecting_cohort(name)
+        found["selection"] = cohort_table(cohort)
+        found["selection_pixels"] = pixels(cohort, name)
     if "vocabulary" in recipe.kind.accepts:
         found["vocabulary"] = model_vocabulary(name)
         found["tokens"] = [
@@ -81,8 +85,21 @@ def training_options(wildcards, input):
     options = []
     for name in training_inputs(wildcards):
         files = input[name] if name == "tokens" else [input[name]]
-        options += option(f"--{name}", *(files if name == "pairs" else folders(files)))
-    return options
+        named = f"--{name.replace('_', '-')}"
+        options += option(named, *(files if name == "pairs" else folders(files)))
+    return [*options, *selection_options(wildcards.model)]
+
+
+def selection_options(model):
+    """The benchmark whose score validates a training, and its settings."""
+    selection = MODELS[model].recipe.selection
+    if selection is None:
+        return []
+    task = run.task(selection)
+    return [
+        *option("--selection-task", task.task.benchmark),
+        *option("--selection-settings", as_json(task.settings)),
+    ]
 
 
 # --- published weights --------------------------------------------------------------------------

@@ -147,7 +147,7 @@ PRETRAINING = (
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
     ("pair_tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
     ("image_text_pairs", "writing.captions", "writing.reports"),
-    ("frame_text_pairs", "mgca.pairs", "arguments", "pair_training"),
+    ("frame_text_pairs", "mgca.pairs", "arguments", "pair_training", "selection"),
     ("initial", "imported", *(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)),
 )
 

@@ -71,6 +71,7 @@ class Config(RunResults):
         """
         trained = [name for name in self.models_in_use if not self.imported(name)]
         pairs = {(self.recipes[name].cohort, name) for name in trained}
+        pairs |= {(self.selecting_cohort(name), name) for name in trained}
         curations = filter(None, map(self.curation, self.cohorts_in_use))
         pairs |= {(curation.candidates, curation.model) for curation in curations}
         stores = {(cohort, self.model(name).geometry) for cohort, name in pairs}

@@ -15,6 +15,9 @@ from cxrflow.data.cohorts.settings import SPLITS
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.names import name_of_share, paper_of, short_name
+from cxrflow.settings import Settings
+
+TRAINED = frozenset(("train",))  # the part that is learnt from; others choose weights
 
 
 class Leak(NamedTuple):
@@ -36,7 +39,8 @@ def check_held_out(config: Config) -> None:
                 _check_pair(config, model, task)
         for model in config.controls(paper):
             for task in config.tasks_of(model):
-                _check_pair(config, model, task)
+                if task != config.recipes[model].selection:
+                    _check_pair(config, model, task)
 
 
 def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
@@ -95,6 +99,13 @@ def _shared_people(config: Config, model: str, dataset: str) -> str:
 
 def _check_pair(config: Config, model: str, task: str) -> None:
     for rows, evaluated, learners in _leaks(config, model, task):
+        if rows.parts != TRAINED:
+            raise WrongKey(
+                ("models", learners[0], "selection"),
+                f"is '{config.recipes[learners[0]].selection}', by which weights are chosen on "
+                f"images of '{rows.dataset}' on which {task} scores {model}; expected a task on a "
+                "part that no table tests on",
+            )
         pictured = [name for name in learners if "image" in config.recipes[name].kind.offers]
         allowed = config.recipes[model].overlap is not None
         if allowed and not pictured:
@@ -119,28 +130,36 @@ def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
     scored = config.task(task)
     if scored.benchmark.of_training:
         return
-    split = getattr(scored.settings, "split", None)
-    evaluated = _rows(config, scored.task.cohort, *([split] if split else SPLITS))
-    learners: dict[str, list[str]] = {}  # by what they were trained on
+    evaluated = _rows(config, scored.task.cohort, *_parts(scored.settings))
+    learners: dict[CohortRows, list[str]] = {}  # by what they were trained on, or chosen by
     for start in (model, *config.curators(scored.task.cohort)):
-        for cohort, learner in _trained_on(config, start):
-            learners.setdefault(cohort, []).append(learner)
-    for rows in overlap([_rows(config, name, "train") for name in learners], evaluated):
-        yield Leak(rows, evaluated, learners[rows.cohort])
+        for rows, learner in _trained_on(config, start):
+            learners.setdefault(rows, []).append(learner)
+    for rows in overlap(learners, evaluated):
+        yield Leak(rows, evaluated, learners[rows])
 
 
-def _trained_on(config: Config, model: str) -> Iterator[tuple[str, str]]:
-    """The cohorts on which a model and its ancestors were trained, each with these models."""
+def _parts(settings: Settings) -> list[str]:
+    """The parts of its cohort that a benchmark scores."""
+    split = getattr(settings, "split", None)
+    return [split] if split else list(SPLITS)
+
+
+def _trained_on(config: Config, model: str) -> Iterator[tuple[CohortRows, str]]:
+    """The rows on which a model and its ancestors were trained or chosen, each with that model."""
     for name in config.ancestors(model):
         if config.imported(name):
             continue
-        cohort = config.recipes[name].cohort
+        cohort, selection = config.recipes[name].cohort, config.recipes[name].selection
         if cohort is not None:
-            yield cohort, name
+            yield _rows(config, cohort, *TRAINED), name
+        if selection is not None:
+            chosen = config.task(selection)
+            yield _rows(config, chosen.task.cohort, *_parts(chosen.settings)), name
         for dataset in config.corpora_of(name):
             documents = config.document_cohort(dataset, paper_of(config.vocabulary_of(name)))
             if documents is not None:
-                yield documents, name
+                yield _rows(config, documents, *TRAINED), name
 
 
 def _rows(config: Config, name: str, *splits: str) -> CohortRows:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
@@ -174,7 +175,10 @@ class Models(Values):
             parents = all(self.trainable(parent) for parent in recipe.parents.values())
             shares = recipe.scales.get(self.scale, ModelScale()).shares
             of_scale = shares is None or recipe.share in shares
-            able = has_cohort and has_text and has_words and parents and of_scale
+            has_choice = recipe.selection is None or self.has_cohort(
+                self.library.tasks[recipe.selection].cohort
+            )
+            able = has_cohort and has_text and has_words and parents and of_scale and has_choice
             self._trainable[name] = able or self.imported(name)
         return self._trainable[name]
 
@@ -185,6 +189,11 @@ class Models(Values):
     def trained(self, name: str) -> bool:
         """True if a model is trained here: not imported, and more than an initial encoder."""
         return not self.imported(name) and self.recipes[name].kind.learns
+
+    def selecting_cohort(self, name: str) -> str | None:
+        """The cohort whose score chooses the weights of a model that is trained here, if any."""
+        task = None if self.imported(name) else self.recipes[name].selection
+        return None if task is None else self.library.tasks[task].cohort
 
     def seeds_of(self, name: str) -> list[int]:
         """The seeds a model is trained with; there is one of what is not trained."""
@@ -225,7 +234,17 @@ class Models(Values):
         program = f"pretrain.{self.recipes[name].program}"
         terms = getattr(settings, "terms", None)
         names = terms.names if terms is not None else ()
-        return [program, *(f"pretrain.terms.{term}" for term in names), *self.kinds_of(name)]
+        modules = [program, *(f"pretrain.terms.{term}" for term in names), *self.kinds_of(name)]
+        return [*modules, *self._selecting_code(name)]
+
+    def _selecting_code(self, name: str) -> list[str]:
+        """The modules by which a task chooses the weights of a model."""
+        task = self.recipes[name].selection
+        if task is None:
+            return []
+        benchmark = BENCHMARKS[self.library.tasks[task].benchmark]
+        reading = ("benchmarks.model_inputs", "benchmarks.features")
+        return ["pretrain.selection", f"benchmarks.{benchmark.program}", *reading]
 
     def kinds_of(self, name: str) -> list[str]:
         """The modules of a model's trunk, heads and, unless it is the cosine, its similarity.

@@ -61,6 +61,7 @@ class RunNeeds:
     def cohorts(self) -> list[str]:
         """Cohorts that a model learns from, a task is measured on, or documents are split by."""
         named = [self.config.recipes[name].cohort for name in self.models]
+        named += [self.config.selecting_cohort(name) for name in self.models]
         for name in self.tasks:
             task = self.config.library.tasks[name]
             named += [task.cohort, task.training]

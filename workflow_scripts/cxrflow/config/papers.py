@@ -202,6 +202,8 @@ class Library:
         self.models[name] = recipe
         if recipe.vocabulary is not None:
             self._add_vocabulary(recipe.vocabulary, user)
+        if recipe.selection is not None:
+            self._add_task(recipe.selection, user)
 
     def _add_task(self, name: str, user: str) -> None:
         if name in self.tasks:

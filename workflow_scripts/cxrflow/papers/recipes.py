@@ -24,7 +24,7 @@ COUNTS_EPOCHS = (
 )
 
 #: Keys of a model that name what it starts from or reads beside its cohort.
-INPUTS = ("start", "text", "image", "vocabulary", "corpora")
+INPUTS = ("start", "text", "image", "vocabulary", "corpora", "selection")
 
 
 class Curation(Settings):
@@ -124,6 +124,11 @@ class Recipe(Settings):
         default_factory=list, description="data sets whose documents it is trained on, packed"
     )
     cohort: Name | None = Field(None, description="cohort whose pairs it is trained on")
+    selection: Name | None = Field(
+        None,
+        description="task whose metrics are values of the validation, selection/<metric>, of which "
+        "`stopping.monitor` may name one; never on data that its tables test on",
+    )
     shares: Shares | None = Field(
         None,
         description="per cent of its cohort's training pairs: for each below 100 there is a model "

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +39,11 @@ def training_parser(name: str, description: str | None) -> argparse.ArgumentPars
         add("--vocabulary", type=Path, required=True, help="tokenizer folder")
     if "corpora" in program.accepts:
         add("--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)")
+    if "selection" in program.accepts:
+        add("--selection", type=Path, help="cohort of a task whose score validates, too")
+        add("--selection-pixels", type=Path, help="its pixel store")
+        add("--selection-task", help="its benchmark")
+        add("--selection-settings", default="{}", help="the benchmark's settings")
     add("--model", required=True, help="name of this model")
     drawn = "of new weights, batches, augmentation, masks and dropout"
     add("--seed", type=seed_number, required=True, help=drawn)
@@ -75,6 +81,9 @@ def run_training(
         torch.manual_seed(options.seed)  # of the initial weights
         device = choose_device(settings.training.device)
         program, data, remedies = prepare(options, settings, Run(options.seed, device, processes))
+        if getattr(options, "selection", None) is not None:
+            selection = import_module("cxrflow.pretrain.selection")
+            data = {**data, "selection": selection.select_by(program, options)}
         identity = {
             "model": options.model,
             "program": name,

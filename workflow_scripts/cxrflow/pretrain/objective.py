@@ -280,6 +280,7 @@ class TermsProgram(Program):
 
     text_names: Collection[str] = ()
     stacked = False
+    selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task (selection.py)
 
     def __init__(
         self,
@@ -370,7 +371,8 @@ class TermsProgram(Program):
             Batch(rows, 0, 0, ALONE, samples) for rows in batches[processes.rank :: processes.world]
         ]
         first = samples.first_of_patients(np.concatenate(batches))
-        return self.validated((self.views("validate", batch) for batch in batches_here), first)
+        values = self.validated((self.views("validate", batch) for batch in batches_here), first)
+        return values if self.selection is None else {**values, **self.selection()}
 
     def validated(
         self, batches: Iterable[Views], first: np.ndarray | None = None

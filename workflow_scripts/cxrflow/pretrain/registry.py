@@ -37,7 +37,8 @@ class TrainingProgram:
     that trains it.
     ``requires``: keys of a recipe without which it cannot train (``a or b``: one of them).
     ``accepts``: keys that name what it starts from or reads. ``start``, ``text``, ``image`` and
-    ``vocabulary`` reach it as options of these names, ``corpora`` as ``--tokens``.
+    ``vocabulary`` reach it as options of these names, ``corpora`` as ``--tokens``, ``selection`` as
+    the files and settings of its task.
     ``published``: kinds of published weights (``encoders/released``) that stand for its models.
     ``learns``: its objective has terms and its models are trained, not only written.
     """
@@ -62,6 +63,7 @@ class TrainingProgram:
 TEXT, IMAGE = frozenset({"text"}), frozenset({"image"})
 JOINT = TEXT | IMAGE | {"joint", "report"}
 HALVES = frozenset({"text", "image"})  # of a recipe: the models that both halves start from
+SELECTED = HALVES | {"selection"}  # and a task that chooses the kept weights
 
 TRAINING_PROGRAMS = {
     "text": TrainingProgram(
@@ -104,7 +106,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),
-        accepts=HALVES,
+        accepts=SELECTED,
         published=("biovil",),
     ),
     "studies": TrainingProgram(
@@ -113,7 +115,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),
-        accepts=HALVES,
+        accepts=SELECTED,
     ),
     "image_reports": TrainingProgram(
         ImageReportSettings,
@@ -121,7 +123,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),
-        accepts=HALVES,
+        accepts=SELECTED,
         published=("vit",),
     ),
     "temporal": TrainingProgram(
@@ -130,7 +132,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT | {"frames"},
         requires=("text", "cohort"),
-        accepts=HALVES,
+        accepts=SELECTED,
         offers_with={"mlm": frozenset({"guided"})},
         published=("biovil_t",),
     ),
