@@ -65,6 +65,8 @@ def training_inputs(wildcards):
         found["pairs"] = cohort_table(recipe.cohort)
     if MODELS[name].geometry is not None and recipe.cohort is not None:
         found["pixels"] = pixels(recipe.cohort, name)
+    if recipe.truth:
+        found["truth"] = marker(run.known_cohorts[recipe.cohort].dataset)
     if recipe.selection is not None:
         cohort = run.selecting_cohort(name)
         found["selection"] = cohort_table(cohort)

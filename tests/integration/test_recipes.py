@@ -35,7 +35,10 @@ SIZES: dict[str, Any] = {
     "image": {**ONE_STEP, "encoder": GREY, "ghost_batch": None},
     "joint": {**ONE_STEP, "encoder": GREY, "length": 48},
     "studies": {**ONE_STEP, "encoder": GREY, "length": 48},
-    "image_reports": {**ONE_STEP, "encoder": SQUARES, "length": 48, "ghost_batch": None, **VIEWS},
+    "image_reports": {
+        "training": {**ONE_STEP["training"], "stopping": {"monitor": "loss", "mode": "min"}},
+        **{"encoder": SQUARES, "length": 48, "ghost_batch": None, **VIEWS},
+    },
     "temporal": {**ONE_STEP, "encoder": FRAMES, "length": 48},
     "caption": {
         **ONE_STEP,

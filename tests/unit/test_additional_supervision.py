@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from literal import in_float64, unit
+from pydantic import ValidationError
 from small_text import MINIMAL, REPORTS, write_text_model
 from test_further_pairs import GLORIA, gloria, info_nce
 from test_pair_matching import IMAGE
@@ -222,6 +223,57 @@ def test_the_objective_is_equation_5(folder: Path) -> None:
     gradients = [torch.autograd.grad(one, trained, retain_graph=True) for one in (ours, literal)]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_neighbours_may_be_encoded_again(folder: Path) -> None:
+    """The texts that are found, by the encoder as it is, with their words and a gradient."""
+    base = {"global_alignment": {}, "local_alignment": GLORIA}
+    term = {"queue": 12, "text": "reencode", "base": base}
+    sizes = {**IMAGE, "projection": 8, "dilate": [False, False, False]}
+    further = {**CROPPED, "encoder": sizes, "dropout": 0.0, "attention_dropout": 0.0}
+    program = program_of(folder, terms={"neighbours": term}, **further)
+    program.text.set_dropout(0.0, 0.0)
+    for module in program.modules.values():
+        module.double()
+    augmentation = program.augmentation
+    program.augmentation = lambda *given: augmentation(*given).double()  # type: ignore[assignment]
+    found: Any = program.terms["neighbours"].train()
+    rows = torch.tensor([1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14])
+    found.queue.copy_(torch.nn.functional.normalize(torch.randn(12, 8, dtype=torch.float64), dim=1))
+    found.rows.copy_(rows)
+    found.studies.copy_(torch.from_numpy(found._numbers)[rows])
+    views = views_of(program)
+    ours = found.loss(views)
+    text = views.texts["intact"]
+    nearest = [
+        int(rows[max(range(12), key=lambda k: float(unit(one) @ found.queue[k]))])
+        for one in text.projected.detach()
+    ]
+    tokens = program.texts["train"].intact(Batch(np.array(nearest), 3, 5, ALONE))
+    states = program.text.last_states(tokens["input_ids"], tokens["attention_mask"], 1)
+    projected = program.text.project(states[-1], tokens["attention_mask"])
+    reader = found.base.terms["local_alignment"]
+    words, lengths = reader.words(views.training_texts(np.array(nearest)))
+    each = [rows_[:length] for rows_, length in zip(words, lengths, strict=True)]
+    literal = (
+        sum(
+            info_nce(views.images[n].projected_global, projected)
+            + gloria(views.images[n].projected_patches.flatten(1, 2), each)
+            for n in (0, 1)
+        )
+        / 2
+    )
+    torch.testing.assert_close(ours, literal, rtol=1e-10, atol=1e-12)
+    weights = [p for p in program.text.bert.parameters() if p.requires_grad]
+    assert any(g is not None and g.any() for g in torch.autograd.grad(
+        ours, weights, allow_unused=True))  # fmt: skip
+    with torch.no_grad():
+        found.after_update()
+    assert set(ROWS) <= set(found.rows.tolist()) and len(found.rows) == 12
+    for wrong in ({"start": "random"}, {"text": "queue"}):
+        with pytest.raises(ValidationError, match="expected text: (queue|reencode)"):
+            program_of(folder, terms={"neighbours": {**term, **wrong}}, **further)
 
 
 @pytest.mark.parametrize("terms", [{}, {"neighbours": {"queue": 0}}], ids=["absent", "no queue"])

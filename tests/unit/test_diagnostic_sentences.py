@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 
-from cxrflow.pretrain.terms.cutmix import positive_findings
+from cxrflow.reports.labels.present import positive_findings
 from cxrflow.text.diagnostic_sentences import DiagnosticSentences, pasted, read_report
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.positive_pairs import draw_pairs

@@ -178,9 +178,20 @@ class Models(Values):
             has_choice = recipe.selection is None or self.has_cohort(
                 self.library.tasks[recipe.selection].cohort
             )
+            knows = not recipe.truth or (has_cohort and self._knows_boxes(recipe.cohort or ""))
             able = has_cohort and has_text and has_words and parents and of_scale and has_choice
+            able = able and knows
             self._trainable[name] = able or self.imported(name)
         return self._trainable[name]
+
+    @property
+    def knows_findings(self) -> bool:
+        """True if the synthetic hospital writes down the truth of findings."""
+        return self.synthetic_hospital is not None and self.synthetic_hospital.finding_truth
+
+    def _knows_boxes(self, cohort: str) -> bool:
+        """True if a cohort's findings have true boxes."""
+        return self.knows_findings and self.data.drawn(*self.known_cohorts[cohort].sources)
 
     def imported(self, name: str) -> bool:
         """True if published weights stand for a model, which is then not trained."""

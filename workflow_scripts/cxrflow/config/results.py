@@ -118,11 +118,6 @@ class RunResults(Models):
             return False
         return not benchmark.split or cohort.recipe.split_method != "all"
 
-    @property
-    def knows_findings(self) -> bool:
-        """True if the synthetic hospital writes down the truth of findings."""
-        return self.synthetic_hospital is not None and self.synthetic_hospital.finding_truth
-
     def can_do(self, model: str, task: str) -> bool:
         """True if this run can score a model or a reference row in a task."""
         needs = self.task(task).needs

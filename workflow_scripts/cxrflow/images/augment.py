@@ -97,6 +97,14 @@ class Augmentation:
             views = self.occlude(views, draws)
             return self.add_noise(views, draws, random)
 
+    @torch.no_grad()
+    def moved(self, stored: StoredPixels, seed: int, epoch: int) -> Tensor:
+        """The first view's geometry alone, of masks of the images: float32 [B, 1, H, W]."""
+        with torch.autocast(stored.pixels.device.type, enabled=False):
+            random = KeyedRandom(stored.keys.to(stored.pixels.device), seed, epoch, 0)
+            draws = self.draw(random, *stored.pixels.shape[-2:], stored.inside)
+            return self.warp(centre(stored.pixels), draws, random)
+
     def centre(self, stored: StoredPixels) -> Tensor:
         """The views of validation: the stored square or, with ``size``, its central part."""
         images, _, inside = stored

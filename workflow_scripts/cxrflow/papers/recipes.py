@@ -24,7 +24,7 @@ COUNTS_EPOCHS = (
 )
 
 #: Keys of a model that name what it starts from or reads beside its cohort.
-INPUTS = ("start", "text", "image", "vocabulary", "corpora", "selection")
+INPUTS = ("start", "text", "image", "vocabulary", "corpora", "selection", "truth")
 
 
 class Curation(Settings):
@@ -128,6 +128,11 @@ class Recipe(Settings):
         None,
         description="task whose metrics are values of the validation, selection/<metric>, of which "
         "`stopping.monitor` may name one; never on data that its tables test on",
+    )
+    truth: bool = Field(
+        False,
+        description="a control may read the boxes of findings that only the synthetic hospital "
+        "knows; such a model is trained where it writes them (`finding_truth`)",
     )
     shares: Shares | None = Field(
         None,

@@ -39,6 +39,8 @@ def training_parser(name: str, description: str | None) -> argparse.ArgumentPars
         add("--vocabulary", type=Path, required=True, help="tokenizer folder")
     if "corpora" in program.accepts:
         add("--tokens", type=Path, nargs="+", default=[], help="token folders (phase II)")
+    if "truth" in program.accepts:
+        add("--truth", type=Path, help="folder of the synthetic hospital's reports, for a control")
     if "selection" in program.accepts:
         add("--selection", type=Path, help="cohort of a task whose score validates, too")
         add("--selection-pixels", type=Path, help="its pixel store")

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import (
@@ -28,6 +29,7 @@ from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Te
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
+from cxrflow.pretrain.true_boxes import TrueBoxes
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
@@ -90,6 +92,28 @@ class PairViews(ComposableViews):
         tokens = self._program.texts[self._split].reports.sequences(texts, keys)
         return self._program.passes(tokens, self.batch, masking=False)
 
+    def training_texts(self, rows: np.ndarray) -> TextOutput:
+        texts = self._program.texts["train"]
+        batch = self.batch._replace(rows=rows, samples=self._program.samples["train"])
+        return self._program.passes(texts.intact(batch), batch, masking=False)
+
+    def true_regions(
+        self, places: Sequence[int], names: Sequence[str], grid: tuple[int, int]
+    ) -> Tensor:
+        boxes = self._program.true_boxes
+        if boxes is None:
+            raise InputError(
+                "a term reads the boxes of findings, which the synthetic hospital alone knows; "
+                "expected `truth: true` in the recipe"
+            )
+        (_, seed, epoch, *_) = self.batch
+        images = self._program.images[self._split]
+        stored = images.take(self.batch.rows[list(places)]).current
+        masks = torch.from_numpy(boxes.masks(self.batch.rows[list(places)], names))
+        masks = masks.to(stored.pixels.device)
+        shown = self._program.augmentation.moved(stored._replace(pixels=masks), seed, epoch)
+        return nn.functional.adaptive_avg_pool2d(shown, grid)[:, 0]
+
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of the images, augmented; the first one is the centre in validation."""
         program, (_, seed, epoch, *_) = self._program, self.batch
@@ -124,6 +148,7 @@ class ImageTextProgram(TermsProgram):
     """Trains both encoders on the images and texts of a cohort."""
 
     text_names = tuple(PASSES)
+    true_boxes: TrueBoxes | None = None  # of the training images, for a control
 
     def __init__(
         self,

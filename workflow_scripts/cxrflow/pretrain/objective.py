@@ -226,6 +226,10 @@ class Views:
         """The same tokens beside this process's images in another order, int64 [N]."""
         raise _absent("reports that a decoder writes")
 
+    def training_texts(self, rows: np.ndarray) -> TextOutput:
+        """The text encoder's output for this process's share of texts of training samples."""
+        raise _absent("texts of training samples")
+
     def pixels(self, number: int) -> "Frames[Tensor]":
         """View ``number`` of each image: float32 [N, 1 or 3, H, W] in [0, 1], not standardised."""
         raise _absent("pixels of images")

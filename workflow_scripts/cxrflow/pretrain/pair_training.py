@@ -22,6 +22,7 @@ from cxrflow.pretrain.report_text import Texts, start_text
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import renew_projection
+from cxrflow.pretrain.true_boxes import TrueBoxes
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.samples import SampleTable
 
@@ -73,6 +74,8 @@ def prepare_pairs(
         samples[split] = pairs.samples(reports, with_prior=with_prior)
         texts[split] = method.texts(settings, reports, tokenizer, split == "train")
     program = method.program(settings, run, samples, images, texts, image, text, options.text)
+    if getattr(options, "truth", None) is not None:
+        program.true_boxes = TrueBoxes(options.truth, store, images["train"].rows)
     data: dict[str, Any] = {
         **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),

@@ -38,7 +38,7 @@ class TrainingProgram:
     ``requires``: keys of a recipe without which it cannot train (``a or b``: one of them).
     ``accepts``: keys that name what it starts from or reads. ``start``, ``text``, ``image`` and
     ``vocabulary`` reach it as options of these names, ``corpora`` as ``--tokens``, ``selection`` as
-    the files and settings of its task.
+    the files and settings of its task, ``truth`` as the folder that holds it.
     ``published``: kinds of published weights (``encoders/released``) that stand for its models.
     ``learns``: its objective has terms and its models are trained, not only written.
     """
@@ -63,7 +63,8 @@ class TrainingProgram:
 TEXT, IMAGE = frozenset({"text"}), frozenset({"image"})
 JOINT = TEXT | IMAGE | {"joint", "report"}
 HALVES = frozenset({"text", "image"})  # of a recipe: the models that both halves start from
-SELECTED = HALVES | {"selection"}  # and a task that chooses the kept weights
+# And a task that chooses the kept weights, and what the synthetic hospital knows of findings.
+JOINTLY = HALVES | {"selection", "truth"}
 
 TRAINING_PROGRAMS = {
     "text": TrainingProgram(
@@ -106,7 +107,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),
-        accepts=SELECTED,
+        accepts=JOINTLY,
         published=("biovil",),
     ),
     "studies": TrainingProgram(
@@ -115,7 +116,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),
-        accepts=SELECTED,
+        accepts=JOINTLY,
     ),
     "image_reports": TrainingProgram(
         ImageReportSettings,
@@ -123,7 +124,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT,
         requires=("text", "cohort"),
-        accepts=SELECTED,
+        accepts=JOINTLY,
         published=("vit",),
     ),
     "temporal": TrainingProgram(
@@ -132,7 +133,7 @@ TRAINING_PROGRAMS = {
         "pretrain_joint",
         JOINT | {"frames"},
         requires=("text", "cohort"),
-        accepts=SELECTED,
+        accepts=JOINTLY,
         offers_with={"mlm": frozenset({"guided"})},
         published=("biovil_t",),
     ),

@@ -212,6 +212,15 @@ class ComposableViews(TextViews, ABC):
         ``mean_pooled``: the mean of the patches stands for the image, however the trunk pools.
         """
 
+    @abstractmethod
+    def true_regions(
+        self, places: Sequence[int], names: Sequence[str], grid: tuple[int, int]
+    ) -> Tensor:
+        """The part [K, h, w] of each cell in the true boxes of findings, for a control.
+
+        ``places``: in the batch of all processes. Boxes move with the first view of the image.
+        """
+
     @property
     @abstractmethod
     def sentences(self) -> list[list[ReportSentence]]:

@@ -26,8 +26,7 @@ from cxrflow.objectives.cutmix import mixed_features, sentence_regions
 from cxrflow.pretrain.objective import Batch, Encoders, Needs, Term, Views
 from cxrflow.pretrain.report_text import ComposableViews
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
-from cxrflow.reports.labels.observations import POSITIVE
-from cxrflow.reports.labels.scope.labeller import read_sentence
+from cxrflow.reports.labels.present import positive_findings
 from cxrflow.similarity.words import WordReader
 from cxrflow.text.diagnostic_sentences import (
     DiagnosticSentences,
@@ -221,6 +220,9 @@ class Cutmix(Term):
         grid = patch_NhwP.shape[1:3]
         if settings.control in ("unmixed", "text_alone"):
             return patch_NhwP.new_zeros(len(pairs), *grid)
+        if settings.control == "true_boxes":
+            names = [settings.classes[pair.class_number] for pair in pairs]
+            return views.true_regions([p.source for p in pairs], names, (grid[0], grid[1]))
         words = batch.gather_words(self.reader(text.encoder, text.states, text.ids))
         is_word_KW = np.zeros((len(pairs), words.word_BWD.shape[1]), dtype=bool)
         for number, pair in enumerate(pairs):
@@ -255,11 +257,6 @@ def _of_another_class(pairs: list[PositivePair], number: int) -> PositivePair:
     """The next pair of another class than that of pair ``number``."""
     following = [*pairs[number:], *pairs[:number]]
     return next(p for p in following if p.class_number != following[0].class_number)
-
-
-def positive_findings(sentence: str) -> set[str]:
-    """The findings that our labeller reads in a sentence as present."""
-    return {r.observation for r in read_sentence(sentence) if r.value == POSITIVE}
 
 
 def _patients(samples: SampleTable, rows: NDArray[np.bool_]) -> int:

@@ -68,14 +68,21 @@ class CutmixSettings(TermSettings):
     temperature: float = Field(0.07, gt=0, description="tau_2, not stated: MGCA's")
     control: (
         Literal[
-            "unmixed", "text_alone", "image_alone", "other_region", "shuffled_region", "other_class"
+            "unmixed",
+            "text_alone",
+            "image_alone",
+            "other_region",
+            "shuffled_region",
+            "other_class",
+            "true_boxes",
         ]
         | None
     ) = Field(
         None,
         description="controls of ours: the targets as they are; sentences pasted and images left; "
         "images mixed and texts left; the region of another pair; regions whose patches are "
-        "shuffled; the sentence of a pair of another class",
+        "shuffled; the sentence of a pair of another class; the finding's true boxes, which the "
+        "synthetic hospital alone knows, as the region",
     )
 
     @model_validator(mode="after")

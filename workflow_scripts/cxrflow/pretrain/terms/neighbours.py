@@ -1,8 +1,9 @@
 """Nearest-neighbour supervision: an image beside the text nearest to its own among earlier texts.
 
 DeCLIP (Li et al. 2022) as the low-data study trains with it (Appendix C): the loss of both views of
-an image with its text's neighbour, L_NN of Eq. 5. The queue holds the projections of texts, so that
-a neighbour has no words, and a local loss of it would need to encode its text again.
+an image with its text's neighbour, L_NN of Eq. 5. The queue holds the projections of texts. With
+``text: reencode`` (ours) it also holds which texts they are, and those that are found are encoded
+again.
 
 Shapes: N samples of all processes, P width of the joint space, K texts of the queue.
 """
@@ -16,7 +17,7 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.fifo import enqueue
 from cxrflow.errors import InputError
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses, Projection
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import NeighbourSettings
 
@@ -32,6 +33,7 @@ class Neighbours(Term):
     queue: Tensor  # [K, P], unit vectors of texts
     studies: Tensor  # int64 [K], the number of each one's study; random vectors' are below EMPTY
     place: Tensor  # of the oldest text in the queue
+    rows: Tensor  # int64 [K], the training sample of each text; where texts are encoded again
 
     def __init__(self, settings: NeighbourSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -50,7 +52,8 @@ class Neighbours(Term):
         if settings.start == "full":
             self._least = size
         self.base = PairLosses(settings.base, encoders)
-        self.needs = Needs(images=2, texts=("intact",)) if size else Needs()
+        layers = self.base.needs.layers
+        self.needs = Needs(images=2, texts=("intact",), layers=layers) if size else Needs()
         vectors, studies = torch.zeros(size, width), torch.full((size,), EMPTY)
         if settings.start == "random":
             vectors = normalize(torch.randn(size, width), dim=1)
@@ -58,8 +61,12 @@ class Neighbours(Term):
         self.register_buffer("queue", vectors)
         self.register_buffer("studies", studies)
         self.register_buffer("place", torch.zeros((), dtype=torch.int64))
+        self.reencodes = settings.text == "reencode"
+        if self.reencodes:
+            self.register_buffer("rows", torch.full((size,), EMPTY))
         self._populated = False
-        self._texts: tuple[Tensor, Tensor] | None = None  # of a batch, until weights are updated
+        # Of a batch, until weights are updated: texts, their studies and samples.
+        self._texts: tuple[Tensor, Tensor, Tensor] | None = None
 
     def loss(self, views: Views) -> Tensor:
         pairings = self._pairings(views)
@@ -77,8 +84,9 @@ class Neighbours(Term):
         (text_NP,), rows = views.batch.gather(normalize(text, dim=1))
         study_N = torch.full((len(text_NP),), EMPTY, device=text_NP.device)
         if self.training:
-            study_N = sent(torch.from_numpy(self._numbers[views.batch.rows]), text_NP.device)
-            self._texts = text_NP, study_N
+            samples = views.batch.rows
+            study_N = sent(torch.from_numpy(self._numbers[samples]), text_NP.device)
+            self._texts = text_NP, study_N, sent(torch.from_numpy(samples), text_NP.device)
         # Once populated it stays so, and the check, which waits for a GPU, can be skipped.
         self._populated = self._populated or int((self.studies != EMPTY).sum()) >= self._least
         if not self._populated:
@@ -88,7 +96,9 @@ class Neighbours(Term):
         if self.settings.shared == "masked":
             equal_NN = self.studies[place_N, None] == self.studies[place_N]
             equal_NN = equal_NN.fill_diagonal_(False)
-        neighbour = Projection(self.queue[place_N][rows])
+        neighbour: TextOutput | Projection = Projection(self.queue[place_N][rows])
+        if self.reencodes:
+            neighbour = views.training_texts(self.rows[place_N].cpu().numpy())
         return [Pairing(views, image, neighbour, equal_NN) for image in (0, 1)]
 
     def nearest(self, text_NP: Tensor, study_N: Tensor) -> Tensor:
@@ -98,5 +108,6 @@ class Neighbours(Term):
 
     def after_update(self) -> None:
         if self._texts is not None:
-            text_NP, study_N = self._texts
-            enqueue(self.place, (self.queue, text_NP), (self.studies, study_N))
+            text_NP, study_N, sample_N = self._texts
+            more = [(self.rows, sample_N)] if self.reencodes else []
+            enqueue(self.place, (self.queue, text_NP), (self.studies, study_N), *more)

@@ -208,12 +208,6 @@ class ImageTerms(Terms):
     momentum_contrast: MomentumContrastSettings | None = None
 
 
-class GlobalTerms(Terms):
-    """Losses of images and texts by their places in the joint space."""
-
-    global_alignment: GlobalAlignmentSettings | None = None
-
-
 class PairTerms(Terms):
     """Losses of images and texts, by their patches and words too."""
 
@@ -249,8 +243,8 @@ class NeighbourSettings(TermSettings):
     title = "Nearest-neighbour texts"
     projects = True
 
-    base: GlobalTerms = Field(
-        GlobalTerms(global_alignment=GlobalAlignmentSettings()),
+    base: PairTerms = Field(
+        PairTerms(global_alignment=GlobalAlignmentSettings()),
         description="the loss, of each view of an image with its text's neighbour; the mean counts",
     )
     queue: int = Field(
@@ -271,6 +265,23 @@ class NeighbourSettings(TermSettings):
         description="texts of a batch with the same neighbour: negatives of each other, as any "
         "(not stated), or left out",
     )
+    text: Annotated[Literal["queue", "reencode"], Before("queue")] = Field(
+        "queue",
+        description="the neighbour's text: its projection in the queue, or, ours, the text encoded "
+        "anew, so that it is as new as the images and has a gradient",
+    )
+
+    @model_validator(mode="after")
+    def _random_vectors_have_no_text(self) -> Self:
+        if self.text == "reencode" and self.start == "random":
+            raise ValueError("start is random: its vectors are no texts; expected text: queue")
+        if self.base.local_alignment is not None and self.text == "queue":
+            raise ValueError(
+                "base has local_alignment, but the queue has no words; expected text: reencode"
+            )
+        if self.base.similarity is not None:
+            raise ValueError("base.local_alignment.model_similarity is true; expected false")
+        return self
 
 
 class JointTerms(Terms):
