@@ -20,7 +20,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.images.store import PixelStore
 from cxrflow.papers.recipes import Recipe
-from cxrflow.pretrain.selection import PREFIX, select_by
+from cxrflow.pretrain.validation.selection import PREFIX, select_by
 
 COUNT = 30
 TASK = "zero_shot_classification"
@@ -107,10 +107,10 @@ def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path
     assert config.selecting_cohort("mine/mine") == "medcutmix/chexpert"
     assert ("medcutmix/chexpert", model.geometry) in config.stores
     assert "medcutmix/chexpert" in config.all_needs.cohorts
-    assert {"pretrain.selection", f"benchmarks.classification.{TASK}"} <= set(
+    assert {"pretrain.validation.selection", f"benchmarks.classification.{TASK}"} <= set(
         config.code_of("mine/mine")
     )
-    assert "pretrain.selection" not in config.code_of("biovil/clinical_bert")
+    assert "pretrain.validation.selection" not in config.code_of("biovil/clinical_bert")
     for split in ("test", "null"):
         with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by"):
             config_of(tmp_path / split, split)

@@ -18,8 +18,8 @@ from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.images.store import PixelStore
+from cxrflow.images.true_boxes import COLUMNS, FILE, TrueBoxes
 from cxrflow.pretrain.image_text_pairs import PairViews
-from cxrflow.pretrain.true_boxes import COLUMNS, FILE, TrueBoxes
 
 __all__ = ["folder"]
 

@@ -255,7 +255,7 @@ class Models(Values):
             return []
         benchmark = BENCHMARKS[self.library.tasks[task].benchmark]
         reading = ("benchmarks.model_inputs", "benchmarks.features")
-        return ["pretrain.selection", f"benchmarks.{benchmark.program}", *reading]
+        return ["pretrain.validation.selection", f"benchmarks.{benchmark.program}", *reading]
 
     def kinds_of(self, name: str) -> list[str]:
         """The modules of a model's trunk, heads and, unless it is the cosine, its similarity.

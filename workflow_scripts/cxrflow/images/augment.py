@@ -102,7 +102,8 @@ class Augmentation:
         """The first view's geometry alone, of masks of the images: float32 [B, 1, H, W]."""
         with torch.autocast(stored.pixels.device.type, enabled=False):
             random = KeyedRandom(stored.keys.to(stored.pixels.device), seed, epoch, 0)
-            draws = self.draw(random, *stored.pixels.shape[-2:], stored.inside)
+            height, width = stored.pixels.shape[-2:]
+            draws = self.draw(random, height, width, stored.inside)
             return self.warp(centre(stored.pixels), draws, random)
 
     def centre(self, stored: StoredPixels) -> Tensor:

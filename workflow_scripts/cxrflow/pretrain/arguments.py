@@ -84,7 +84,7 @@ def run_training(
         device = choose_device(settings.training.device)
         program, data, remedies = prepare(options, settings, Run(options.seed, device, processes))
         if getattr(options, "selection", None) is not None:
-            selection = import_module("cxrflow.pretrain.selection")
+            selection = import_module("cxrflow.pretrain.validation.selection")
             data = {**data, "selection": selection.select_by(program, options)}
         identity = {
             "model": options.model,

@@ -23,13 +23,13 @@ from cxrflow.encoders.image_encoder import (
 )
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
+from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
-from cxrflow.pretrain.true_boxes import TrueBoxes
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable

@@ -112,9 +112,7 @@ class Needs:
         needs = list(terms)
         stages = {term.stage for term in needs if term.stage is not None}
         if len(stages) > 1:
-            raise InputError(
-                f"terms read features after stages {sorted(stages)} of the trunk; expected one"
-            )
+            raise InputError(f"terms read features after stages {sorted(stages)}; expected one")
         return cls(
             max((term.images for term in needs), default=0),
             tuple(dict.fromkeys(name for term in needs for name in term.texts)),
@@ -284,7 +282,7 @@ class TermsProgram(Program):
 
     text_names: Collection[str] = ()
     stacked = False
-    selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task (selection.py)
+    selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task
 
     def __init__(
         self,
@@ -369,13 +367,10 @@ class TermsProgram(Program):
         compare = any(term.compares for term in self.terms.values())
         cut = contrastive_batches if compare else even_batches
         samples = self.samples["validate"]
-        batches = cut(len(samples), training.batch_size)
-        batches = drawn_batches(batches, training.validation_batches)
-        batches_here = [
-            Batch(rows, 0, 0, ALONE, samples) for rows in batches[processes.rank :: processes.world]
-        ]
-        first = samples.first_of_patients(np.concatenate(batches))
-        values = self.validated((self.views("validate", batch) for batch in batches_here), first)
+        batches = drawn_batches(cut(len(samples), training.batch_size), training.validation_batches)
+        own = batches[processes.rank :: processes.world]
+        views = (self.views("validate", Batch(rows, 0, 0, ALONE, samples)) for rows in own)
+        values = self.validated(views, samples.first_of_patients(np.concatenate(batches)))
         return values if self.selection is None else {**values, **self.selection()}
 
     def validated(

@@ -13,6 +13,7 @@ from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.images.store import PixelStore
+from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.arguments import Prepared
 from cxrflow.pretrain.image_starts import start_image
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
@@ -22,7 +23,6 @@ from cxrflow.pretrain.report_text import Texts, start_text
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import renew_projection
-from cxrflow.pretrain.true_boxes import TrueBoxes
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.samples import SampleTable
 

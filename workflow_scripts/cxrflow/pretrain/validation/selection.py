@@ -77,8 +77,10 @@ class Selection:
         similarity = next(filter(None, own), None) or Cosine()
         run = {**self._record(), "data": {"geometry": geometry}}
         device: Any = self.program.run.device
-        halves: tuple[Any, ...] = (text.eval(), image.eval(), self.tokenizer)
-        return Model(Path(), device, run, *halves, similarity=similarity.eval())
+        text_encoder: Any = text.eval()
+        image_encoder: Any = image.eval()
+        halves = (text_encoder, image_encoder, self.tokenizer)
+        return Model(Path(), device, run, *halves, None, similarity.eval())
 
     def _record(self) -> dict[str, Any]:
         return {"settings": self.program.settings.record()}

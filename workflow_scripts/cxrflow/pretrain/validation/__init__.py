@@ -1,0 +1,1 @@
+"""What a training's validation measures beside its loss."""
