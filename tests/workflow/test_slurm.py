@@ -134,7 +134,10 @@ def log_of(checkout: Checkout) -> str:
 
 def resumption(checkout: Checkout) -> str:
     """The line of the log, which is new with every start, that says where the training goes on."""
-    said = log_of(checkout).splitlines() if (checkout.folder / LOG).is_file() else []
+    try:
+        said = log_of(checkout).splitlines()
+    except FileNotFoundError:
+        return ""
     return next((line for line in said if "resuming at step" in line), "")
 
 
