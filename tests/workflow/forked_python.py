@@ -68,6 +68,9 @@ def serve(folder: Path) -> None:
     places = sys.path[1:]
     for name in LIBRARIES:
         importlib.import_module(name)
+    # Snakemake has loaded our plugin for its console; a call has the package of its own PYTHONPATH.
+    for name in [name for name in sys.modules if "cxrflow" in name.partition(".")[0]]:
+        del sys.modules[name]
     gc.freeze()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / "unfinished"))
