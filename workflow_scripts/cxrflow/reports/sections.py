@@ -218,8 +218,8 @@ def _headless(
             sections[name] = own
             break
     preamble = sections["preamble"]
-    end = preamble.rstrip(QUOTES)
-    complete = end.endswith(".") or ANSWERED_LINE.search(end)
+    statement = preamble.rstrip(QUOTES)
+    complete = statement.endswith(".") or ANSWERED_LINE.search(statement)
     if STATEMENT.search(preamble) and complete:
         rest = "\n\n".join(filter(None, (sections.pop("preamble"), rest)))
     return rest
