@@ -8,8 +8,6 @@ from logging import LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from cxrflow.console.console import Console
-
 
 class LogHandler(LogHandlerBase):
     """Hands Snakemake's records to the console; a failure of its own ends no run."""
@@ -21,6 +19,10 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        # Not at the top: Snakemake imports every logger there is before it reads a Snakefile, whose
+        # checkout brings a package of its own.
+        from cxrflow.console.console import Console
+
         stream = sys.stdout if self.common_settings.stdout else sys.stderr
         self.console = Console(stream, self.common_settings.dryrun)
 
