@@ -177,7 +177,9 @@ def task_inputs(wildcards):
         "external": lambda: run.external[row].files[wildcards.task],
     }
     is_oracle = wildcards.get("name") in task.benchmark.oracles
-    wanted = task.benchmark.inputs(task.settings, wildcards.get("model") is None, is_oracle)
+    # Where data are measured alone there is no row: they are read as the benchmark says.
+    without_model = row is not None and not wildcards.get("model")
+    wanted = task.benchmark.inputs(task.settings, without_model, is_oracle)
     wanted |= task.benchmark.optional_inputs()
     wanted |= {"external"} if wildcards.get("external") else set()
     return {name: find() for name, find in files.items() if name in wanted}
