@@ -118,9 +118,9 @@ def test_a_model_folder_alone_imports_no_code(
         cxrflow.load(whole)
     monkeypatch.setenv(TRUSTED, "my_encoders")
     assert cxrflow.load(whole).image_encoder is not None
-    # The released layout has ResNets alone.
+    # No published layout has another encoder.
     output = tmp_path / "exported"
-    program("commands.export", None, model=whole, output=output).refuses("only ResNets")
+    program("commands.export", None, model=whole, output=output).refuses("expected a ResNet or a vit")
 
 
 def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
