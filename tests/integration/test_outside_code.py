@@ -120,7 +120,9 @@ def test_a_model_folder_alone_imports_no_code(
     assert cxrflow.load(whole).image_encoder is not None
     # No published layout has another encoder.
     output = tmp_path / "exported"
-    program("commands.export", None, model=whole, output=output).refuses("expected a ResNet or a vit")
+    program("commands.export", None, model=whole, output=output).refuses(
+        "expected a ResNet or a vit"
+    )
 
 
 def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:

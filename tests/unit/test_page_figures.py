@@ -254,6 +254,18 @@ def test_a_loss_that_is_not_finite_has_no_place_in_the_curve():
     assert found["rows"][0]["validate"] == 2.5
 
 
+def test_the_best_of_a_watched_score_is_the_highest():
+    log = [
+        {"step": step, "split": "validate", "loss": 2.0, "selection/auroc": score}
+        for step, score in enumerate((0.5, 0.8, 0.7), start=1)
+    ]
+    stopping = {"monitor": "selection/auroc", "mode": "max"}
+    watched = Training({"settings": {"training": {"stopping": stopping}}}, log)
+    for training, best in ((watched, 0.8), (Training({}, log), 0.5)):
+        found = curve({0: training}, "selection/auroc")
+        assert found is not None and found["rows"][0]["best"] == best
+
+
 RATES = {"samples_per_second": 4321.4, "tokens_per_second": 0.0}
 
 

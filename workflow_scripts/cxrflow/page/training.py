@@ -1,7 +1,7 @@
 """Trainings: what started from what, what each took, and its curves."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cxrflow.files.atomic import fingerprint
@@ -51,6 +51,12 @@ def _values(
     return [row["step"] for row in rows], [row[term] for row in rows]
 
 
+def _best(training: Training, term: str) -> Callable[[Iterable[float]], float]:
+    """Return what picks the best of a term's values: the least, or the most of a watched score."""
+    stopping = training.run.get("settings", {}).get("training", {}).get("stopping", {})
+    return max if (stopping.get("monitor"), stopping.get("mode")) == (term, "max") else min
+
+
 def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None:
     """A chart of one term, all seeds, and its numbers in words and rows."""
     series, rows = [], []
@@ -72,7 +78,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                 "first": known["train"][0] if "train" in known else None,
                 "last": known["train"][-1] if "train" in known else None,
                 "validate": known["validate"][-1] if "validate" in known else None,
-                "best": min(known["validate"]) if "validate" in known else None,
+                "best": _best(training, term)(known["validate"]) if "validate" in known else None,
             }
         )
     if not series:

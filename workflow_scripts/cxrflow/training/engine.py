@@ -375,7 +375,7 @@ class Engine:
             "threads": torch.get_num_threads(),
             "steps": self.step,
             "epochs": self.step / self.program.batches_per_epoch,
-            "kept_step": self.monitor.step if best else self.step,
+            "kept_step": (best and self.monitor.step) or self.step,
             **self.monitor.record,
             "seconds": round(self.totals["seconds"], 2),
             "parameters": sum(p.numel() for m in self._modules() for p in m.parameters()),
