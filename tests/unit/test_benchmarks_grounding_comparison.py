@@ -109,8 +109,8 @@ def test_the_rule_that_chooses(rank, count, findings, expected):
 def test_a_figure_and_what_is_on_it(made):
     picture, content = draw(made)
     assert picture.format == "PNG"
-    # Three examples below one another, each the radiograph and two maps.
-    assert picture.width > 3 * 176 and picture.height > 3 * 176
+    # Three examples, two beside each other; each is the radiograph and two maps.
+    assert picture.width > 2 * 3 * 176 and picture.height > 2 * 176
     assert [example["category"] for example in content["examples"]] == list(CATEGORIES)
     assert content["columns"] == [
         {"label": "Other", "model": "other", "seed": 0},

@@ -296,7 +296,7 @@ def test_a_term_trains_what_comes_before_the_mixing(program: ImageTextProgram) -
 
 def test_terms_read_features_after_one_stage() -> None:
     assert Needs.of_all([Needs(stage=3), Needs(images=2), Needs(stage=3)]).stage == 3
-    with pytest.raises(InputError, match=r"after stages \[2, 3\] of the trunk; expected one"):
+    with pytest.raises(InputError, match=r"after stages \[2, 3\]; expected one"):
         Needs.of_all([Needs(stage=3), Needs(stage=2)])
 
 

@@ -35,6 +35,8 @@ LARGER = {
     "notes": 220,
     "splitter_reports": 15,
     "covidx_shortcut": True,
+    "finding_truth": True,
+    "chexpert_test_patients": 9,
 }
 
 

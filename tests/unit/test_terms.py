@@ -52,7 +52,7 @@ def test_an_overlay_adds_changes_and_removes_terms() -> None:
     [
         ({}, "names no term; expected one of global_alignment, local_alignment, mlm"),
         ({"mlm": None}, "names no term"),
-        ({"classification": {}}, "Extra inputs are not permitted"),
+        ({"classification": {}}, "unknown key"),
         ({"mlm": {"weight": 0}}, "greater than 0"),
     ],
 )

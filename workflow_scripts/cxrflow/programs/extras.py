@@ -18,7 +18,8 @@ MODELS: Final = (
     "transformers",
 )
 WORKFLOW: Final = (
-    *("SimpleITK", "jinja2", "markupsafe", "sklearn", "snakemake", "stanza", "tensorboard"),
+    *("SimpleITK", "jinja2", "markupsafe", "rich", "sklearn", "snakemake", "stanza"),
+    "tensorboard",
 )
 #: The extra of pyproject.toml that brings a library, by the name under which it is imported.
 EXTRAS: Final = dict.fromkeys(MODELS, "models") | dict.fromkeys(WORKFLOW, "workflow")

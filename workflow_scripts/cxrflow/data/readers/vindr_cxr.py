@@ -47,7 +47,7 @@ def read(root: Path, request: Request) -> Tables:
             damage += dropped
     if not parts:
         names = " or ".join(FILE.format(part) for part in PARTS)
-        raise InputError(f"{root}: no annotations/{names}; expected one of them at least")
+        raise InputError(f"{root}: annotations/{names} not found; expected one of them at least")
     rows = pd.concat(parts, ignore_index=True)
     repeated = rows.loc[rows["image_id"].duplicated(), "image_id"]
     require_none(repeated, root, "image(s) in both parts", "expected each in one")
