@@ -75,5 +75,5 @@ def draw_bar(
     level = y + round((1 - CONTOUR) * (height - 1))
     draw.line((x, level, x + BAR - 1, level), WHITE)
     for value, anchor, place in ((scale[1], "la", y), (scale[0], "ld", y + height)):
-        text = f"{value:.2f}".replace("-", "−")
-        draw.text((x + BAR + BAR_GAP, place), text, BLACK, font, anchor=anchor)
+        # The font of pictures has a hyphen, no minus.
+        draw.text((x + BAR + BAR_GAP, place), f"{value:.2f}", BLACK, font, anchor=anchor)
