@@ -130,6 +130,8 @@ class Headings:
         return self._sections.get(" ".join(name.lower().split()))
 
     def _alone(self, line: str, lower: bool) -> str | None:
+        if line.rstrip()[-1:] in (".", ","):
+            return None
         bare = line.strip(AROUND)
         if number := NUMBER.match(bare):
             bare = bare[number.end() :].strip(AROUND)
@@ -137,7 +139,7 @@ class Headings:
         name = self._section_of(bare) if begins or line.lstrip()[:1] == "#" else None
         if name is None and begins and self._is_title(bare.lower()):
             name = "title"
-        return name if line.rstrip()[-1:] not in (".", ",") else None
+        return name
 
     def _is_title(self, name: str) -> bool:
         """True if the name consists of an examination's words."""
