@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from command_options import options
@@ -41,6 +42,22 @@ TWO_IMAGES = {
     "projection": 8,
     "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2},
 }
+
+
+def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.DataFrame:
+    """Test pairs with labels [N, C], two studies a patient."""
+    numbers = range(len(labels))
+    return pd.DataFrame(
+        {
+            "subject_id": [f"p{n // 2}" for n in numbers],
+            "study_id": [f"t{n}" for n in numbers],
+            "image_id": [f"image{n}" for n in numbers],
+            "split": "test",
+            "findings": None,
+            "impression": impressions,
+            "labels": list(labels),
+        }
+    )
 
 
 def result_of(

@@ -14,6 +14,7 @@ from benchmark_fakes import (
     classification_samples,
     grounding_samples,
     metrics_of,
+    pairs_of_studies,
     result_of,
     several_classes,
     store_of,
@@ -91,17 +92,7 @@ def test_vectors_are_probed_as_features_are_from_files_to_files(pixels, tmp_path
 def labelled_pairs(count=30):
     """Studies of pairs, two a patient, with labels of two classes."""
     labels = np.random.default_rng(1).integers(0, 2, (count, 2)).astype(float)
-    return pd.DataFrame(
-        {
-            "subject_id": [f"p{n // 2}" for n in range(count)],
-            "study_id": [f"t{n}" for n in range(count)],
-            "image_id": [f"image{n}" for n in range(count)],
-            "split": "test",
-            "findings": None,
-            "impression": "Text.",
-            "labels": list(labels),
-        }
-    )
+    return pairs_of_studies(labels, ["Text."] * count)
 
 
 def test_scores_of_studies_are_measured_as_ours_are(pixels, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import FakeModel, result_of, write_cohort
+from benchmark_fakes import FakeModel, pairs_of_studies, result_of, write_cohort
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
@@ -85,17 +85,7 @@ def labelled_pairs(count: int = NUMBER, seed: int = 0) -> pd.DataFrame:
     """Two studies a patient with labels 1, 0, -1 and unknown."""
     rng = np.random.default_rng(seed)
     values = rng.choice([1, 0, -1, np.nan], size=(count, 3), p=[0.4, 0.4, 0.1, 0.1])
-    return pd.DataFrame(
-        {
-            "subject_id": [f"p{n // 2}" for n in range(count)],
-            "study_id": [f"t{n}" for n in range(count)],
-            "image_id": [f"image{n}" for n in range(count)],
-            "split": "test",
-            "findings": None,
-            "impression": [("Edema." if n % 2 else "No edema.") for n in range(count)],
-            "labels": list(values),
-        }
-    )
+    return pairs_of_studies(values, [("Edema." if n % 2 else "No edema.") for n in range(count)])
 
 
 def probe(

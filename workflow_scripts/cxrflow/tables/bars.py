@@ -10,15 +10,14 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from cxrflow.errors import InputError
-from cxrflow.papers import Paper, load_paper
+from cxrflow.papers import Paper
 from cxrflow.papers.figures import BarsFigure
 from cxrflow.papers.table import Address
 from cxrflow.programs.program import run
 from cxrflow.tables.cells import make_cell
-from cxrflow.tables.picture import png_bytes, write_picture
-from cxrflow.tables.results import Results, read_results, results_parser
-from cxrflow.tables.tests import Tests, read_tests
+from cxrflow.tables.picture import png_bytes, read_figure, write_picture
+from cxrflow.tables.results import Results
+from cxrflow.tables.tests import Tests
 from cxrflow.tables.text import number
 
 log = logging.getLogger("cxrflow")
@@ -100,17 +99,10 @@ def _ends(bars: Sequence[dict[str, Any]]) -> tuple[float, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = results_parser(__doc__)
-    arguments.add_argument("--figure", required=True, help="key under its `figures:`")
-    arguments.add_path("--output", "picture to write, a JSON beside it")
-    options = arguments.parse_args(argv)
-    paper, results = load_paper(options.paper), read_results(options.metrics)
-    figure = paper.figures.get(options.figure)
-    if not isinstance(figure, BarsFigure):
-        raise InputError(f"paper {paper.name}: no figure '{options.figure}' of the kind bars")
-    bars = read_bars(paper, figure, results, read_tests(options.tests))
-    png = draw(paper, figure, bars, "ours, on synthetic data" if results.synthetic else "ours")
-    table = paper.tables[figure.table]
+    read = read_figure(argv, __doc__, BarsFigure)
+    bars = read_bars(read.paper, read.figure, read.results, read.tests)
+    png = draw(read.paper, read.figure, bars, read.ours)
+    table = read.paper.tables[read.figure.table]
     lines = []
     for bar in bars:
         column = table.column(bar["column"])
@@ -119,8 +111,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         values = [f"ours {ours}", f"published {published}"]
         lines.append(f"{column.label}, {bar['row']}: {', '.join(values)}")
     reasons = {bar["reason"] for bar in bars}
-    write_picture(options.output, png, figure, results, lines, reasons, {"bars": bars})
-    log.info("%s: %d bars", options.output, len(bars))
+    write_picture(read.output, png, read.figure, read.results, lines, reasons, {"bars": bars})
+    log.info("%s: %d bars", read.output, len(bars))
 
 
 if __name__ == "__main__":

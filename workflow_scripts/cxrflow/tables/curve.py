@@ -10,16 +10,15 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from cxrflow.errors import InputError
 from cxrflow.metrics.power_law import LEAST_NUMBERS, doubt, fit
-from cxrflow.papers import Paper, load_paper
+from cxrflow.papers import Paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
 from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
-from cxrflow.tables.picture import png_bytes, write_picture
-from cxrflow.tables.results import Results, read_results, results_parser
-from cxrflow.tables.tests import Tests, read_tests
+from cxrflow.tables.picture import png_bytes, read_figure, write_picture
+from cxrflow.tables.results import Results
+from cxrflow.tables.tests import Tests
 from cxrflow.tables.text import number
 
 log = logging.getLogger("cxrflow")
@@ -147,18 +146,11 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = results_parser(__doc__)
-    arguments.add_argument("--figure", required=True, help="key under its `figures:`")
-    arguments.add_path("--output", "picture to write, a JSON beside it")
-    options = arguments.parse_args(argv)
-    paper, results = load_paper(options.paper), read_results(options.metrics)
-    figure = paper.figures.get(options.figure)
-    if not isinstance(figure, CurveFigure):
-        raise InputError(f"paper {paper.name}: no figure '{options.figure}' of the kind curve")
-    column = paper.tables[figure.table].column(figure.column)
-    series = read_series(paper, figure, results, read_tests(options.tests))
-    ours = "ours, on synthetic data" if results.synthetic else "ours"
-    png = draw(figure, series, figure.y or column.label, ours)
+    read = read_figure(argv, __doc__, CurveFigure)
+    figure = read.figure
+    column = read.paper.tables[figure.table].column(figure.column)
+    series = read_series(read.paper, figure, read.results, read.tests)
+    png = draw(figure, series, figure.y or column.label, read.ours)
     lines = [
         f"{line['label']}: "
         + ", ".join(
@@ -170,8 +162,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if figure.power_law:
         lines += [beyond_words(line, column) for line in series]
     reasons = {point["reason"] for line in series for point in line["points"]}
-    write_picture(options.output, png, figure, results, lines, reasons, {"series": series})
-    log.info("%s: %d series", options.output, len(series))
+    write_picture(read.output, png, figure, read.results, lines, reasons, {"series": series})
+    log.info("%s: %d series", read.output, len(series))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,44 @@
 """The files of a figure of cells: the picture, and beside it a JSON that says what it shows."""
 
 import io
+from argparse import Namespace
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_path, write_json
+from cxrflow.papers import load_paper
 from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.tables.notes import note_on_data
-from cxrflow.tables.results import Results
+from cxrflow.tables.results import Results, read_results, results_parser
+from cxrflow.tables.tests import read_tests
+
+
+def read_figure(
+    argv: Sequence[str] | None, description: str | None, kind: type[CurveFigure] | type[BarsFigure]
+) -> Namespace:
+    """What a program draws: ``paper``, ``figure``, ``results``, ``tests``, ``ours`` and ``output``.
+
+    ``ours`` is the legend's name of our values. InputError if the paper has no such figure.
+    """
+    arguments = results_parser(description)
+    arguments.add_argument("--figure", required=True, help="key under its `figures:`")
+    arguments.add_path("--output", "picture to write, a JSON beside it")
+    options = arguments.parse_args(argv)
+    paper, results = load_paper(options.paper), read_results(options.metrics)
+    figure = paper.figures.get(options.figure)
+    if not isinstance(figure, kind):
+        (name,) = get_args(kind.model_fields["kind"].annotation)
+        raise InputError(f"paper {paper.name}: no figure '{options.figure}' of the kind {name}")
+    return Namespace(
+        paper=paper,
+        figure=figure,
+        results=results,
+        tests=read_tests(options.tests),
+        ours="ours, on synthetic data" if results.synthetic else "ours",
+        output=options.output,
+    )
 
 
 def png_bytes(canvas: Any) -> bytes:
