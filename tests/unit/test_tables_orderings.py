@@ -326,7 +326,7 @@ def test_a_series_may_be_a_row_whose_columns_are_the_axis():
 
 def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeypatch):
     made = curve_paper()
-    monkeypatch.setattr(curve, "load_paper", lambda name: made)
+    monkeypatch.setattr("cxrflow.tables.picture.load_paper", lambda name: made)
     files = []
     for seed, value in enumerate((0.5, 0.7)):
         metrics = {"auroc/1": estimate(value, value - 0.1, value + 0.1)}
