@@ -1,10 +1,12 @@
 """DICOM files to read: a drawn chest in any transfer syntax."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import (
@@ -13,6 +15,7 @@ from pydicom.uid import (
     ExplicitVRLittleEndian,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
+    JPEGBaseline8Bit,
     RLELossless,
     generate_uid,
 )
@@ -114,3 +117,12 @@ def written(tmp_path: Path, pixels: NDArray, bits: int, syntax: str) -> Path:
         made.compress(JPEG2000Lossless)
         return save(made, path)
     return change_syntax(save(made, tmp_path / "plain.dcm"), path, syntax)
+
+
+def write_crashing_dicom(path: Path) -> None:
+    """JPEG as RSNA has it, of 64 bits by its header: GDCM ends its process over that."""
+    stream, pixels = io.BytesIO(), chest(40, 40, bits=8)
+    Image.fromarray(pixels).save(stream, "JPEG")
+    made = compressed(dataset(pixels, 8), JPEGBaseline8Bit, stream.getvalue())
+    made.BitsAllocated = 64
+    save(made, path)

@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import LOSSLESS, RNG, chest, compressed, dataset, save, written
+from dicom_files import (
+    LOSSLESS,
+    RNG,
+    chest,
+    compressed,
+    dataset,
+    save,
+    write_crashing_dicom,
+    written,
+)
 from PIL import Image
 from pydicom.uid import (
     ExplicitVRLittleEndian,
@@ -15,8 +24,12 @@ from pydicom.uid import (
     JPEGBaseline8Bit,
 )
 
+from cxrflow.errors import InputError
 from cxrflow.images.decode import decode
 from cxrflow.images.decoded import DecodeError, luminance
+from cxrflow.images.geometry import Geometry
+from cxrflow.images.settings import PixelSettings
+from cxrflow.images.shards import Source, read_images, store_image
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
@@ -297,3 +310,22 @@ def test_jpeg_extended_of_12_bits(tmp_path: Path) -> None:
     decoded = decode(written(tmp_path, pixels, 12, "JPEGExtendedProcess2_4"))
     assert np.abs(decoded.values.astype(int) - pixels).max() <= 2
     assert (decoded.bits, decoded.decoder.split()[0]) == (12, "gdcm")
+
+
+def test_a_decoder_that_crashes_leaves_who_reads_one_picture(tmp_path: Path) -> None:
+    """Where there is no store: in a script, a notebook, `cxrflow ground` and `draft`."""
+    crashing, sound = tmp_path / "crash.dcm", tmp_path / "sound.png"
+    Image.fromarray(chest(41, 40, bits=8)).save(sound)
+    write_crashing_dicom(crashing)
+    geometry = Geometry.parse("square16")
+    with pytest.raises(InputError, match=r"crash.dcm: its decoder crashed .SIGABRT.; expected a"):
+        read_images([sound, crashing], PixelSettings(), geometry)
+    stream = io.BytesIO()
+    Image.fromarray(chest(40, 60, bits=8)).save(stream, "JPEG")
+    made = compressed(dataset(chest(40, 60, bits=8), 8), JPEGBaseline8Bit, stream.getvalue())
+    path = save(made, tmp_path / "sound.dcm")
+    array = np.arange(600.0).reshape(20, 30)
+    read = read_images([path, array, sound, path], PixelSettings(), geometry)
+    assert [size for size, _ in read] == [(40, 60), (20, 30), read[2][0], (40, 60)]
+    expected, _ = store_image(tmp_path, Source("x", path.name), geometry, PixelSettings())
+    np.testing.assert_array_equal(read[0][1][0], expected)

@@ -1,7 +1,6 @@
 """The pixel store: contents, independence of processes, resuming after SIGKILL, damage, disks."""
 
 import errno
-import io
 import os
 import signal
 import subprocess
@@ -13,9 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from dicom_files import chest, compressed, dataset, save
+from dicom_files import chest, write_crashing_dicom
 from PIL import Image
-from pydicom.uid import JPEGBaseline8Bit
 
 from command_options import options, run_to_end
 from cxrflow.errors import InputError
@@ -24,7 +22,7 @@ from cxrflow.files.outputs import claim_folder
 from cxrflow.images import shards
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
-from cxrflow.images.shards import Source, read_images, store_image
+from cxrflow.images.shards import Source, store_image
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main
 
@@ -137,15 +135,6 @@ def test_failures_are_counted_with_reasons_and_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store.read(store.rows(["id0019"]))[0], expected)
 
 
-def write_crashing_dicom(path: Path) -> None:
-    """JPEG as RSNA has it, of 64 bits by its header: GDCM ends its process over that."""
-    stream, pixels = io.BytesIO(), chest(40, 40, bits=8)
-    Image.fromarray(pixels).save(stream, "JPEG")
-    made = compressed(dataset(pixels, 8), JPEGBaseline8Bit, stream.getvalue())
-    made.BitsAllocated = 64
-    save(made, path)
-
-
 @pytest.mark.parametrize(("count", "threads"), [(20, 1), (120, 2)])
 def test_a_decoder_that_crashes_costs_one_named_file(tmp_path, count, threads):
     """Few images, which are read in this process if none needs a compiled decoder, and many."""
@@ -159,25 +148,6 @@ def test_a_decoder_that_crashes_costs_one_named_file(tmp_path, count, threads):
         "files/0007.png": "its decoder crashed (SIGABRT)",
         "files/0009.png": "not a regular file",
     }
-
-
-def test_a_decoder_that_crashes_leaves_who_reads_one_picture(tmp_path: Path) -> None:
-    """Where there is no store: in a script, a notebook, `cxrflow ground` and `draft`."""
-    write_hospital(tmp_path, 2)
-    crashing, sound = tmp_path / "crash.dcm", tmp_path / "files/0001.png"
-    write_crashing_dicom(crashing)
-    geometry = Geometry.parse("square16")
-    with pytest.raises(InputError, match=r"crash.dcm: its decoder crashed .SIGABRT.; expected a"):
-        read_images([sound, crashing], PixelSettings(), geometry)
-    stream = io.BytesIO()
-    Image.fromarray(chest(40, 60, bits=8)).save(stream, "JPEG")
-    made = compressed(dataset(chest(40, 60, bits=8), 8), JPEGBaseline8Bit, stream.getvalue())
-    path = save(made, tmp_path / "sound.dcm")
-    array = np.arange(600.0).reshape(20, 30)
-    read = read_images([path, array, sound, path], PixelSettings(), geometry)
-    assert [size for size, _ in read] == [(40, 60), (20, 30), read[2][0], (40, 60)]
-    expected, _ = store_image(tmp_path, Source("x", path.name), geometry, PixelSettings())
-    np.testing.assert_array_equal(read[0][1][0], expected)
 
 
 def test_a_hospitals_pictures_are_stored_upright(tmp_path: Path) -> None:
