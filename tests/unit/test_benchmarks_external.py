@@ -324,6 +324,10 @@ def test_a_wrong_list_is_one_line(pixels, tmp_path):
     path.write_text("image_id,Pneumonia\nimage1,0.5,3\n")
     with pytest.raises(InputError, match=r"scores.csv:2: .*wrong number of fields"):
         zero_shot(contents, path)
+    path.write_text("image_id,Pneumonia\nimage1,0.5\nimage2,0.25\n")
+    wanted = pd.DataFrame({"image_id": ["image2", "image7"]})
+    with pytest.raises(InputError, match="scores.csv: no row of image_id 'image7'"):
+        ExternalTable(path).numbers(wanted, ["Pneumonia"])
     with pytest.raises(InputError, match="absent.csv: file not found"):
         ExternalTable(tmp_path / "absent.csv")
     settings = PhraseGroundingSettings.model_validate(QUICK | {"categories": list(CATEGORIES)})

@@ -75,7 +75,11 @@ class ExternalTable:
                 f"{self.path}: column '{name}' is missing; found "
                 f"{', '.join(map(str, self.frame.columns))}"
             )
-        values: pd.Series = self.frame[name].iloc[self.rows(samples)]
+        rows = self.rows(samples)
+        if (rows < 0).any():
+            absent = samples[self.key].astype("str").iloc[int(np.argmin(rows))]
+            raise InputError(f"{self.path}: no row of {self.key} '{absent}'")
+        values: pd.Series = self.frame[name].iloc[rows]
         return values.set_axis(samples.index)
 
     def numbers(self, samples: pd.DataFrame, names: Sequence[str]) -> Floats:

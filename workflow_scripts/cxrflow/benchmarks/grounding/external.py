@@ -3,7 +3,6 @@
 A map covers its whole image, at any size, and is scored on the image's own pixels.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.errors import InputError, one_line
-from cxrflow.files.reading import leads_out
+from cxrflow.files.reading import OutsideError, below
 from cxrflow.images.geometry import Geometry
 
 # The whole image; the side counts only where maps are scored on the stored square's pixels.
@@ -56,18 +55,17 @@ def score(table: ExternalTable, inputs: Inputs, settings: PhraseGroundingSetting
     """Score the maps that the column ``map`` names, below the folder of the table."""
     table.require_key("sample_id")
     samples, dropped = usable_samples(read_samples(inputs, settings), inputs.pixels, settings)
-    names = table.column(samples, "map").astype("str")
-    outside = names[names.map(leads_out)]
-    if len(outside):
-        raise InputError(
-            f"{table.path}: map '{outside.iloc[0]}' lies outside of the table's folder"
-        )
-
-    def maps() -> Iterator[Floats]:
-        return (read_map(table.path.parent / name) for name in names)
+    paths = []
+    for name in table.column(samples, "map").astype("str"):
+        try:
+            paths.append(below(table.path.parent, name))
+        except OutsideError:
+            raise InputError(
+                f"{table.path}: map '{name}' lies outside of the table's folder"
+            ) from None
 
     rescale = "none" if settings.rescale == "auto" else settings.rescale
-    scores: pd.DataFrame = score_samples(maps(), samples, WHOLE, settings, rescale)
+    scores: pd.DataFrame = score_samples(map(read_map, paths), samples, WHOLE, settings, rescale)
     predictions = predictions_of(inputs, scores, dropped, np.empty((0, 0, 0)), settings, rescale)
     protocol = {**predictions.protocol, "geometry": str(WHOLE), "grid": "each map's"}
     return replace(predictions, protocol=protocol, arrays={})
