@@ -146,9 +146,9 @@ class Console:
         return "\n".join([*lines, f"{len(self.plan.lasted)} of {self.total} done{self.left()}"])
 
     def left(self) -> str:
-        """The time left in words; empty where no times of such a run are on record."""
+        """The time left in words; empty at the end, and where no such times are on record."""
         seconds = self.plan.left(self.clock())
-        return "" if seconds is None else f", about {duration(seconds)} left"
+        return f", about {duration(seconds)} left" if seconds else ""
 
     def line(self, text: str) -> None:
         """Print a line, above what is drawn again."""
