@@ -40,8 +40,10 @@ study: $(STAMP) ## a larger hospital, trained longer: do the papers' rankings ho
 	@echo "The report page: $(CURDIR)/results/study/report/index.html"
 
 # Without the folder nothing is installed before that is said.
-real: $(if $(CXR_REAL_DATA),$(STAMP)) ## the same stages on real data: make real CXR_REAL_DATA=folder
+real: ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@test -n "$$CXR_REAL_DATA" || { echo "usage: make real CXR_REAL_DATA=folder   (see docs/real_data.md)" >&2; exit 1; }
+	@test -d "$$CXR_REAL_DATA" || { echo "$$CXR_REAL_DATA: no such folder" >&2; exit 1; }
+	@$(MAKE) --no-print-directory env
 	@test -e "$$CXR_REAL_DATA/open_i_pairs" || echo "no $$CXR_REAL_DATA/open_i_pairs: text encoders alone, without images, retrieval, findings and RSNA" >&2
 	if test -e "$$CXR_REAL_DATA/open_i_pairs"; then $(SNAKEMAKE) --configfile real.yaml; \
 	    else $(SNAKEMAKE) --configfile real_text.yaml; fi

@@ -261,6 +261,23 @@ def test_values_from_snakemake_need_no_file():
         make_config(values | {"nothing": 1}, [])
 
 
+def test_values_are_typed_as_for_snakemake(capsys):
+    main(["check", "--configfile", str(DEMO), "--config", "papers=[convirt]", "seeds=[3]"])
+    assert "papers convirt" in capsys.readouterr().out
+    assert load_config([DEMO], typed=["seeds=[3]"]).seeds == [3]
+    for typed, message in (
+        ("papers", "expected KEY=VALUE"),
+        ("papers=[biovil", "expected KEY=VALUE"),
+        ("paprs=[biovil]", "unknown key 'paprs'; did you mean 'papers'"),
+        (
+            "privacy={show_image: true}",
+            "unknown key 'privacy.show_image'; did you mean 'show_images'",
+        ),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            load_config([DEMO], typed=[typed])
+
+
 def test_programs_of_reports_get_their_own_part(demo):
     """The corpus does not depend on how a splitter is trained, nor on entities."""
     settings = demo.reports.settings().record()

@@ -142,6 +142,23 @@ def test_an_error_of_the_configuration_stands_without_our_files(console):
     assert said(console) == 'error: config.yaml: unknown key "a"\nNothing to be done'
 
 
+def test_what_a_person_mistyped_is_one_line(console):
+    for text in (
+        "MissingRuleException:\nNo rule to produce biovll (if you use input functions make sure).",
+        "Traceback (most recent call last):\n\n    load_configfile(f)\n    ^^^\n\n"
+        "FileNotFoundError: [Errno 2] No such file or directory: 'x.yaml'",
+        "WorkflowError:\nConfig file is not valid JSON or YAML. In case of YAML, make sure to.",
+        "Will exit after finishing currently running jobs (scheduler).",
+        "Will exit after finishing currently running jobs (scheduler).",
+    ):
+        console.handle(record(text, logging.ERROR, event="error"))
+    missing, absent, no_yaml, waits = said(console).splitlines()
+    assert missing == "error: nothing makes 'biovll'; `cxrflow targets` lists what can be asked for"
+    assert absent == "error: --configfile: No such file or directory: 'x.yaml'"
+    assert no_yaml.startswith("error: a file after --configfile is no YAML; `cxrflow config check")
+    assert waits.startswith("Will exit")
+
+
 def test_a_dry_run_gives_reasons_without_settings_and_counts_once():
     console = Console(io.StringIO(), dry=True)
     stats = record(event="run_info", stats={"train": 1, "total": 1})

@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from cxrflow.config import load_config, make_config
-from cxrflow.config.loading import add_files
+from cxrflow.config.loading import add_files, add_typed
 from cxrflow.files.atomic import write_json
 from cxrflow.programs.program import parser, run
 
@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     record = actions.add_parser("record", help="write a resolved configuration to a file")
     for reader in (check, show, record):
         add_files(reader)
+    for reader in (check, show):
+        add_typed(reader)
     show.add_argument("--model", help="only this model's resolved settings")
     record.add_argument(
         "--values", required=True, metavar="JSON", help="values of the files, merged"
@@ -45,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         values = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
         write_json(options.output, values | {"configfiles": files})
         return
-    config = load_config(files)
+    config = load_config(files, typed=options.config)
     if options.action == "check":
         print(
             f"{' + '.join(files)}: valid; scale {config.scale}, "

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 
-from cxrflow.config.loading import add_files, require_checkout
+from cxrflow.config.loading import add_files, add_typed, require_checkout, typed_values
 from cxrflow.errors import InputError
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.programs.program import parser, run, whole
@@ -87,7 +87,7 @@ def recorded(timings: Path, table: Path = TABLE) -> int:
     return len(timed)
 
 
-def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
+def plan(target: str, cores: int, files: Sequence[str], typed: Sequence[str] = ()) -> list[Job]:
     """The jobs of a target in a folder without results, from a dry run of Snakemake."""
     require_checkout(Path("Snakefile"))
     if find_spec("snakemake") is None:
@@ -97,6 +97,8 @@ def plan(target: str, cores: int, files: Sequence[str]) -> list[Job]:
     overlays = [file for file in files if Path(file) != Path("config.yaml")]
     if overlays:
         command += ["--configfile", *overlays]
+    if typed:
+        command += ["--config", *typed]
     dry_run = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -151,9 +153,9 @@ def simulate(lasting: Mapping[Job, float], cores: int) -> float:
     return now
 
 
-def summary(target: str, cores: int, files: Sequence[str]) -> str:
+def summary(target: str, cores: int, files: Sequence[str], typed: Sequence[str] = ()) -> str:
     """Describe the cost of a target: minutes, by rule, and how many jobs have no record."""
-    jobs, seconds = plan(target, cores, files), read_table()
+    jobs, seconds = plan(target, cores, files, typed), read_table()
     lasting = durations(jobs, seconds)
     expected = simulate(lasting, cores)
     shortest = simulate(lasting, sum(job.threads for job in jobs))
@@ -164,7 +166,8 @@ def summary(target: str, cores: int, files: Sequence[str]) -> str:
         f"{unknown} jobs have no record and count as their rule does on average",
         "minutes of all jobs of a rule together:",
     ]
-    scales = [values["scale"] for file in files if "scale" in (values := read_yaml(Path(file)))]
+    layers = [*map(read_yaml, files), typed_values(typed)]
+    scales = [values["scale"] for values in layers if "scale" in values]
     if scales and scales[-1] != "demo":
         lines.insert(1, f"the times are of the demonstration's sizes, the scale is {scales[-1]}")
     guessed = {job.rule for job in jobs if job.name} - {rule for rule, _ in seconds}
@@ -183,6 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
+    add_typed(arguments)
     arguments.add_argument(
         "--cores",
         type=whole(1, MOST_CORES),
@@ -202,7 +206,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.record is not None:
         print(f"{TABLE}: {recorded(options.record)} jobs of {options.record}")
     else:
-        print(summary(options.target, options.cores, list(map(str, options.configfile))))
+        files = list(map(str, options.configfile))
+        print(summary(options.target, options.cores, files, options.config))
 
 
 if __name__ == "__main__":

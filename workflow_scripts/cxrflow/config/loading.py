@@ -4,10 +4,13 @@ import os
 import re
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from cxrflow.config.checks import check_all
 from cxrflow.config.configuration import Config
@@ -34,6 +37,17 @@ def add_files(arguments: ArgumentParser) -> None:
     )
 
 
+def add_typed(arguments: ArgumentParser) -> None:
+    """``--config``: values of the command line, as Snakemake takes them."""
+    arguments.add_argument(
+        "--config",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="values laid over the files: papers='[mine.yaml]'",
+    )
+
+
 def require_checkout(file: Path, otherwise: str = "") -> None:
     """Refuse a folder without ``file``, where no run of the workflow can be described."""
     if not file.exists():
@@ -43,14 +57,31 @@ def require_checkout(file: Path, otherwise: str = "") -> None:
         )
 
 
-def load_config(files: Files, check_roots: bool = True) -> Config:
-    """Read ``files``, lay each over those before it (as Snakemake does), validate the result."""
+def typed_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Read ``KEY=VALUE`` as it is typed after ``--config``; the value is YAML."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            sign = ""
+        if not sign:
+            raise InputError(f"--config {text}: expected KEY=VALUE, as in papers='[mine.yaml]'")
+    return values
+
+
+def load_config(files: Files, check_roots: bool = True, typed: Sequence[str] = ()) -> Config:
+    """Read ``files``, lay each over those before it (as Snakemake does), validate the result.
+
+    ``typed``: ``KEY=VALUE`` of the command line, laid over the files.
+    """
     if [Path(file) for file in files] == [DEFAULT]:
         require_checkout(DEFAULT, ", or name your configuration after --configfile")
     merged: dict[str, Any] = {}
     for file in files:
         merged = overlay(merged, read_yaml(file))
-    return make_config(merged, files, check_roots)
+    return make_config(overlay(merged, typed_values(typed)), files, check_roots)
 
 
 def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = True) -> Config:
@@ -68,7 +99,10 @@ def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = Tru
             _check_roots(config)
             _check_files(config)
     except ValidationError as error:
-        lines = [problem(item, _where(item["loc"], files), item["loc"]) for item in error.errors()]
+        lines = [
+            problem(item, _where(item["loc"], files), item["loc"]) + _meant(item)
+            for item in error.errors()
+        ]
         raise InputError("\n".join(lines)) from None
     except WrongKey as error:
         file = str(error.file or _where(error.key, files))
@@ -100,6 +134,24 @@ def _expand(value: Any, key: Key) -> Any:
         return os.environ[name]
 
     return VARIABLE.sub(replace, value)
+
+
+def _meant(item: ErrorDetails) -> str:
+    """For an unknown key: the key beside it whose name is most alike; empty if none is."""
+    if item["type"] != "extra_forbidden":
+        return ""
+    *above, name = item["loc"]
+    cls: Any = Config
+    for part in above:
+        field = cls.model_fields.get(part)
+        kinds = field and (get_args(field.annotation) or [field.annotation])
+        cls = next(
+            (k for k in kinds or () if isinstance(k, type) and issubclass(k, BaseModel)), None
+        )
+        if cls is None:
+            return ""
+    near = get_close_matches(str(name), cls.model_fields, 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def _where(key: Key, files: Files) -> str:

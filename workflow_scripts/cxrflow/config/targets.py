@@ -1,6 +1,7 @@
 """List what can be made: the targets of a configuration, as Snakemake takes them.
 
     cxrflow targets --configfile config.yaml paper.yaml
+    cxrflow targets --config papers='[my_method.yaml]'
     snakemake --cores all results/tables/biovil/table5.html
 
 Making a target also makes everything it needs that does not exist yet. Tables and models for which
@@ -10,7 +11,7 @@ the run has no data are left out.
 from collections.abc import Iterator, Sequence
 
 from cxrflow.config import Config, load_config
-from cxrflow.config.loading import add_files
+from cxrflow.config.loading import add_files, add_typed
 from cxrflow.programs.program import parser, run
 
 
@@ -36,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
+    add_typed(arguments)
     options = arguments.parse_args(argv)
-    rows = list(targets(load_config(options.configfile)))
+    rows = list(targets(load_config(options.configfile, typed=options.config)))
     width = max(len(name) for name, _ in rows)
     for name, meaning in rows:
         print(f"{name:{width}}  {' '.join(meaning.split())}")

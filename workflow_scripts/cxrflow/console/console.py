@@ -35,6 +35,22 @@ CAUSES = {
     "Input files updated by another job": "its inputs are made again",
 }
 AGAIN = "not tried again"  # so a program begins that refuses what it has refused before
+# Snakemake's own words where a person has mistyped something, and ours.
+MISTYPED = (
+    (
+        r"MissingRuleException:\nNo rule to produce (\S+) \(if you use.*",
+        r"error: nothing makes '\1'; `cxrflow targets` lists what can be asked for",
+    ),
+    (
+        r"Traceback.*load_configfile.*FileNotFoundError: .*(No such file or directory: .*)",
+        r"error: --configfile: \1",
+    ),
+    (
+        r"(?:error: )?Config file is not valid JSON or YAML.*",
+        "error: a file after --configfile is no YAML; `cxrflow config check --configfile ...` "
+        "names the line",
+    ),
+)
 # Lines of ours, not of the user's.
 PLACE = re.compile(r"WorkflowError(?: in file [^\n]*)?:\n|\n  File \"[^\n]*")
 
@@ -50,6 +66,7 @@ class Console:
         self.total = 0
         self.names: dict[int, str] = {}  # of jobs, by Snakemake's number
         self.reasons: dict[int, str] = {}  # of jobs that failed
+        self.last = ""  # message that is no job's
         self.live: Any = None  # the part of a terminal that is drawn again
         if stream.isatty() and not dry:
             from rich.console import Console as Terminal
@@ -130,9 +147,15 @@ class Console:
                 self.line(f"not made: {names}; {len(self.plan.lasted)} of {self.total} done")
         elif "CalledProcessError" in text:
             pass  # the record of the job follows
+        elif text == self.last:
+            pass  # Snakemake says every second that it waits for the jobs that run
         elif text and (level >= WARNING or not text.startswith(ROUTINE)):
+            self.last = text
             error = "error: " if text.startswith("WorkflowError") else ""
-            self.line(error + PLACE.sub("", text))
+            text = error + PLACE.sub("", text)
+            for theirs, ours in MISTYPED:
+                text = re.sub(theirs, ours, text, flags=re.DOTALL)
+            self.line(text)
 
     def running(self) -> str:
         """The jobs that run, how long they have, how far they are; how many are done."""

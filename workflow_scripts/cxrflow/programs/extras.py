@@ -1,7 +1,7 @@
 """What an extra of the package brings, and public names that are imported when they are asked for.
 
-``pip install cxrflow`` installs what the labeller and the metrics need. Everything else names the
-extra that it lacks (docs/library.md).
+``pip install .`` in a checkout installs what the labeller and the metrics need. Everything else
+names the extra that it lacks (docs/library.md).
 """
 
 import ast
@@ -29,7 +29,10 @@ def lacking(error: ImportError) -> str | None:
     """Name the library that an import lacked and the extra that brings it; None if none does."""
     library = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(library)
-    return extra and f"{library} is not installed; pip install 'cxrflow[{extra}]' brings it"
+    return extra and (
+        f"{library} is not installed; the extra '{extra}' brings it: "
+        f"pip install '.[{extra}]' in a checkout of cxrflow"
+    )
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def find_source(
     files = [Path(path.name)] if single else sorted(_text_files(path))
     if not files:
         raise InputError(
-            f"{path}: no .txt file below it; cxrflow.reports.corpus labels the reports of data sets"
+            f"{path}: no .txt file below it; expected a folder of reports, a text file for each"
         )
     return TextSource("files", path, "path", len(files), (_read_file(root, file) for file in files))
 
