@@ -15,6 +15,7 @@ from cxrflow.errors import InputError
 from cxrflow.reports.stanza_models import StanzaPipeline
 
 BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
+INLINE_ITEM = re.compile(r"(?<=\S)\s*•\s*|(?<=\S)\s\*\s(?=[A-Z])")
 LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
 LINE_ITEM = re.compile(
     r"\n(?![ \t]*+-[ \t]++(?i:no|none|nil|absent|negative|yes|present|positive)[.\s]*+(?:\n|$))"
@@ -84,7 +85,8 @@ STATEMENT = re.compile(
 )
 # After a question mark, or a label's colon at the end of a line.
 ANSWER = re.compile(
-    r"\s*(?:[-:]\s*)?(?:no|yes|none|negative|positive|absent|present)\b\s*(?:[.,;(|\"']|$)",
+    r"\s*(?:[-:]\s*)?(?:[(\[]\s*)?(?:(?:no|n|none|nil|neg|negative|absent|yes|y|pos|positive|present)\b"
+    r"|[-+](?=\s|[)\]]|$))\s*(?:[.,;()\]|\"']|\n|$)",
     re.IGNORECASE,
 )
 ANSWER_ALONE = re.compile(
@@ -225,6 +227,8 @@ class RuleSplitter:
     def split_one(self, text: str) -> list[str]:
         """The sentences of one section's text."""
         sentences = []
+        if "•" in text or " * " in text:
+            text = INLINE_ITEM.sub("\n• ", text)
         for paragraph in BLANK_LINE.split(text):
             for item in LINE_ITEM.split(paragraph):
                 for run in _statements(item) if self._lines else (item,):

@@ -22,7 +22,7 @@ DENIAL = re.compile(
 ADMINISTRATIVE = re.compile(
     r"\b(?:not|never|no|without|cannot|unable|could not)\b(?:\s+[a-z]+){0,3}\s+(?:available"
     r"|performed|obtained|done|received|reported|completed|included|acquired|interpretable|diagnostic|read"
-    r"|reviewed|transmitted|submitted|evaluated|images?|films?)\b"
+    r"|reviewed|transmitted|submitted|evaluated|assess(?:ed|able)|judged|determined|estimated|images?|films?)\b"
     r"|\b(?:unavailable|pending|awaited|awaiting|cancell?ed|disregard|uninterpretable|nondiagnostic)\b"
     r"|\b(?:to follow|refer to|see (?:the|above|below|report|findings)|in error|did not attend)\b"
     r"|\b(?:views?|radiographs?|images?|films?|x-?rays?)\b[^.]*\b(?:obtained|performed|acquired"

@@ -14,10 +14,10 @@ from cxrflow.reports.labels.scope.cue_words import LINKING
 from cxrflow.reports.labels.scope.mentions import mention_tree
 from cxrflow.reports.labels.scope.phrases import JOINING, Token
 
-NO = frozenset(("no", "n", "none", "nil", "neg", "negative", "absent", "-"))
+NO = frozenset(("no", "n", "none", "nil", "neg", "negative", "absent", "-", "0"))
 YES = frozenset(("yes", "y", "pos", "positive", "present", "+"))
 # Without one of these, an answer stands at the end or before a border.
-SIGNS_OF_ANSWERS = frozenset(("[", "=", "|", ":", "?", "ctr", "ratio", "index"))
+SIGNS_OF_ANSWERS = frozenset(("(", "[", "=", "|", ":", "?", "ctr", "ratio", "index"))
 UNANSWERED = "unanswered"
 ANSWERS = NO | YES | {UNANSWERED}
 # Answers that need no mark before them.
@@ -32,6 +32,7 @@ BORDERS = frozenset((".", ",", ";", "|", "/", ")", "]", "(", "[", "!"))
 ENDINGS = frozenset(("", ".", ";", ",", "|"))
 ENDS = frozenset((".", ";", "|", "!"))
 TICKS = frozenset(("x", "v", "*"))
+BOXES = {"[": "]", "(": ")"}
 # Most words of a label ("right lower lobe consolidation:").
 LONGEST_LABEL = 6
 
@@ -50,7 +51,7 @@ def spelled_out(tokens: list[Token]) -> list[Token]:
     """A sentence's words with its answers written as words; most sentences have none."""
     if not _may_answer([token.word for token in tokens]):
         return tokens
-    return _answered(_ratios(_ticked(_signed(_without_leaders(tokens)))))
+    return _answered(_ratios(_ticked(_signed(_of_sides(_without_leaders(tokens))))))
 
 
 def _may_answer(words: Sequence[str]) -> bool:
@@ -68,6 +69,16 @@ def _without_leaders(tokens: list[Token]) -> list[Token]:
     for is_stop, run in itertools.groupby(tokens, lambda token: token.word == "."):
         row = list(run)
         words += [_mark(":", row[0])] if is_stop and len(row) >= FEWEST_DOTS else row
+    return words
+
+
+def _of_sides(tokens: list[Token]) -> list[Token]:
+    """One answer in place of two equal ones: "Pneumothorax (L/R): no/no"."""
+    words: list[Token] = []
+    for token in tokens:
+        words.append(token)
+        if [t.word for t in words[-2:-1]] == ["or"] and words[-3].word == token.word in NO | YES:
+            del words[-2:]
     return words
 
 
@@ -99,9 +110,10 @@ def _boxes(tokens: Sequence[Token]) -> dict[int, tuple[int, bool]]:
     boxes: dict[int, tuple[int, bool]] = {}
     for i, token in enumerate(tokens):
         inside = [t.word for t in tokens[i + 1 : i + 3]]
-        if token.word == "[" and inside[:1] == ["]"]:
+        closing = BOXES.get(token.word)
+        if closing and inside[:1] == [closing]:
             boxes[i] = i + 2, False
-        elif token.word == "[" and inside[1:] == ["]"] and inside[0] in TICKS:
+        elif closing and inside[1:] == [closing] and inside[0] in TICKS:
             boxes[i] = i + 3, True
     return boxes
 

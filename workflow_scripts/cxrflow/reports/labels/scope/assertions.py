@@ -16,6 +16,8 @@ from cxrflow.reports.labels.scope.mentions import Mention
 # Effects on an organ's state ("may be enlarged") that hold for the organ, too.
 OF_STATES = ("uncertain_first", "negative", "uncertain")
 
+LABEL_ENDS = frozenset((":", "-"))
+
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
@@ -102,4 +104,16 @@ def assess(words: Sequence[str], mentions: Sequence[Mention]) -> list[Assertion]
             for effect, cue in on_state[effects_of_mention["state positive"].start].items():
                 effects_of_mention.setdefault(effect, cue)
     decided = (_decide(m, e) for m, e in zip(mentions, effects, strict=True))
-    return [assertion for assertion in decided if assertion is not None]
+    assertions = [assertion for assertion in decided if assertion is not None]
+    return [a for a in assertions if not _is_label(words, a, assertions)]
+
+
+def _is_label(words: Sequence[str], assertion: Assertion, others: Sequence[Assertion]) -> bool:
+    """True for a label that its own statement names again: "Pneumothorax: no pneumothorax"."""
+    mention = assertion.mention
+    if assertion.cue or "".join(words[mention.end : mention.end + 1]) not in LABEL_ENDS:
+        return False
+    return any(
+        o.mention.observation == mention.observation and o.mention.start > mention.end
+        for o in others
+    )

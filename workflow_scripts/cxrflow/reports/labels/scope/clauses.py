@@ -10,7 +10,7 @@ from cxrflow.reports.labels.scope.cue_words import CueKind, CueRules, cue_rules
 from cxrflow.reports.labels.scope.mentions import Mention
 from cxrflow.reports.labels.scope.phrases import Match
 
-HARD_MARKS = frozenset(";()[]!")
+HARD_MARKS = frozenset(";()[]!|")
 # "Heart size:" is the topic of the clause behind it: no more words than this before a colon.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
@@ -237,8 +237,11 @@ class SentenceScopes:
         last = min(self.clause(max(end - 1, 0))[1], end + limit)
         if kind.rule == "differential":
             return last
-        if kind.effect == "void" and "," in self.words[end:last]:
-            return self.words.index(",", end)
+        # "On the last film, there was edema"
+        if kind.effect == "void" and "," in self.words[end + 1 : last]:
+            return self.words.index(",", end + 1)
+        if kind.effect == "void" and self.words[end] == ",":
+            return last
         i = bisect_right(self.stops, end - 1)
         following = [self.words[stop] for stop in self.stops[i : i + 1]]
         if kind.rule == "possible" and not self.words[start - 1 : start] == following == [","]:
@@ -290,9 +293,10 @@ class SentenceScopes:
                 i -= 1
             if i >= 0:
                 first = max(first, self.states[i] + 1)
-        # "Known effusion, now resolved"
-        resolved = kind.rule == "has resolved" and self.words[start - 1] == ","
-        return max(first, self._piece(start - resolved, first, has_verb, state))
+        # "Known effusion, now resolved", "unchanged heart, within normal limits"
+        alone = state and (end == len(self.words) or not self.words[end].isalnum())
+        crosses = (alone or kind.rule == "has resolved") and self.words[start - 1] == ","
+        return max(first, self._piece(start - crosses, first, has_verb, state))
 
     def _refers(self, first: int, start: int) -> bool:
         """True if the words ``first`` to ``start`` are about the clause before."""

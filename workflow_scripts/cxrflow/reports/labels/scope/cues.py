@@ -12,6 +12,10 @@ from cxrflow.reports.labels.scope.cue_words import CueKind, cue_rules
 from cxrflow.reports.labels.scope.mentions import Mention
 from cxrflow.reports.labels.scope.phrases import Match
 
+# Rules for what an earlier study showed, and verbs without which "on the last film" tells nothing.
+EARLIER = frozenset(("earlier study", "in earlier study"))
+PAST = frozenset(("was", "were", "had"))
+
 
 @dataclass(frozen=True, slots=True)
 class Cue:
@@ -77,7 +81,9 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
         if kind.effect in ("neutral", "break"):
             continue
         # "The prior film showed edema, which persists"
-        if kind.rule == "earlier study" and not cue_rules().lasting.isdisjoint(words):
+        if kind.rule in EARLIER and not cue_rules().lasting.isdisjoint(words):
+            continue
+        if kind.rule == "in earlier study" and PAST.isdisjoint(words[end:]):
             continue
         # "No change in A or B": both are there.
         if kind.effect == "between" and unchanged[0] <= start < unchanged[1]:
