@@ -137,7 +137,7 @@ rule draw_figure:
     benchmark:
         "<timings>/draw_figure/{paper}.{figure}.tsv"
     wildcard_constraints:
-        figure=figures_of("grounding", "priors", "t_sne", "saliency"),
+        figure=figures_of("grounding", "priors", "t_sne", "saliency", "retrieved"),
     conda:
         "../envs/gpu.yaml"
     params:
@@ -166,7 +166,7 @@ use rule draw_figure as show_reports with:
     benchmark:
         "<timings>/show_reports/{paper}.{figure}.tsv"
     wildcard_constraints:
-        figure=figures_of("reports"),
+        figure=figures_of("reports", "neighbours"),
 
 
 FIGURE_PROGRAMS = {"curve": "cxrflow.tables.curve", "bars": "cxrflow.tables.bars"}

@@ -6,7 +6,7 @@
         --models results/models/convirt/convirt/seed0 \\
         --features results/features/convirt/convirt/seed0/convirt/retrieval_8x200
 
-Beside the picture a JSON file says what is on it; of reports there is no picture.
+Beside the picture a JSON file says what is on it; of texts there is no picture.
 """
 
 import argparse
@@ -18,7 +18,11 @@ from typing import get_args
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
-from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
+from cxrflow.benchmarks.retrieval.settings import (
+    EmbeddingFigureSettings,
+    NeighboursFigureSettings,
+    RetrievedFigureSettings,
+)
 from cxrflow.files.atomic import atomic_path, write_json
 from cxrflow.programs.program import parser, run
 from cxrflow.settings import read_settings
@@ -29,6 +33,8 @@ Figure = (
     | EmbeddingFigureSettings
     | SaliencyFigureSettings
     | ReportsFigureSettings
+    | NeighboursFigureSettings
+    | RetrievedFigureSettings
 )
 KINDS: dict[str, type[Figure]] = {one.model_fields["kind"].default: one for one in get_args(Figure)}
 

@@ -14,6 +14,7 @@ from cxrflow.benchmarks.grounding.settings import (
     PriorFigureSettings,
 )
 from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
+from cxrflow.benchmarks.retrieval.settings import ModelFigureSettings, RetrievedFigureSettings
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.config.models import Models, spelt
@@ -259,7 +260,9 @@ class RunResults(Models):
         if isinstance(figure, PriorFigureSettings):
             complete = measured == results and self.shows("images", figure.task)
             return measured if complete else []
-        if isinstance(figure, ReportsFigureSettings):
+        if isinstance(figure, RetrievedFigureSettings) and not self.shows("images", figure.task):
+            return []
+        if isinstance(figure, ReportsFigureSettings | ModelFigureSettings):
             return measured if measured and self.shows("text", figure.task) else []
         if isinstance(figure, SaliencyFigureSettings):
             return measured if measured and self.shows("images", figure.task) else []

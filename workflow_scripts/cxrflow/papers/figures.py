@@ -11,7 +11,11 @@ from pydantic import Field, model_validator
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
-from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
+from cxrflow.benchmarks.retrieval.settings import (
+    EmbeddingFigureSettings,
+    NeighboursFigureSettings,
+    RetrievedFigureSettings,
+)
 from cxrflow.names import Name
 from cxrflow.papers.table import Address, PartialAddress, Result, Table, address
 from cxrflow.settings import Before, Settings
@@ -142,6 +146,8 @@ Figure = Annotated[
     | EmbeddingFigureSettings
     | SaliencyFigureSettings
     | ReportsFigureSettings
+    | NeighboursFigureSettings
+    | RetrievedFigureSettings
     | CurveFigure
     | BarsFigure
     | PictureFigure,

@@ -57,8 +57,10 @@ class FigureInputs:
 
     @cached_property
     def cohort(self) -> Cohort:
-        """All rows of the cohort."""
-        return read_cohort(self.folder, "samples.parquet", self.table_columns)
+        """All rows of the cohort, of samples or of pairs."""
+        pairs = (self.folder / "pairs.parquet").is_file()
+        file = "pairs.parquet" if pairs else "samples.parquet"
+        return read_cohort(self.folder, file, self.table_columns)
 
     @property
     def data(self) -> dict[str, Any]:

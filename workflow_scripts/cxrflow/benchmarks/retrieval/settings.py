@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings, FigureColumn
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
@@ -82,3 +82,49 @@ class EmbeddingFigureSettings(ColumnsFigureSettings):
     task: Name = Field(description="image retrieval, whose candidates and features are drawn")
     categories: list[str] = Field(min_length=2)
     perplexity: float = Field(default=30, gt=0, description="of t-SNE; not stated")
+
+
+class ModelFigureSettings(ColumnsFigureSettings):
+    """Examples of one model's retrieval, at equal distances in an order, not chosen by hand."""
+
+    columns: list[FigureColumn] = Field(min_length=1, max_length=1)
+    sections: tuple[Section, ...] = Field(
+        default=("impression",), min_length=1, description="of the reports, as one text"
+    )
+    batch_size: int = Field(
+        default=64, ge=1, description="images or texts that are encoded together"
+    )
+
+
+class NeighboursFigureSettings(ModelFigureSettings):
+    """Texts beside their nearest neighbours of training (Windsor et al. 2023, Figure 6).
+
+    Searched are texts of other training studies, as the queue of the term ``neighbours`` does, but
+    with the trained encoder. A text that agrees word for word is no example and is left out.
+    """
+
+    PROGRAM: ClassVar = "retrieval.text_neighbours"
+    READS: ClassVar = ("models",)
+    ENDING: ClassVar = "json"
+
+    kind: Literal["neighbours"] = "neighbours"
+    task: Name = Field(description="retrieval of pairs, whose cohort has the texts")
+    count: int = Field(default=6, ge=1, le=24, description="examples; Figure 6 has 6")
+    queries: int = Field(default=200, ge=1, description="training texts that examples are among")
+    searched: int = Field(default=16_384, ge=2, description="training texts at most, by their hash")
+
+
+class RetrievedFigureSettings(ModelFigureSettings):
+    """Reports with the images they retrieve (Windsor et al. 2023, the second Figure 7).
+
+    Beside a report are its own image with its rank, the two most similar images and the least
+    similar one, each with its cosine.
+    """
+
+    PROGRAM: ClassVar = "retrieval.retrieved_images"
+    READS: ClassVar = ("models", "pixels")
+
+    kind: Literal["retrieved"] = "retrieved"
+    task: Name = Field(description="retrieval of pairs, whose test studies are searched")
+    count: int = Field(default=5, ge=1, le=24, description="examples; the paper has 5")
+    split: Split | None = Field(default="test", description="studies that are searched")

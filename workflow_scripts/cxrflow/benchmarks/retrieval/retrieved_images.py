@@ -1,0 +1,81 @@
+"""Reports and the images that they retrieve (Windsor et al. 2023, Appendix C.1, second Figure 7).
+
+A report is compared with all test images by the cosine of the projections. Shown are its own image
+with its rank and cosine, the two most similar images and the least similar one, with their reports.
+The paper's examples are chosen by hand; ours stand at equal distances in the order of the rank.
+
+Shapes: N studies, P width of the joint space.
+"""
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
+from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.generation.report_retrieval import encode_different
+from cxrflow.benchmarks.generation.side_by_side import at_quantiles
+from cxrflow.benchmarks.model_pixels import model_pixels
+from cxrflow.benchmarks.retrieval.settings import RetrievedFigureSettings
+from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
+from cxrflow.errors import InputError
+from cxrflow.metrics.intervals import Floats
+from cxrflow.models.loading import load
+
+COLUMNS = STUDY
+PANEL = 256  # pixels of a picture's longer side, below the beginning of its report
+WHICH = ("own image", "most similar", "second", "least similar")
+
+
+def own_ranks(cosine_NN: Floats) -> NDArray[np.int64]:
+    """The rank [N] of each text's own image among all images, 1 the best; ties count half."""
+    own_N1 = np.diagonal(cosine_NN)[:, None]
+    above_N, equal_N = (cosine_NN > own_N1).sum(axis=1), (cosine_NN == own_N1).sum(axis=1)
+    return 1 + above_N + (equal_N - 1) // 2
+
+
+def shown_places(cosine_N: Floats, own: int) -> list[int]:
+    """The own image, the most similar, the second and the least similar of a text."""
+    order = np.argsort(-cosine_N, kind="stable")
+    return [own, *order[:2].tolist(), int(order[-1])]
+
+
+@torch.inference_mode()
+def draw(inputs: FigureInputs, settings: RetrievedFigureSettings) -> FigureDrawing:
+    """Draw a line for each example: the own image and the three that are compared with it."""
+    ((_, result),) = inputs.columns(settings.columns).items()
+    pixels = model_pixels(result.options["pixels"], result.options["models"])
+    rows = inputs.cohort.table
+    if settings.split is not None:
+        rows = rows[rows["split"] == settings.split]
+    table = usable_studies(rows, pixels, settings.sections).table.reset_index(drop=True)
+    if len(table) < 2:
+        raise InputError(f"{inputs.folder}: {len(table)} studies to search; expected 2 or more")
+    model = load(result.options["models"])
+    batches, places = encode_different(model, table["text"].tolist(), settings.batch_size)
+    text_NP = torch.cat([batch.projection for batch in batches])[places].double().numpy()
+    text_NP /= np.linalg.norm(text_NP, axis=1, keepdims=True)
+    image_NP = encode_studies(model, pixels, table, settings.batch_size)["projected"]
+    cosine_NN = text_NP @ image_NP.double().numpy().T
+    rank_N = own_ranks(cosine_NN)
+    strips, lines = [], []
+    for query in at_quantiles(pd.Series(rank_N), settings.count):
+        shown = shown_places(cosine_NN[query], query)
+        notes = [f"{name}, {cosine_NN[query, n]:.2f}" for name, n in zip(WHICH, shown, strict=True)]
+        notes[0] = f"rank {rank_N[query]} of {len(table)}, {cosine_NN[query, query]:.2f}"
+        reports = table["text"].iloc[shown].tolist()
+        for picture, report, note in zip(
+            pixels.read(pixels.rows(table["image_id"].iloc[shown])), reports, notes, strict=True
+        ):
+            strips.append(Strip(report, [panel(picture, longer=PANEL)], [note]))
+        lines.append(
+            "; ".join(f"{note}: “{report}”" for note, report in zip(notes, reports, strict=True))
+        )
+    caption = (
+        f"Each line: a report above its own image with the rank of that image among {len(table)}, "
+        "then the two most similar images and the least similar one, above each its own report; "
+        "numbers are cosines, first seed. Examples stand at equal distances in the order of the "
+        "rank."
+    )
+    return FigureDrawing(draw_sheet(strips, len(WHICH)), caption, lines, ["radiographs", "reports"])
