@@ -155,7 +155,11 @@ def _table(
         frames = partial(iter, [_even(path, str(separator), header).set_axis(columns, axis=1)])
         total = _survey(path, frames(), chosen, id_column)
     note = f" (parted by {SEPARATORS[separator]})" if separator not in (None, ",") else ""
-    log.info("%s%s: labelled is the text of %s", root or path, note, _quoted(chosen))
+    ids = f"'{id_column}'" if id_column else "their number, from 0 (--id-column names another)"
+    log.info(
+        "%s%s: labelled is the text of %s; rows are named by %s",
+        *(root or path, note, _quoted(chosen), ids),
+    )
     reports = _reports(path, frames(), chosen, id_column)
     return TextSource(
         "table", root or path, id_column or "row", total, reports, tuple(chosen), separator
