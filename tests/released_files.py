@@ -4,6 +4,7 @@ The names are written down here one by one, from the architectures' own code, an
 modules: that the two agree is what the tests are about.
 """
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,59 @@ def biovil_t_image_shapes(
         found |= linear(f"{block}.mlp.fc2", compared, compared)
     found |= layer_norm("encoder.vit_pooler.norm_post", compared)
     return found | {"projector.model.0.weight": (projection, 2 * compared, 1, 1)}
+
+
+# Of a published CLIP: stem's width, depths, cells of a side, joint space, text's width, its layers.
+CLIP = {"width": 4, "depths": (1, 2, 1, 1), "grid": 2, "joint": 24, "text": 128, "layers": 2}
+CLIP_50 = {
+    **{"width": 64, "depths": (3, 4, 6, 3), "grid": 7},
+    **{"joint": 1024, "text": 512, "layers": 12},
+}
+# Byte pairs in the published form; the first line is a comment.
+BYTE_PAIRS = (
+    *("#version: 0.2", "n o</w>", "e f", "f u", "ef fu"),
+    *("l ef", "lef t</w>", "- -</w>"),
+)
+
+
+def clip_shapes(sizes: dict[str, Any], pieces: int, length: int = 77) -> Shapes:
+    """CLIP with a ResNet, both halves."""
+    width, inputs = sizes["width"], sizes["width"]
+    found: Shapes = {}
+    stem = ((width // 2, 3), (width // 2, width // 2), (width, width // 2))
+    for number, (outputs, channels) in enumerate(stem, start=1):
+        found[f"visual.conv{number}.weight"] = (outputs, channels, 3, 3)
+        found |= batch_norm(f"visual.bn{number}", outputs)
+    plain = resnet_shapes(width, sizes["depths"])
+    for name, shape in plain.items():
+        if name.startswith("layer"):
+            found[f"visual.{name}"] = shape
+            inputs = max(inputs, shape[0] if shape else 0)
+    found["visual.attnpool.positional_embedding"] = (sizes["grid"] ** 2 + 1, inputs)
+    for part in ("q", "k", "v"):
+        found |= linear(f"visual.attnpool.{part}_proj", inputs, inputs)
+    found |= linear("visual.attnpool.c_proj", sizes["joint"], inputs)
+    d = sizes["text"]
+    for number in range(sizes["layers"]):
+        block = f"transformer.resblocks.{number}"
+        found[f"{block}.attn.in_proj_weight"] = (3 * d, d)
+        found[f"{block}.attn.in_proj_bias"] = (3 * d,)
+        found |= linear(f"{block}.attn.out_proj", d, d)
+        found |= linear(f"{block}.mlp.c_fc", 4 * d, d) | linear(f"{block}.mlp.c_proj", d, 4 * d)
+        found |= layer_norm(f"{block}.ln_1", d) | layer_norm(f"{block}.ln_2", d)
+    found |= layer_norm("ln_final", d)
+    found |= {"token_embedding.weight": (pieces, d), "positional_embedding": (length, d)}
+    return found | {"text_projection": (d, sizes["joint"]), "logit_scale": ()}
+
+
+def write_clip(folder: Path, merges: tuple[str, ...] = BYTE_PAIRS) -> dict[str, Tensor]:
+    """A small CLIP and its byte pairs, as published; returns the weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = drawn(clip_shapes(CLIP, pieces=2 * 256 + len(merges) - 1 + 2))
+    torch.save(weights, folder / "clip_resnet_small.pt")
+    lines = "".join(f"{line}\n" for line in merges)
+    (folder / "bpe_simple_vocab_16e6.txt.gz").write_bytes(gzip.compress(lines.encode()))
+    return weights
 
 
 def drawn(shapes: Shapes, seed: int = 0) -> dict[str, Tensor]:

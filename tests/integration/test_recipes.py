@@ -13,10 +13,14 @@ from tiny_hospital import FRAMES, IMAGE, TEXT, TRAINING, Stages
 
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import load_image_half, read_image_settings
+from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.files.source_code import code_digest
+from cxrflow.models.model import Model
 from cxrflow.papers import paper_names
+from cxrflow.pretrain.imported import import_weights
 from cxrflow.settings import overlay
+from released_files import write_clip
 from small_sizes import VIT
 
 # In the first step, and of the same pairs whatever is made of them.
@@ -73,8 +77,9 @@ def small(name: str) -> str:
     return json.dumps(overlay(overlay(settings, sizes), mixing))
 
 
+CLIP = ("low_data/clip_released", "low_data/clip_resnet")  # of published weights alone
 # Of models that differ in their sizes and starts alone, the first.
-DISTINCT = {small(name): name for name in reversed(DEMO.recipes)}
+DISTINCT = {small(name): name for name in reversed(DEMO.recipes) if not name.startswith(CLIP)}
 
 
 def labelled(cohort: Path, folder: Path, classes: list[str]) -> Path:
@@ -142,6 +147,35 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
         selecting = "pretrain.validation.selection", "benchmarks."
         code = [module for module in DEMO.code_of(name) if not module.startswith(selecting)]
         assert run["codes"] == [code_digest(*code)]
+
+
+def test_a_step_from_the_published_clip(finished: Stages, tmp_path: Path) -> None:
+    """Both halves go on from the imported folder, the attention pooling as well."""
+    write_clip(tmp_path / "published")
+    import_weights(
+        "clip",
+        *(tmp_path / "published", None, ImportSettings(geometry="square64")),
+        *("low_data/clip_released", 0, tmp_path / "clip"),
+    )
+    settings = DEMO.model("low_data/clip_resnet").settings.model_dump(mode="json")
+    imported = read_image_settings(tmp_path / "clip/image/config.json").model_dump(mode="json")
+    settings |= {**ONE_STEP, "encoder": imported, "ghost_batch": None}
+    inputs = {"pairs": finished.cohort / "pairs.parquet", "pixels": finished.pixels}
+    inputs |= {"text": tmp_path / "clip", "image": tmp_path / "clip"}
+    folders = {"state": tmp_path / "state", "output": tmp_path / "model"}
+    program(
+        "pretrain.joint", settings, **inputs, **folders, model="low_data/clip_resnet", seed=0
+    ).succeeds()
+    start, trained = Model.load(tmp_path / "clip"), Model.load(tmp_path / "model")
+    rates = [
+        (old - new).abs().max()
+        for half in ("text_encoder", "image_encoder")
+        for old, new in zip(
+            getattr(start, half).parameters(), getattr(trained, half).parameters(), strict=True
+        )
+    ]
+    assert all(0 <= rate < 1e-2 for rate in rates) and max(rates) > 0
+    assert trained.encode_text(["No pleural effusion"]).shape == (1, 24)
 
 
 FURTHER = """

@@ -150,7 +150,7 @@ def test_folders_of_before_kinds_had_classes_are_read() -> None:
 
 TIME = "time_encoding: bool = Field(\n        {}"
 SHARP = "sharp: Annotated[bool, Before(False)] = Field({})\n\n"
-LIST = "ImageEncoderKind = Annotated[ResNetSettings |"
+LIST = "ImageEncoderKind = Annotated[\n    ResNetSettings |"
 HEADS = "ProjectionHeadKind = Annotated[\n    BiovilHeadSettings |"
 WIDE = """class WideHeadSettings(ProjectionHeadSettings):
     kind: Literal["wide"] = "wide"

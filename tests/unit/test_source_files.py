@@ -106,7 +106,7 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         ("data/cohorts/settings.py", '"nli", ', '"nli", "new", ', set()),
         (
             "encoders/settings.py",
-            "ImageEncoderKind = Annotated[ResNetSettings |",
+            "ImageEncoderKind = Annotated[\n    ResNetSettings |",
             f"class MixerSettings(ImageEncoderSettings):\n    {PROPERTY}\n\n"
             "ImageEncoderKind = Annotated[MixerSettings | ResNetSettings |",
             set(),

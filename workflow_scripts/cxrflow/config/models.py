@@ -267,6 +267,8 @@ class Models(Values):
         modules = modules_of(settings)
         if self.imported(name) and weights and PUBLISHED[weights].trunk:
             modules.append(f"encoders.{PUBLISHED[weights].trunk}")
+            if PUBLISHED[weights].vocabulary:
+                modules.append("encoders.clip_text")
         terms = getattr(settings, "terms", None)
         if terms is not None and terms.similarity is not None:
             modules.append(f"similarity.{terms.similarity}")

@@ -69,7 +69,10 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
     key: Key = ("weights", model)
     text, picture = [key if weights.path else (*key, half) for half in ("text", "image")]
     files: list[tuple[Key, Path, str]] = []
-    if "text" in PUBLISHED[kind].halves:
+    vocabulary = PUBLISHED[kind].vocabulary
+    if vocabulary is not None:
+        files = [(text, Path(first), "folder"), (text, Path(first) / vocabulary, "file")]
+    elif "text" in PUBLISHED[kind].halves:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
         files += [

@@ -12,8 +12,9 @@ positions, V vocabulary.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,9 @@ TIED = {
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
 POSITIONS = "bert.embeddings.position_embeddings.weight"
+# Text halves of another architecture, by ``model_type`` of config.json: modules of this folder with
+# a ``TextEncoder``, imported where such a folder is read.
+OTHER_KINDS = ("clip_text",)
 
 
 class CXRBert(nn.Module):
@@ -44,6 +48,12 @@ class CXRBert(nn.Module):
     The vocabulary head is applied by the caller, and only at the positions that are predicted
     (``predict_tokens``).
     """
+
+    config_class: ClassVar[type[BertConfig]] = BertConfig
+    published: ClassVar[dict[str, Any]] = {
+        "model_type": "bert",
+        "architectures": ["BertForMaskedLM"],
+    }
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -250,8 +260,7 @@ def _any_length(compiled: TokenWise) -> TokenWise:
 
 def save_text_half(text: CXRBert, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as transformers does."""
-    published = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
-    config = text.config.model_dump(mode="json") | published
+    config = text.config.model_dump(mode="json") | text.published
     save_weights(folder, config, untied(text), {"format": "pt"})
 
 
@@ -277,11 +286,22 @@ def load_text_half(folder: Path) -> CXRBert:
     for file in (folder / "config.json", path):
         if not file.is_file():
             raise InputError(f"{file}: file not found; the folder has no text half")
-    config = read_config(folder, BertConfig)
+    kind = _kind_of(folder / "config.json")
+    config = read_config(folder, kind.config_class)
     with torch.random.fork_rng(devices=[]):  # cheaper than to build it without values
-        text = CXRBert(config)
+        text = kind(config)
     load_weights(text, read_weights(path), path, [{name} for name in TIED])
     return text.eval()
+
+
+def _kind_of(path: Path) -> type[CXRBert]:
+    """Return the class of the text half that a ``config.json`` describes."""
+    require_whole(path)
+    model_type = read_object(path).get("model_type")
+    if model_type not in OTHER_KINDS:
+        return CXRBert
+    kind: type[CXRBert] = import_module(f"cxrflow.encoders.{model_type}").TextEncoder
+    return kind
 
 
 def read_config(folder: Path, kind: type[ConfigT]) -> ConfigT:

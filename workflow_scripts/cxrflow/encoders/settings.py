@@ -49,8 +49,15 @@ class MgcaHeadSettings(ProjectionHeadSettings):
     )
 
 
+class ClipHeadSettings(ProjectionHeadSettings):
+    """CLIP's: nothing after the attention pooling of images, one matrix of the text's state."""
+
+    kind: Literal["clip"] = "clip"
+
+
 ProjectionHeadKind = Annotated[
-    BiovilHeadSettings | MlpHeadSettings | LinearHeadSettings | MgcaHeadSettings, OneKind("biovil")
+    BiovilHeadSettings | MlpHeadSettings | LinearHeadSettings | MgcaHeadSettings | ClipHeadSettings,
+    OneKind("biovil"),
 ]
 
 
@@ -179,7 +186,32 @@ class VitSettings(ImageEncoderSettings):
         return self
 
 
-ImageEncoderKind = Annotated[ResNetSettings | MultiImageSettings | VitSettings, OneKind("resnet")]
+class ClipResNetSettings(ImageEncoderSettings):
+    """CLIP's modified ResNet (Radford et al. 2021, section 2.4); the defaults are its ResNet-50."""
+
+    kind: Literal["clip_resnet"] = "clip_resnet"
+    layers: tuple[int, int, int, int] = (3, 4, 6, 3)
+    width: int = Field(64, ge=2, multiple_of=2, description="channels of stem and first stage")
+    grid: int = Field(
+        7, ge=1, description="cells of a side that have positions; of another grid they are resized"
+    )
+    outputs: int = Field(1024, ge=1, description="width of the attention pooling's result")
+    normalisation: Literal["none", "imagenet", "half", "clip"] = Field(  # type: ignore[assignment]
+        "clip", description="of pixels in [0, 1]; clip: mean and deviation of CLIP's own pictures"
+    )
+    projection: int = Field(1024, ge=2, description="width of the joint space")
+    projection_head: ProjectionHeadKind = ClipHeadSettings()
+
+    @model_validator(mode="after")
+    def _clip_colours_are_three(self) -> Self:
+        if self.normalisation == "clip" and self.channels != 3:
+            raise ValueError(f"normalisation clip needs channels 3, not {self.channels}")
+        return self
+
+
+ImageEncoderKind = Annotated[
+    ResNetSettings | MultiImageSettings | VitSettings | ClipResNetSettings, OneKind("resnet")
+]
 
 
 class ReportDecoderSettings(Settings):

@@ -127,7 +127,8 @@ class Model:
         if self.text_encoder is not None:
             sizes = self.text_encoder.config
             layers, width = sizes.num_hidden_layers, sizes.hidden_size
-            halves.append(f"text: BERT of {layers} layers, width {width}")
+            kind = "CLIP" if sizes.hidden_act == "quick_gelu" else "BERT"
+            halves.append(f"text: {kind} of {layers} layers, width {width}")
         if self.image_encoder is not None:
             settings = self.image_encoder.settings
             alone = "" if self.image_encoder.projector is not None else ", no projection"

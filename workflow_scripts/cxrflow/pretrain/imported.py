@@ -70,6 +70,7 @@ def import_weights(
     from cxrflow.encoders.image_encoder import save_image_half
     from cxrflow.encoders.released.halves import find_files, read_halves, source_files
     from cxrflow.files.atomic import atomic_folder, file_digest, write_json
+    from cxrflow.text.byte_pairs import write_byte_pairs
     from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
     from cxrflow.text.tokenizer import read_tokenizer
 
@@ -80,6 +81,10 @@ def import_weights(
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
             save_text_half(halves.text, folder)
             rewrite_with_cleaning(files.text, folder)
+        elif halves.text is not None and files.vocabulary is not None:
+            write_byte_pairs(files.vocabulary, folder)
+            require_embeddings(halves.text, read_tokenizer(folder).get_vocab_size(), folder)
+            save_text_half(halves.text, folder)
         if halves.image is not None:
             save_image_half(halves.image, folder)
         modules = [half for half in (halves.text, halves.image) if half is not None]

@@ -108,7 +108,7 @@ TRAINING_PROGRAMS = {
         JOINT,
         requires=("text", "cohort"),
         accepts=JOINTLY,
-        published=("biovil",),
+        published=("biovil", "clip"),
     ),
     "studies": TrainingProgram(
         StudyPretrainingSettings,

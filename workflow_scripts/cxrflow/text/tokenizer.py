@@ -5,6 +5,7 @@ writes them; released folders that have only ``vocab.txt`` (ClinicalBERT) are re
 """
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,13 +106,17 @@ def rewrite_tokenizer(source: Path, target: Path) -> None:
     """Write the tokenizer of ``source`` to ``target`` as ours: all three files, no other names.
 
     Published folders may have vocab.txt alone, or name classes of their authors' code, which plain
-    transformers would ask for.
+    transformers would ask for. Byte pairs (CLIP's) have two files, which are ours already.
 
     Raises:
-        InputError: no tokenizer, or not a WordPiece vocabulary in which every id has a piece.
+        InputError: no tokenizer, or no vocabulary in which every id has a piece.
     """
     tokenizer = read_tokenizer(source)
     pieces = VocabularyInfo.from_tokenizer(tokenizer, str(source)).pieces
+    if isinstance(tokenizer.model, models.BPE) and "" not in pieces:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copyfile(source / name, target / name)
+        return
     if not isinstance(tokenizer.model, models.WordPiece) or "" in pieces:
         raise InputError(f"{source}: expected a WordPiece vocabulary with a piece for every id")
     write_tokenizer(target, pieces, bool(getattr(tokenizer.normalizer, "lowercase", True)))

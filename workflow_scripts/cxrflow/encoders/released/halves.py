@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.checkpoints import INDEX, shards_of
+from cxrflow.encoders.released.clip import read_clip
 from cxrflow.encoders.released.deit import read_deit, read_exported
 from cxrflow.encoders.released.image import read_released_image
 from cxrflow.encoders.released.settings import (
@@ -48,6 +49,7 @@ class Files(NamedTuple):
 
     text: Path | None  # a folder
     image: Path | None  # a file
+    vocabulary: Path | None = None  # byte pairs, where the image file holds the text half too
 
 
 def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
@@ -64,9 +66,15 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     if "text" not in halves:
         return Files(None, _image_file(kind, weights))
     if not weights.is_dir():
-        raise InputError(f"{weights}: folder not found; kind {kind} needs one with config.json")
+        content = PUBLISHED[kind].vocabulary or "config.json"
+        raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
     if "image" not in halves:
         return Files(weights, None)
+    vocabulary = PUBLISHED[kind].vocabulary
+    if vocabulary is not None:
+        if not (weights / vocabulary).is_file():
+            raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
+        return Files(None, _image_file(kind, image or weights), weights / vocabulary)
     return Files(weights, _image_file(kind, image or weights))
 
 
@@ -106,6 +114,8 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
             image, names = read_deit(files.image, settings.projection, seed)
         elif kind == "vit":
             image = read_exported(files.image)
+        elif kind == "clip":
+            text, image = read_clip(files.image)
         else:
             imagenet = kind == "imagenet_resnet"
             image, names = read_released_image(files.image, imagenet, settings.projection, seed)
@@ -212,7 +222,7 @@ def projection_is_new(run: dict[str, Any]) -> bool:
 
 def source_files(files: Files) -> list[Path]:
     """The files whose contents decide what an imported model is."""
-    sources = [] if files.image is None else [files.image]
+    sources = [path for path in (files.image, files.vocabulary) if path is not None]
     if files.image is not None and files.image.with_suffix(".json").is_file():
         sources.append(files.image.with_suffix(".json"))
     if files.text is not None:

@@ -9,7 +9,15 @@ from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind
 from cxrflow.settings import Settings
 
 Kind = Literal[
-    "cxr_bert", "bert", "biovil_image", "biovil", "biovil_t", "imagenet_resnet", "deit", "vit"
+    "cxr_bert",
+    "bert",
+    "biovil_image",
+    "biovil",
+    "biovil_t",
+    "imagenet_resnet",
+    "deit",
+    "vit",
+    "clip",
 ]
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
@@ -23,13 +31,15 @@ class Publication:
 
     ``halves``: of a model. Of an image half ``trunk`` is the module of its trunk, ``file`` its file
     where a folder is named, ``geometry`` what released inference code takes: BioViL's shorter side
-    512, of which the central 480, BioViL-T's the central 448.
+    512, of which the central 480, BioViL-T's the central 448. ``vocabulary``: the file of byte
+    pairs beside an ``image`` file that holds the text half as well.
     """
 
     halves: tuple[str, ...]
     trunk: str | None = None
     file: str = ""
     geometry: str | None = None
+    vocabulary: str | None = None
 
 
 PUBLISHED: dict[Kind, Publication] = {
@@ -43,6 +53,12 @@ PUBLISHED: dict[Kind, Publication] = {
     "imagenet_resnet": Publication(("image",), "resnet", "resnet*.pth"),
     "deit": Publication(("image",), "vit", "deit_*.pth"),
     "vit": Publication(("text", "image"), "vit", "vit_image*.pth"),  # exports of ours
+    "clip": Publication(
+        ("text", "image"),
+        "clip_resnet",
+        "clip_resnet*",
+        vocabulary="bpe_simple_vocab_16e6.txt.gz",
+    ),
 }
 
 
