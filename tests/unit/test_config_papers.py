@@ -52,6 +52,22 @@ def test_a_method_is_a_row_without_touching_the_package(overlay, example):
     assert added == {"my_method/my_method"}
 
 
+def test_the_recipe_for_few_pairs_needs_nothing_but_ones_own_pairs(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXR_HOSPITAL", str(tmp_path))
+    block = re.search(r"    # few_pairs\.yaml, .*\n((?:    .*\n)+)", PAGE)
+    assert block is not None
+    (tmp_path / "few_pairs.yaml").write_text(textwrap.dedent(block[1]))
+    files = [ROOT / name for name in ("config.yaml", "hospital.yaml", "learning_curve.yaml")]
+    papers = f"papers=[learning_curve, {tmp_path / 'few_pairs.yaml'}]"
+    run = load_config(files, check_roots=False, typed=[papers])
+    name = "few_pairs/few_pairs"
+    assert run.trainable(name) and run.recipes[name].cohort == "learning_curve/pairs"
+    plain = run.model("learning_curve/adapted").settings
+    added = {"local_alignment", "multi_view", "neighbours"}
+    assert {*run.model(name).settings.terms.named()} == {*plain.terms.named()} | added
+    assert {f"{name}_share{share}" for share in (10, 20, 50)} <= {*run.all_needs.models}
+
+
 def test_beside_its_paper_nothing_is_trained_twice(overlay, example):
     one, both = (overlay({"papers": ["biovil", *more]}) for more in ([], [example]))
     assert set(trainings(both)) == {*trainings(one), ("my_method/my_method", 0)}
