@@ -33,26 +33,13 @@ ABSENT = (
     *("No {}.", "There is no evidence of {}.", "The {} has resolved.", "{}: No", "{}: absent"),
     *("{}: negative", "{} (-)", "{}? No.", "{} - none", "{} = no", "{}: none.", "{}: neg", "{}: N"),
     *("{}\tNo", "{} | no", "{}: nil", "{} [ ] yes [x] no", "{} ........ no", "Without {}."),
+    *("{0}: no {0}.", "{0}: no evidence of {0}", "{}? N", "{}? Neg", "{}: 0", "{} ( ) yes (x) no"),
 )
 PRESENT = (
     *("There is {}.", "Mild {} is seen.", "{}: Yes", "{}: present", "{} (+)", "{}? Yes."),
-    *(
-        "{}: positive",
-        "{} = yes",
-        "Almost complete resolution of {}.",
-        "New {}.",
-        "{}: pos",
-        "{}: Y",
-    ),
-    *(
-        "{}: Y",
-        "{}\tYes",
-        "{} | yes",
-        "[x] {}",
-        "{} [x] yes [ ] no",
-        "{} ........ yes",
-        "Known {}.",
-    ),
+    *("{}: positive", "{} = yes", "Almost complete resolution of {}.", "New {}.", "{}: pos"),
+    *("{}: Y", "{}\tYes", "{} | yes", "[x] {}", "{} [x] yes [ ] no", "{} ........ yes"),
+    *("Known {}.", "{0}: mild {0}.", "{}? Y", "{}? Pos", "(x) {}", "{} (x) yes ( ) no"),
 )
 HEARTS = {
     "Heart size is normal.": 0,
@@ -160,6 +147,11 @@ def _quoted(random: Random, text: str) -> str:
     return "\n".join(f"{before}{line}{after}" for line in lines)
 
 
+def _itemised(random: Random, text: str) -> str:
+    """The statements as items of one line."""
+    return text.replace("\n", random.choice((" • ", " * ", "•")))
+
+
 def _listed(random: Random, text: str) -> str:
     """Each statement an item of a list."""
     marks = random.choice((("-",) * 9, ("\u2022",) * 9, [f"{n}." for n in range(1, 10)]))
@@ -180,4 +172,5 @@ CHANGES: tuple[Callable[[Random, str], str], ...] = (
     _headed,
     _quoted,
     _listed,
+    _itemised,
 )

@@ -85,13 +85,17 @@ class Worker:
         )
         outcomes: list[str] = []
         sentences: list[dict[str, list[str]]] = []
+        to_label: list[list[str]] = []
         for texts, outcome in texts_by_report:
             of_report = {name: next(split) for name in texts}
             if outcome == LABELLED:
-                outcome = self._outcome(_joined(of_report))
+                joined = _joined(of_report)
+                outcome = self._outcome(joined)
+            if outcome == LABELLED:
+                to_label.append(joined)
             outcomes.append(outcome)
             sentences.append(of_report if outcome == LABELLED else {})
-        labels = iter(self._labeller.label([_joined(rows) for rows in sentences if rows]))
+        labels = iter(self._labeller.label(to_label))
         rows = LabelRows()
         for report, parse, outcome, of_report in zip(
             reports, parsed, outcomes, sentences, strict=True

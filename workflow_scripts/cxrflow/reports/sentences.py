@@ -72,7 +72,7 @@ FUNCTION_WORD = re.compile(
     r"\b(?:is|are|was|were|has|have|had|there|the|an?|with|and|or|but|by|shows?|of|in)\b",
     re.IGNORECASE,
 )
-LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}[:=?|\t]")
+LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3})")
 LIST_GOES_ON = re.compile(r"(?:,|\b(?:and|or|of|with|the|an?|in|from|to|for|by))$", re.IGNORECASE)
 # Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
 # fracture No pneumothorax".
@@ -86,7 +86,7 @@ STATEMENT = re.compile(
 # After a question mark, or a label's colon at the end of a line.
 ANSWER = re.compile(
     r"\s*(?:[-:]\s*)?(?:[(\[]\s*)?(?:(?:no|n|none|nil|neg|negative|absent|yes|y|pos|positive|present)\b"
-    r"|[-+](?=\s|[)\]]|$))\s*(?:[.,;()\]|\"']|\n|$)",
+    r"|[-+](?=\s|[)\]]|$))\s*(?:[.,;()\[\]|\"']|\n|$)",
     re.IGNORECASE,
 )
 ANSWER_ALONE = re.compile(
@@ -185,7 +185,7 @@ def _statements(text: str) -> list[str]:
             or above in bare
         )
         # The answer of a label that stands above it, or the label of a box.
-        answers = ANSWER.match(line) and above.endswith(("?", ":", "=", "|", "]"))
+        answers = ANSWER.match(line) and above.endswith(("?", ":", "=", "|", "]", "(x)", "( )"))
         answers = answers or (ANSWER_ALONE.fullmatch(line) and not answered and above[-1:] != ".")
         boxed = above.startswith("[") and above.endswith("]")
         begins = begins and not OPEN_LINE.search(above)

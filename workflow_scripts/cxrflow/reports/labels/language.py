@@ -70,9 +70,10 @@ def _count(sentence: str) -> tuple[int, int, int]:
 def is_english(sentences: Iterable[str], least_known: float) -> bool:
     """False if fewer than this share of the words are English, and enough are foreign."""
     counts = [_count(sentence) for sentence in sentences]
-    if not counts:
+    unknown = sum(count[1] for count in counts)
+    if not unknown:  # of most texts, all words are known
         return True
-    english, unknown, foreign = (sum(column) for column in zip(*counts, strict=True))
-    if not unknown or english / (english + unknown) >= least_known:
+    english, _, foreign = map(sum, zip(*counts, strict=True))
+    if english / (english + unknown) >= least_known:
         return True
     return not foreign and unknown <= MOST_UNKNOWN
