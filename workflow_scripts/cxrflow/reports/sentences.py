@@ -15,7 +15,7 @@ from cxrflow.errors import InputError
 from cxrflow.reports.stanza_models import StanzaPipeline
 
 BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
-INLINE_ITEM = re.compile(r"(?<=\S)\s*•\s*|(?<=\S)\s\*\s(?=[A-Z])")
+INLINE_ITEM = re.compile(r"(?<=\S)\s*•\s*|(?<=\S)\s\*\s(?=[A-Z(\[])")
 LIST_MARK = re.compile(r"(?:\(?\d{1,2}[.)]|[-*•–])(?=\s|$)\s*|\d{1,2}[.)](?=[A-Za-z])")
 LINE_ITEM = re.compile(
     r"\n(?![ \t]*+-[ \t]++(?i:no|none|nil|absent|negative|yes|present|positive)[.\s]*+(?:\n|$))"
