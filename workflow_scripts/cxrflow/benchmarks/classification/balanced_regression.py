@@ -7,13 +7,15 @@ outside its fold, whose features have mean 0 and variance 1 there::
     weight = rows / (2 * rows of the label)
 
 the bias not penalised. Weights have mean 1, so the Hessian of every head is near one matrix, a
-quarter of the features' covariance with the penalty. In its coordinates an L-BFGS of all heads side
-by side, each with steps of its own, needs one matrix product a step for all of them; float64.
+quarter of the features' covariance with the penalty. In its coordinates all heads are searched side
+by side, each with steps of its own, so that a step is two matrix products for all of them. An
+L-BFGS in float32 comes near. Newton's steps end the search: their slopes are float64, and the
+linear equations of a step are solved by conjugate gradients in float32, which the memory of the
+L-BFGS preconditions.
 
 Shapes: N rows, F features, G = F + 1 with the bias last, C classes, K folds, H heads (K, then C).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ from cxrflow.metrics.intervals import Floats
 
 _CURVATURE = 0.25  # of the cross-entropy at a probability of 0.5
 _MEMORY, _MOST_STEPS, _MOST_HALVES = 20, 2000, 30
+_NEAR = 3e-3  # slope at which Newton's steps take over
+_MOST_PRODUCTS, _REDUCTION = 40, 0.3  # of the conjugate gradients of one Newton step
 _DECREASE = 1e-4  # least decrease of the loss, relative to the slope (Armijo)
 
 
@@ -34,7 +38,7 @@ class Folds(NamedTuple):
     Attributes:
         logit_NC: NaN where a head could not be learnt.
         learnt_KC: whether the rows outside the fold have both labels.
-        steps: of the longest search.
+        steps: of both searches.
     """
 
     logit_NC: Floats
@@ -81,25 +85,9 @@ def cross_validate(
     root_FF = torch.linalg.cholesky(curvature_FF)
     bias_scale = (_CURVATURE * len(x_NF)) ** 0.5
 
-    def heads(place_GH: Tensor) -> tuple[Tensor, Tensor]:
-        weights_FH = torch.linalg.solve_triangular(root_FF.T, place_GH[:-1], upper=True)
-        return weights_FH, place_GH[-1] / bias_scale
-
-    def loss_and_slope(place_GH: Tensor) -> tuple[Tensor, Tensor]:
-        head_FH, bias_H = heads(place_GH)
-        logit_NH = torch.addmm(bias_H, x_NF, head_FH)
-        losses_NH = torch.nn.functional.softplus(logit_NH) - target_NH * logit_NH
-        decay_FH = penalty_FH * head_FH
-        loss_H = (losses_NH * weight_NH).sum(0) + (decay_FH * head_FH).sum(0) / 2
-        error_NH = (logit_NH.sigmoid() - target_NH) * weight_NH
-        slope_FH = torch.addmm(decay_FH, x_NF.T, error_NH)
-        slope_FH = torch.linalg.solve_triangular(root_FF, slope_FH, upper=False)
-        return loss_H, torch.cat([slope_FH, error_NH.sum(0, keepdim=True) / bias_scale])
-
-    start_GH = x_NF.new_zeros(x_NF.shape[1] + 1, len(fold_H))
-    place_GH, steps = minimise(loss_and_slope, start_GH, tolerance)
-    head_FH, bias_H = heads(place_GH)
-    logit_NH = torch.addmm(bias_H, x_NF, head_FH).cpu().numpy()
+    heads = _Heads(x_NF, target_NH, weight_NH, penalty_FH, root_FF, bias_scale)
+    place_GH, steps = minimise(heads, tolerance)
+    logit_NH = heads.logits(place_GH).cpu().numpy()
     for head, (fold, number) in enumerate(zip(fold_H.tolist(), class_H.tolist(), strict=True)):
         inside_N = folds_N == fold
         logit_NC[inside_N, number] = logit_NH[inside_N, head]
@@ -115,53 +103,171 @@ def _balanced(label_NH: Tensor, outside_NH: Tensor) -> tuple[Tensor, Tensor]:
     return target_NH, known_NH * balance_NH / 2
 
 
-def minimise(
-    loss_and_slope: Callable[[Tensor], tuple[Tensor, Tensor]], place_GH: Tensor, tolerance: float
-) -> tuple[Tensor, int]:
-    """The minima [G, H] of H convex losses by L-BFGS, and the number of steps.
+class _Heads(NamedTuple):
+    """Heads of all classes and folds, on one set of standardised features.
 
-    All are searched at the same time. Each loss has its own memory and step length. A loss that has
-    converged is not changed any more.
+    A *place* [G, H] is the weights times ``root`` and the bias times ``bias_scale``.
     """
-    loss_H, slope_GH = loss_and_slope(place_GH)
-    memory: list[tuple[Tensor, Tensor, Tensor]] = []
-    scale_H = torch.ones_like(loss_H)
-    for step in range(_MOST_STEPS):
-        moving_H = slope_GH.abs().amax(0) > tolerance
-        if not moving_H.any():
-            return place_GH, step
-        direction_GH = -_times_inverse(slope_GH, memory, scale_H) * moving_H
-        promise_H = (direction_GH * slope_GH).sum(0)
-        length_H = torch.ones_like(loss_H)
-        for _ in range(_MOST_HALVES):
-            next_GH = place_GH + length_H * direction_GH
-            next_loss_H, next_slope_GH = loss_and_slope(next_GH)
-            # Rounding of a sum of losses must not stop the last steps.
-            allowed_H = loss_H + _DECREASE * length_H * promise_H + 1e-12 * loss_H.abs()
-            if (next_loss_H <= allowed_H).all():
-                break
-            length_H = torch.where(next_loss_H > allowed_H, length_H / 2, length_H)
-        moved_GH, turned_GH = next_GH - place_GH, next_slope_GH - slope_GH
+
+    x_NF: Tensor
+    target_NH: Tensor
+    weight_NH: Tensor
+    penalty_FH: Tensor
+    root_FF: Tensor  # lower triangular: the square root of the curvature
+    bias_scale: float
+
+    def in_float32(self) -> "_Heads":
+        """Return the same heads, computed in half the time."""
+        return _Heads(
+            self.x_NF.float(),
+            self.target_NH.float(),
+            self.weight_NH.float(),
+            self.penalty_FH.float(),
+            self.root_FF.float(),
+            self.bias_scale,
+        )
+
+    def _weights(self, place_GH: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self.root_FF.T, place_GH[:-1], upper=True)
+
+    def logits(self, place_GH: Tensor) -> Tensor:
+        """The logits [N, H] of all rows, those of the fold too."""
+        bias_H = place_GH[-1] / self.bias_scale
+        return torch.addmm(bias_H, self.x_NF, self._weights(place_GH))
+
+    def loss_and_slope(self, place_GH: Tensor) -> tuple[Tensor, Tensor]:
+        """The losses [H] and their gradients [G, H]."""
+        head_FH = self._weights(place_GH)
+        logit_NH = torch.addmm(place_GH[-1] / self.bias_scale, self.x_NF, head_FH)
+        losses_NH = torch.nn.functional.softplus(logit_NH).sub_(self.target_NH * logit_NH)
+        decay_FH = self.penalty_FH * head_FH
+        loss_H = losses_NH.mul_(self.weight_NH).sum(0) + (decay_FH * head_FH).sum(0) / 2
+        error_NH = logit_NH.sigmoid_().sub_(self.target_NH).mul_(self.weight_NH)
+        return loss_H, self._back(decay_FH, error_NH)
+
+    def curvature(self, place_GH: Tensor) -> Tensor:
+        """The second derivative [N, H] of each row's loss by its logit."""
+        probability_NH = self.logits(place_GH).sigmoid_()
+        return probability_NH * (1 - probability_NH) * self.weight_NH
+
+    def times_hessian(self, vector_GH: Tensor, curvature_NH: Tensor) -> Tensor:
+        """The Hessians of all heads times a vector [G, H] each."""
+        head_FH = self._weights(vector_GH)
+        change_NH = torch.addmm(vector_GH[-1] / self.bias_scale, self.x_NF, head_FH)
+        return self._back(self.penalty_FH * head_FH, change_NH.mul_(curvature_NH))
+
+    def _back(self, decay_FH: Tensor, error_NH: Tensor) -> Tensor:
+        slope_FH = torch.addmm(decay_FH, self.x_NF.T, error_NH)
+        slope_FH = torch.linalg.solve_triangular(self.root_FF, slope_FH, upper=False)
+        return torch.cat([slope_FH, error_NH.sum(0, keepdim=True) / self.bias_scale])
+
+
+class _Memory(NamedTuple):
+    """The last steps of an L-BFGS: how far, how the slope turned, and 1 / their product."""
+
+    steps: tuple[tuple[Tensor, Tensor, Tensor], ...]
+    scale_H: Tensor
+
+    def times_inverse(self, slope_GH: Tensor) -> Tensor:
+        """The slopes times the inverse Hessians that the steps tell of (Nocedal 1980)."""
+        result_GH, shares = slope_GH, []
+        for moved_GH, turned_GH, inverse_H in reversed(self.steps):
+            share_H = inverse_H * (moved_GH * result_GH).sum(0)
+            result_GH = result_GH - share_H * turned_GH
+            shares.append(share_H)
+        result_GH = self.scale_H * result_GH
+        for (moved_GH, turned_GH, inverse_H), share_H in zip(
+            self.steps, reversed(shares), strict=True
+        ):
+            left_H = share_H - inverse_H * (turned_GH * result_GH).sum(0)
+            result_GH = result_GH + left_H * moved_GH
+        return result_GH
+
+    def after(self, moved_GH: Tensor, turned_GH: Tensor) -> "_Memory":
+        """With one more step. A head that did not move keeps its scale."""
         product_H = (moved_GH * turned_GH).sum(0)
         bends_H = product_H > 0
         inverse_H = torch.where(bends_H, 1 / product_H, 0.0)
-        memory = [*memory[1 - _MEMORY :], (moved_GH, turned_GH, inverse_H)]
-        squares_H = turned_GH.square().sum(0)
-        scale_H = torch.where(bends_H, product_H / squares_H, scale_H)
-        place_GH, loss_H, slope_GH = next_GH, next_loss_H, next_slope_GH
-    return place_GH, _MOST_STEPS
+        scale_H = torch.where(bends_H, product_H / turned_GH.square().sum(0), self.scale_H)
+        steps = (*self.steps[1 - _MEMORY :], (moved_GH, turned_GH, inverse_H))
+        return _Memory(steps, scale_H)
 
 
-def _times_inverse(
-    slope_GH: Tensor, memory: list[tuple[Tensor, Tensor, Tensor]], scale_H: Tensor
-) -> Tensor:
-    """The slopes times the inverse Hessians that the memory gives (Nocedal 1980)."""
-    result_GH, shares = slope_GH, []
-    for moved_GH, turned_GH, inverse_H in reversed(memory):
-        share_H = inverse_H * (moved_GH * result_GH).sum(0)
-        result_GH = result_GH - share_H * turned_GH
-        shares.append(share_H)
-    result_GH = scale_H * result_GH
-    for (moved_GH, turned_GH, inverse_H), share_H in zip(memory, reversed(shares), strict=True):
-        result_GH = result_GH + (share_H - inverse_H * (turned_GH * result_GH).sum(0)) * moved_GH
-    return result_GH
+def minimise(heads: _Heads, tolerance: float) -> tuple[Tensor, int]:
+    """The places [G, H] of the least losses, and the number of steps."""
+    rough = heads.in_float32()
+    start_GH = rough.x_NF.new_zeros(rough.x_NF.shape[1] + 1, rough.target_NH.shape[1])
+    place_GH, memory, steps = _lbfgs(rough, start_GH, _NEAR)
+    place_GH = place_GH.double()
+    loss_H, slope_GH = heads.loss_and_slope(place_GH)
+    while steps < _MOST_STEPS:
+        moving_H = slope_GH.abs().amax(0) > tolerance
+        if not moving_H.any():
+            break
+        curvature_NH = rough.curvature(place_GH.float())
+        direction_GH = _solve(rough, curvature_NH, -slope_GH.float(), memory).double() * moving_H
+        place_GH, loss_H, slope_GH = _descend(
+            heads, place_GH, loss_H, slope_GH, direction_GH, 1e-12
+        )
+        steps += 1
+    return place_GH, steps
+
+
+def _lbfgs(heads: _Heads, place_GH: Tensor, tolerance: float) -> tuple[Tensor, _Memory, int]:
+    """All heads at the same time. One that has converged is not changed any more."""
+    loss_H, slope_GH = heads.loss_and_slope(place_GH)
+    memory = _Memory((), torch.ones_like(loss_H))
+    for step in range(_MOST_STEPS // 10):
+        moving_H = slope_GH.abs().amax(0) > tolerance
+        if not moving_H.any():
+            return place_GH, memory, step
+        direction_GH = -memory.times_inverse(slope_GH) * moving_H
+        before_GH, slope_before_GH = place_GH, slope_GH
+        place_GH, loss_H, slope_GH = _descend(heads, place_GH, loss_H, slope_GH, direction_GH, 1e-6)
+        memory = memory.after(place_GH - before_GH, slope_GH - slope_before_GH)
+    return place_GH, memory, _MOST_STEPS // 10
+
+
+def _descend(
+    heads: _Heads,
+    place_GH: Tensor,
+    loss_H: Tensor,
+    slope_GH: Tensor,
+    direction_GH: Tensor,
+    rounding: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Place, loss and slope after a step that is halved until the loss falls (Armijo).
+
+    ``rounding``: of a loss, which must not stop the last steps.
+    """
+    promise_H = (direction_GH * slope_GH).sum(0)
+    length_H = torch.ones_like(loss_H)
+    for _ in range(_MOST_HALVES):
+        next_GH = place_GH + length_H * direction_GH
+        next_loss_H, next_slope_GH = heads.loss_and_slope(next_GH)
+        allowed_H = loss_H + _DECREASE * length_H * promise_H + rounding * loss_H.abs()
+        if (next_loss_H <= allowed_H).all():
+            break
+        length_H = torch.where(next_loss_H > allowed_H, length_H / 2, length_H)
+    return next_GH, next_loss_H, next_slope_GH
+
+
+def _solve(heads: _Heads, curvature_NH: Tensor, right_GH: Tensor, memory: _Memory) -> Tensor:
+    """Hessian x solution = right, by preconditioned conjugate gradients, for all heads."""
+    solution_GH, rest_GH = torch.zeros_like(right_GH), right_GH
+    near_GH = memory.times_inverse(rest_GH)
+    product_H = (rest_GH * near_GH).sum(0)
+    enough_H = _REDUCTION**2 * rest_GH.square().sum(0)
+    direction_GH = near_GH
+    tiny = torch.finfo(right_GH.dtype).tiny
+    for _ in range(_MOST_PRODUCTS):
+        image_GH = heads.times_hessian(direction_GH, curvature_NH)
+        length_H = product_H / (direction_GH * image_GH).sum(0).clamp(min=tiny)
+        solution_GH = solution_GH + length_H * direction_GH
+        rest_GH = rest_GH - length_H * image_GH
+        if (rest_GH.square().sum(0) <= enough_H).all():
+            break
+        near_GH = memory.times_inverse(rest_GH)
+        before_H, product_H = product_H, (rest_GH * near_GH).sum(0)
+        direction_GH = near_GH + product_H / before_H.clamp(min=tiny) * direction_GH
+    return solution_GH
