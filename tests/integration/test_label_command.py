@@ -238,7 +238,7 @@ def test_other_bad_requests_are_one_line(tmp_path, path, output):
     label(path, output, "--with-text").refuses("--with-text", "--reasons")
     label(path, output, settings={"splitter": "stanza"}).refuses("--stanza")
     (tmp_path / "none").mkdir()
-    label(tmp_path / "none", output).refuses("none", "no .txt", "cxrflow.reports.corpus")
+    label(tmp_path / "none", output).refuses("none", "no .txt", "a folder of reports")
     label(tmp_path / "none", output, text_column="text").refuses("none", "no table")
     pd.DataFrame({"text": [1, 2]}).to_parquet(tmp_path / "numbers.parquet")
     label(tmp_path / "numbers.parquet", output).refuses("'text'", "int64", "expected text")

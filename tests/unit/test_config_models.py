@@ -30,6 +30,8 @@ TRUTH = {"synthetic_hospital": {"finding_truth": True}}  # which some tasks need
 def test_everything_resolves_at_every_scale(overlay, scale):
     config = overlay({"scale": scale, "papers": paper_names(), **TRUTH})
     for name, recipe in config.recipes.items():
+        if name == "low_data/clip_released":  # published weights, whose settings are theirs
+            continue
         model = config.model(name)
         if recipe.program != "initial":
             assert model.settings.training.optimiser.learning_rate > 0
@@ -223,7 +225,8 @@ def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):
     """Nothing is described that no table, figure or control asks for."""
     papers = paper_names()
     config = overlay({"papers": papers, "scale": "paper", **TRUTH})  # others leave some out
-    assert set(config.models_in_use) == set(config.recipes)
+    released = {name for name in config.recipes if name.startswith("low_data/clip_re")}
+    assert set(config.models_in_use) == set(config.recipes) - released  # without CLIP's weights
     results = [result for paper in papers for result in config.results_of(paper, "all")]
     measured = {config.library.tasks[task].benchmark for task, _ in results}
     assert measured == set(BENCHMARKS)

@@ -77,7 +77,8 @@ def _of_sides(tokens: list[Token]) -> list[Token]:
     words: list[Token] = []
     for token in tokens:
         words.append(token)
-        if [t.word for t in words[-2:-1]] == ["or"] and words[-3].word == token.word in NO | YES:
+        answer, joint = [t.word for t in words[-3:-1]] if len(words) > 2 else ("", "")
+        if joint == "or" and answer == token.word in NO | YES:
             del words[-2:]
     return words
 
