@@ -7,6 +7,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from cxrflow.benchmarks.classification.balanced_regression import cross_validate
@@ -48,7 +49,8 @@ def races(rows: int = 2000, width: int = 512) -> list[Race]:
         return torch.from_numpy(logits).sigmoid()
 
     def peer() -> Tensor:
-        with warnings.catch_warnings():
+        # Its vectors are short: threads of the linear algebra would mostly wait for each other.
+        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
             warnings.simplefilter("ignore", ConvergenceWarning)
             return scikit_learn()
 
