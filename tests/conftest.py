@@ -11,7 +11,7 @@ from xdist.workermanage import WorkerController
 
 # Two processes of tests on two cores: libraries that each take both wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# OpenBLAS's threads make many small fits take hours on a busy machine.
+# Many small fits do not end in minutes if OpenBLAS's threads wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 

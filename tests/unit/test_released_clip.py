@@ -261,9 +261,12 @@ def test_a_damaged_file_of_byte_pairs_is_named(tmp_path, lines):
     with pytest.raises(InputError, match=r"line 2 is|no vocabulary of byte pairs") as error:
         byte_pair_tokenizer(read_merges(path), str(path))
     assert str(path) in str(error.value)
-    path.write_bytes(b"no gzip")
-    with pytest.raises(InputError, match="not a gzip file"):
-        read_merges(path)
+    damaged = bytearray(gzip.compress(lines.encode() * 50))
+    damaged[15] ^= 0xFF
+    for content in (b"no gzip", bytes(damaged), bytes(damaged[:-9])):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="not a gzip file"):
+            read_merges(path)
 
 
 def test_the_tokenizer_is_read_as_every_folder_s(tmp_path):

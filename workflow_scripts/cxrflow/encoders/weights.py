@@ -104,3 +104,18 @@ def require_fit(problems: list[str], path: Path) -> None:
     if problems:
         more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
         raise InputError(f"{path}: not the weights expected: {'; '.join(problems[:NAMED])}{more}")
+
+
+def require_dimensions(
+    weights: Mapping[str, Tensor], dimensions: Mapping[str, int], path: Path
+) -> None:
+    """Raise InputError if a tensor is missing, or has not as many dimensions as here."""
+    require_fit([f"{name} is missing" for name in dimensions if name not in weights], path)
+    require_fit(
+        [
+            f"{name} has shape {list(weights[name].shape)}, expected {count} sizes"
+            for name, count in dimensions.items()
+            if weights[name].dim() != count
+        ],
+        path,
+    )

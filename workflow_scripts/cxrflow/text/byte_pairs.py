@@ -10,6 +10,7 @@ the web. That is left out: reports have neither.
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -39,7 +40,7 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
     """
     try:
         lines = gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[1 : MERGES + 1]
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a gzip file of UTF-8 text ({error})") from None
     merges = []
     for number, line in enumerate(lines, start=2):

@@ -21,7 +21,7 @@ from cxrflow.encoders.clip_text import ClipTextConfig, TextEncoder
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
 from cxrflow.encoders.settings import ClipResNetSettings
-from cxrflow.encoders.weights import load_weights, require_fit
+from cxrflow.encoders.weights import load_weights, require_dimensions
 from cxrflow.errors import InputError
 from cxrflow.settings import explain
 
@@ -82,15 +82,7 @@ def sizes_of(
     weights: Mapping[str, Tensor], path: Path
 ) -> tuple[ClipTextConfig, ClipResNetSettings]:
     """The sizes that a state dict shows; an :class:`InputError` names what it lacks."""
-    require_fit([f"{name} is missing" for name in DIMENSIONS if name not in weights], path)
-    require_fit(
-        [
-            f"{name} has shape {list(weights[name].shape)}, expected {count} sizes"
-            for name, count in DIMENSIONS.items()
-            if weights[name].dim() != count
-        ],
-        path,
-    )
+    require_dimensions(weights, DIMENSIONS, path)
     pieces, width = weights["token_embedding.weight"].shape
     joint = weights["text_projection"].shape[1]
     text: dict[str, Any] = {

@@ -22,7 +22,7 @@ from torch import Tensor
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
 from cxrflow.encoders.settings import VitSettings
-from cxrflow.encoders.weights import load_weights, require_fit
+from cxrflow.encoders.weights import load_weights, require_dimensions
 from cxrflow.errors import InputError
 from cxrflow.settings import explain
 
@@ -94,15 +94,7 @@ def _classifier(settings: VitSettings) -> dict[str, tuple[int, ...]]:
 
 def sizes_of(weights: Mapping[str, Tensor], projection: int, path: Path) -> VitSettings:
     """The sizes that a state dict shows; an :class:`InputError` names what it lacks."""
-    require_fit([f"{name} is missing" for name in DIMENSIONS if name not in weights], path)
-    require_fit(
-        [
-            f"{name} has shape {list(weights[name].shape)}, expected {count} sizes"
-            for name, count in DIMENSIONS.items()
-            if weights[name].dim() != count
-        ],
-        path,
-    )
+    require_dimensions(weights, DIMENSIONS, path)
     blocks = [int(number[1]) for name in weights if (number := re.match(r"blocks\.(\d+)\.", name))]
     width, channels, patch, _ = weights[EMBEDDING].shape
     values = {

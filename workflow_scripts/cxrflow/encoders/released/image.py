@@ -25,7 +25,7 @@ from cxrflow.encoders.settings import (
     MultiImageSettings,
     ResNetSettings,
 )
-from cxrflow.encoders.weights import load_weights, require_fit
+from cxrflow.encoders.weights import load_weights, require_dimensions
 from cxrflow.errors import InputError
 from cxrflow.settings import explain
 
@@ -84,15 +84,7 @@ def sizes_of(
 ) -> ConvolutionalSettings:
     """The sizes that a state dict with our names shows; ``projection`` where it has none."""
     needed = (STEM,) if projection is not None else (STEM, LAST)
-    require_fit([f"{name} is missing" for name in needed if name not in weights], path)
-    require_fit(
-        [
-            f"{name} has shape {list(weights[name].shape)}, expected four sizes"
-            for name in needed
-            if weights[name].dim() != 4
-        ],
-        path,
-    )
+    require_dimensions(weights, dict.fromkeys(needed, 4), path)
     blocks = re.compile(re.escape(TRUNK) + r"layer([1-4])\.(\d{1,3})\.")
     depths = [0] * STAGES
     for name in weights:
