@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 # Two processes of tests on two cores: libraries that each take both wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,16 +32,6 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return "workflow" if "workflow" in Path(file).parts else file
-
-    def remove_node(self, node: WorkerController) -> str | None:
-        """The test that ended its process; it is not given to another process."""
-        for tests in self.assigned_work[node].values():
-            for name, completed in tests.items():
-                if not completed:
-                    tests[name] = True
-                    super().remove_node(node)
-                    return name
-        return super().remove_node(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from argparse import Namespace
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +202,15 @@ def run_forked(command: list[str], world: int, folder: Path) -> None:
         started(command, log, **meeting, RANK=rank, LOCAL_RANK=rank)
         for rank, log in enumerate(logs)
     ]
-    for process, log in zip(processes, logs, strict=True):
-        process.join()
-        assert process.exitcode == 0, log.read_text()
+    try:
+        while alive := [process.sentinel for process in processes if process.is_alive()]:
+            wait(alive)
+            codes = [process.exitcode for process in processes]
+            assert not any(codes), (codes, *(log.read_text() for log in logs))
+    finally:  # one that failed, or the test's time, must not leave another behind
+        for process in processes:
+            process.kill()
+            process.join()
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:

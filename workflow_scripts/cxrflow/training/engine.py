@@ -118,6 +118,7 @@ class Engine:
                         self._loop(folder, metrics)
                         self.processes.first(lambda: self._finish(folder, metrics, Path(output)))
             finally:
+                self.train_step.close()
                 signal.signal(signal.SIGTERM, previous)
 
     def _metrics(self, folder: StateFolder) -> contextlib.AbstractContextManager[MetricsLog | None]:

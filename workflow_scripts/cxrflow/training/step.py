@@ -80,6 +80,14 @@ class Step:
             program.after_update()
         return StepValues(number, terms, self.processes), samples, tokens
 
+    def close(self) -> None:
+        """Part from the other processes' gradients, before the processes part.
+
+        Whoever lets go of a process group last waits for its threads. DistributedDataParallel would
+        do so while it holds Python's lock, for which one of those threads may be waiting.
+        """
+        self._objective = None
+
     def _let_rest(self, epoch: int) -> None:
         """Remove the gradients of resting parameters, so that weight decay spares them, too."""
         for group in self.optimiser.param_groups:
