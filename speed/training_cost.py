@@ -32,6 +32,7 @@ from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
+from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.text.report_batch import SECTIONS
 from cxrflow.text.tokenizer import VocabularyInfo
 from speed.race import machine
@@ -42,15 +43,22 @@ from speed.text_steps import invent_vocabulary
 log = logging.getLogger("cxrflow")
 SEED, VALIDATED = 0, 64
 DOCUMENTS = 64_000  # 16 batches of phase II
-#: Samples of a whole training, by cohort: what the papers count (BioViL section 3.1, BioViL-T
-#: section 4.1, ConVIRT section 4.1); of ConVIRT's baselines every image.
-COUNTED = {"biovil": 146_700, "biovil_t": 174_100, "convirt": 217_000}
+POSITIVE = 0.1  # of every finding's labels
+#: Samples of a whole training, by paper: what the papers count (BioViL section 3.1, BioViL-T
+#: section 4.1, ConVIRT section 4.1, low-data Table 1, MedCutMix section 3.1); of ConVIRT's
+#: baselines every image.
+COUNTED = {
+    **{"biovil": 146_700, "biovil_t": 174_100, "convirt": 217_000},
+    **{"low_data": 144_319, "medcutmix": 210_000},
+}
 #: Every training of another kind or size.
 MODELS = (
     *("biovil/cxr_bert_phase2", "biovil/cxr_bert", "biovil/simclr", "biovil/biovil"),
     *("biovil/gloria", "biovil_t/biovil_t", "biovil_t/report_biovil_t"),
     *("convirt/convirt", "convirt/simclr", "convirt/moco"),
     *("convirt/caption_lstm", "convirt/caption_transformer"),
+    *("low_data/simclr", "low_data/infonce", "low_data/ours"),
+    *("medcutmix/mgca", "medcutmix/medcutmix_50"),
 )
 
 
@@ -65,6 +73,12 @@ class Invented(NamedTuple):
         """The cohort, PNG files of its images, a vocabulary and its tokens."""
         reports = invent_reports().iloc[np.arange(self.images) % 2000].reset_index(drop=True)
         number = pd.Series(range(self.images)).astype(str)
+        rng = np.random.default_rng(SEED)
+        positive = rng.random((self.images, len(OBSERVATIONS))) < POSITIVE
+        reports["findings_sentences"] = [
+            [*(f"There is {OBSERVATIONS[column].lower()}." for column in row.nonzero()[0]), *text]
+            for row, text in zip(positive, reports["findings_sentences"], strict=True)
+        ]
         half = np.arange(self.images) % 2 == 1  # have a prior; of BioViL-T's two of three
         pairs = reports.assign(
             dataset="invented", subject_id=(number.astype(int) // 2).astype(str), study_id=number,
@@ -72,12 +86,14 @@ class Invented(NamedTuple):
             study_time=np.where(half, "2150-01-02 10:00:00", "2150-01-01 10:00:00"),
             prior_image_id=number.shift(1).where(half), prior_study_id=number.shift(1).where(half),
             split=np.where(np.arange(self.images) < VALIDATED, "validate", "train"),
+            labels=list(positive.astype(float)),
             **{name: reports[f"{name}_sentences"].str.join(" ") for name in SECTIONS},
         )  # fmt: skip
         self.root.mkdir()
         (self.root / "vocabulary").mkdir()
         pairs.to_parquet(self.root / "pairs.parquet")
         flow = {"cohort": "invented", "dataset": "invented", "synthetic": True}
+        flow["classes"] = list(OBSERVATIONS)
         (self.root / "flow.json").write_text(json.dumps(flow))
         invent_vocabulary(self.root / "vocabulary")
         self._write_images()
@@ -127,7 +143,8 @@ def options(config: Models, name: str, invented: Invented, done: Path) -> dict[s
     # weights of a program that is not measured are left out.
     for option, parent in config.parents_of(name).items():
         program = config.recipes[parent].program
-        alike = [one for one in MODELS if config.recipes[one].program == program]
+        configured = [one for one in MODELS if one in config.recipes]
+        alike = [one for one in configured if config.recipes[one].program == program]
         if not alike:
             continue
         standing = next((one for one in (parent, *alike) if (done / one).is_dir()), None)
@@ -159,9 +176,13 @@ def cost(
             **changes,
         },
     }
+    short["stopping"] = whole["stopping"] | {"monitor": "loss"}
     short["schedule"] = whole["schedule"] | {"milestones": []}
     short["schedule"] |= {"decay": "linear"} if whole["schedule"]["decay"] == "multistep" else {}
     settings["training"] = {**whole, **short}
+    for term in settings.get("terms", {}).values():  # what waits for later epochs takes part
+        for waits in {"warmup_epochs", "rest_epochs"} & set(term or ()):
+            term[waits] = 0
     if "written_validation" in settings:
         settings["written_validation"] = 2
     read = options(config, name, invented, folder)
@@ -221,7 +242,10 @@ def main() -> None:
     given = parser.parse_args()
     os.environ.setdefault("CXR_DATA", "/unused")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    config = load_config(given.configfile, check_roots=False)
+    papers = sorted({name.partition("/")[0] for name in given.models})
+    config = load_config(
+        given.configfile, check_roots=False, typed=[f"papers={json.dumps(papers)}"]
+    )
     given.output.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="cxrflow-cost-") as temporary:
         folder = given.work or Path(temporary)
