@@ -71,6 +71,13 @@ def literal_loss(z: Tensor, temp3: float) -> Tensor:
     return -terms.mean()
 
 
+@pytest.fixture(params=[False, True], ids=["text by text", "as on a GPU"])
+def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over words text by text, and of all texts of a chunk at once."""
+    monkeypatch.setattr("cxrflow.objectives.local_alignment._together", lambda _: request.param)
+
+
+@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("matching", MATCHINGS.values(), ids=MATCHINGS)
 @pytest.mark.parametrize("lengths", [LENGTHS, [1, 1, 1], [7, 7]], ids=str)
 def test_loss_and_gradients_are_the_equations(lengths: list[int], matching: Matching) -> None:
@@ -79,6 +86,7 @@ def test_loss_and_gradients_are_the_equations(lengths: list[int], matching: Matc
     same(local_loss(images, words, lengths, matching), literal, images, words)
 
 
+@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("kept", [0, 1, 2, 99])
 @pytest.mark.parametrize("texts_a_chunk", [1, 2, 3, 5])
 def test_chunks_and_what_is_kept_change_nothing(texts_a_chunk: int, kept: int) -> None:
@@ -94,6 +102,7 @@ def test_chunks_and_what_is_kept_change_nothing(texts_a_chunk: int, kept: int) -
     same(ours, literal, images, words)
 
 
+@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("matching", MATCHINGS.values(), ids=MATCHINGS)
 def test_gradcheck(matching: Matching) -> None:
     lengths = [2, 1, 3]
@@ -126,6 +135,7 @@ def test_the_same_inputs_give_the_same_bits_also_for_a_second_backward() -> None
         assert torch.equal(a, b) and torch.equal(a, c)
 
 
+@pytest.mark.usefixtures("together")
 def test_large_similarities_do_not_overflow() -> None:
     images, words = (100 * side.detach().float() for side in draw(LENGTHS))
     images.requires_grad_()

@@ -20,7 +20,8 @@ stays bounded where all of N x B x M would not fit.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,8 +29,9 @@ from torch import Tensor
 from cxrflow.compute.device_copy import sent
 
 SMALLEST_NORM = 1e-8  # floor of |t||c| in the cosine, as in the published code
-CHUNK_BYTES = 8 * 2**20
-KEPT_BYTES = 512 * 2**20
+# A CPU is quick while a chunk stays in its cache, a GPU while launches are few.
+CHUNK_BYTES = {"cpu": 8 * 2**20, "cuda": 512 * 2**20}
+KEPT_BYTES = {"cpu": 512 * 2**20, "cuda": 4 * 2**30}
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,17 @@ def local_similarity(
     word_ILD: Tensor,
     lengths: Sequence[int],
     matching: Matching = Matching(),
-    chunk_bytes: int = CHUNK_BYTES,
-    kept_bytes: int = KEPT_BYTES,
+    chunk_bytes: int | None = None,
+    kept_bytes: int | None = None,
 ) -> Tensor:
     """Z of every image and every text, in float32 (float64 for float64 inputs), shape B x I.
 
     Text i is the first ``lengths[i]`` of its L words; what stands behind them is not read and gets
     a gradient of zero. ``chunk_bytes`` bounds one words x images x regions tensor, of which up to
     four live at a time; a chunk has at least one text. ``kept_bytes`` bounds the tensors saved for
-    backward besides inputs and scores; 0 computes everything twice. Raises
-    :class:`ValueError` for shapes that do not fit, for a text without words and for lengths
-    beyond L.
+    backward besides inputs and scores; 0 computes everything twice. By default both are what suits
+    the device. Raises :class:`ValueError` for shapes that do not fit, for a text without words and
+    for lengths beyond L.
 
     >>> import torch
     >>> from cxrflow.losses import Matching, local_similarity
@@ -95,8 +97,8 @@ def local_similarity(
         word_ILD.flatten(0, 1)[index_N].to(kind),
         sizes,
         matching,
-        chunk_bytes,
-        kept_bytes,
+        CHUNK_BYTES[word_ILD.device.type] if chunk_bytes is None else chunk_bytes,
+        KEPT_BYTES[word_ILD.device.type] if kept_bytes is None else kept_bytes,
     )
     padded = score_BN.new_full((len(region_BMD), texts * longest), float("-inf"))
     padded = padded.index_copy(1, index_N, matching.temp2 * score_BN)
@@ -193,10 +195,11 @@ class _Match(torch.autograd.Function):
                 if matching.word_softmax:
                     # scaled = temp1 * p, so this is p * (temp1 * d - sum over words of it times p).
                     d_similarity_WBM.mul_(scaled_WBM)
-                    for slope, share in zip(
-                        d_similarity_WBM.split(chunk), scaled_WBM.split(chunk), strict=True
-                    ):
-                        slope.addcmul_(share, slope.sum(0), value=-1 / matching.temp1)
+                    for block in _blocks(chunk, word_WD.device):
+                        slope, share = d_similarity_WBM[block.words], scaled_WBM[block.words]
+                        slope.addcmul_(
+                            share, block.reduced(slope, "sum"), value=-1 / matching.temp1
+                        )
                 else:
                     d_similarity_WBM.mul_(matching.temp1)
                 d_similarity_WX = d_similarity_WBM.flatten(1)  # X: all B * M regions
@@ -205,16 +208,48 @@ class _Match(torch.autograd.Function):
         return d_region_BMD, d_word_ND, None, None, None, None
 
 
+class _Block(NamedTuple):
+    """Words of a chunk whose sums over their texts are taken at once: W of T texts."""
+
+    words: slice
+    lengths_T: Tensor | None = None  # None: of a single text
+    text_W: Tensor | None = None
+
+    def reduced(self, values_WBM: Tensor, kind: Literal["max", "sum"]) -> Tensor:
+        """The maximum or sum over the words of each word's text; broadcasts to W x B x M."""
+        if self.lengths_T is None:
+            return values_WBM.amax(0) if kind == "max" else values_WBM.sum(0)
+        reduced_TBM = torch.segment_reduce(
+            values_WBM, kind, lengths=self.lengths_T, axis=0, unsafe=True
+        )
+        return reduced_TBM[self.text_W]
+
+
+def _together(device: torch.device) -> bool:
+    """Whether all texts of a chunk are one block: a GPU waits for launches, a CPU for memory."""
+    return device.type == "cuda"
+
+
+def _blocks(chunk: list[int], device: torch.device) -> list[_Block]:
+    if _together(device):
+        lengths_T = torch.tensor(chunk)
+        text_W = torch.repeat_interleave(lengths_T)
+        return [_Block(slice(0, sum(chunk)), sent(lengths_T, device), sent(text_W, device))]
+    ends = list(accumulate(chunk))
+    return [_Block(slice(end - size, end)) for size, end in zip(chunk, ends, strict=True)]
+
+
 def _scaled(region_BMD: Tensor, word_WD: Tensor, chunk: list[int], matching: Matching) -> Tensor:
     """Logits of the softmax over regions, W x B x M; the chunk's texts share no words."""
     scaled_WBM = (word_WD @ region_BMD.flatten(0, 1).T).unflatten(1, region_BMD.shape[:2])
     if matching.word_softmax:
-        texts = scaled_WBM.split(chunk)
-        for text_WBM in texts:
-            text_WBM -= text_WBM.amax(0)
+        blocks = _blocks(chunk, word_WD.device)
+        for block in blocks:
+            scaled_WBM[block.words] -= block.reduced(scaled_WBM[block.words], "max")
         scaled_WBM.exp_()
-        for text_WBM in texts:
-            text_WBM *= matching.temp1 / text_WBM.sum(0)
+        for block in blocks:
+            values_WBM = scaled_WBM[block.words]
+            values_WBM *= matching.temp1 / block.reduced(values_WBM, "sum")
     else:
         scaled_WBM *= matching.temp1
     return scaled_WBM
