@@ -242,10 +242,8 @@ def main() -> None:
     given = parser.parse_args()
     os.environ.setdefault("CXR_DATA", "/unused")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    papers = sorted({name.partition("/")[0] for name in given.models})
-    config = load_config(
-        given.configfile, check_roots=False, typed=[f"papers={json.dumps(papers)}"]
-    )
+    papers = f"papers={json.dumps(list(COUNTED))}"
+    config = load_config(given.configfile, check_roots=False, typed=[papers])
     given.output.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="cxrflow-cost-") as temporary:
         folder = given.work or Path(temporary)
