@@ -67,7 +67,7 @@ def test_the_halves_share_no_text_and_hold_the_same_kinds() -> None:
     texts = [row["text"] for row in DEVELOPMENT + MEASUREMENT]
     assert len(set(texts)) == len(texts) >= 300
     kinds = [{row["kind"] for row in rows} for rows in (DEVELOPMENT, MEASUREMENT)]
-    assert kinds[0] == kinds[1] and len(kinds[0]) == 6
+    assert kinds[0] == kinds[1] and len(kinds[0]) == 7
 
 
 def test_a_report_that_says_nothing_has_an_outcome_and_no_label() -> None:

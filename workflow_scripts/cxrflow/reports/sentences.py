@@ -160,13 +160,16 @@ def _statements(text: str) -> list[str]:
     """The text in runs of lines that belong together.
 
     A line begins a statement if it starts as one ("Heart: enlarged") and the line above is
-    complete. In text of one case capitals carry no information. There the line above must also
-    have had room for the first word; otherwise it was wrapped.
+    complete. In text of one case capitals carry no information, nor do they in a list of short lines
+    without stops. There the line above must also have had room for the first word; otherwise it was
+    wrapped.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     lines = [statement for line in lines for statement in _parted(line)]
     one_case = text.isupper() or text.islower()
     width = max([NARROWEST, *map(len, lines)])
+    stopped = any(line.endswith((".", ";", ":", "!", "?")) for line in lines[:-1])
+    in_list = len(lines) > 2 and width == NARROWEST and not stopped
     bare = _bare_answers(lines) if one_case else frozenset()
     runs: list[str] = []
     above = ""
@@ -174,7 +177,7 @@ def _statements(text: str) -> list[str]:
         line = quoted.strip(QUOTES) or quoted
         first = line.split(None, 1)[0]
         begins = first[0].isupper() and (first[1:2].islower() or first == "A")
-        if one_case or (first.isupper() and not begins):
+        if one_case or (first.isupper() and not begins) or (in_list and first[0].islower()):
             room = len(above) + 1 + len(first) <= width
             begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
         labelled = LABELLED_LINE.match(line)

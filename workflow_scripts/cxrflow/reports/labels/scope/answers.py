@@ -73,13 +73,17 @@ def _without_leaders(tokens: list[Token]) -> list[Token]:
 
 
 def _of_sides(tokens: list[Token]) -> list[Token]:
-    """One answer in place of two equal ones: "Pneumothorax (L/R): no/no"."""
+    """One answer in place of two: "Pneumothorax (L/R): no/no", "Effusion: right no, left yes"."""
     words: list[Token] = []
     for token in tokens:
         words.append(token)
-        answer, joint = [t.word for t in words[-3:-1]] if len(words) > 2 else ("", "")
-        if joint == "or" and answer == token.word in NO | YES:
+        before = [t.word for t in words[-5:-1]]
+        if before[-1:] == ["or"] and before[-2:-1] == [token.word] and token.word in NO | YES:
             del words[-2:]
+        match before:
+            case [first, answer, "," | ";", second]:
+                if {first, second} == {"left", "right"} and answer in NO and token.word in YES:
+                    del words[-5:-2]
     return words
 
 
