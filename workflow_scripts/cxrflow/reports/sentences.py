@@ -160,9 +160,9 @@ def _statements(text: str) -> list[str]:
     """The text in runs of lines that belong together.
 
     A line begins a statement if it starts as one ("Heart: enlarged") and the line above is
-    complete. In text of one case capitals carry no information, nor do they in a list of short lines
-    without stops. There the line above must also have had room for the first word; otherwise it was
-    wrapped.
+    complete. In text of one case capitals carry no information, nor do they in a list of short
+    lines without stops. There the line above must also have had room for the first word; otherwise
+    it was wrapped.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     lines = [statement for line in lines for statement in _parted(line)]
