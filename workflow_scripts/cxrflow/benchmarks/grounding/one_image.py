@@ -42,7 +42,7 @@ from cxrflow.training.precision import Precision, autocast, choose_device, choos
 log = logging.getLogger("cxrflow")
 
 VIEWS = ("AP", "PA")
-DRAWN = "Model of drawn radiographs: it knows nothing of patients"
+DRAWN = "(by a model of drawn radiographs: it knows nothing of patients)"
 SHOWN = 448  # pixels of the longer side of a drawn radiograph
 
 
