@@ -57,7 +57,7 @@ try:
     CONFIG_FILES = sorted(files, key=lambda file: file != "config.yaml")
     for file in CONFIG_FILES:  # of a key that stands twice Snakemake keeps the last
         read_yaml(file)
-    run = make_config(config, CONFIG_FILES)
+    run = make_config(config, CONFIG_FILES, typed=workflow.config_settings.config)
     MODELS = {name: run.model(name) for name in run.models_in_use}
     # The configuration names this code, so jobs may import it where a model folder names it too.
     os.environ[TRUSTED] = ",".join(run.outside_modules)

@@ -268,7 +268,8 @@ def test_values_are_typed_as_for_snakemake(capsys):
     for typed, message in (
         ("papers", "expected KEY=VALUE"),
         ("papers=[biovil", "expected KEY=VALUE"),
-        ("paprs=[biovil]", "unknown key 'paprs'; did you mean 'papers'"),
+        ("paprs=[biovil]", "--config: unknown key 'paprs'; did you mean 'papers'"),
+        ("seeds=[0, x]", "--config: key 'seeds.1'"),
         (
             "privacy={show_image: true}",
             "unknown key 'privacy.show_image'; did you mean 'show_images'",

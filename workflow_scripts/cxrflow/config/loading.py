@@ -81,11 +81,19 @@ def load_config(files: Files, check_roots: bool = True, typed: Sequence[str] = (
     merged: dict[str, Any] = {}
     for file in files:
         merged = overlay(merged, read_yaml(file))
-    return make_config(overlay(merged, typed_values(typed)), files, check_roots)
+    values = typed_values(typed)
+    return make_config(overlay(merged, values), files, check_roots, values)
 
 
-def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = True) -> Config:
+def make_config(
+    values: Mapping[str, Any],
+    files: Files,
+    check_roots: bool = True,
+    typed: Mapping[str, Any] | None = None,
+) -> Config:
     """Validate merged ``values``; ``files`` are those they came from, named in errors.
+
+    ``typed``: those of ``values`` that stood after ``--config``.
 
     Raises:
         InputError: unknown key, wrong type, undefined environment variable, a name that refers to
@@ -100,12 +108,12 @@ def make_config(values: Mapping[str, Any], files: Files, check_roots: bool = Tru
             _check_files(config)
     except ValidationError as error:
         lines = [
-            problem(item, _where(item["loc"], files), item["loc"]) + _meant(item)
+            problem(item, _where(item["loc"], files, typed), item["loc"]) + _meant(item)
             for item in error.errors()
         ]
         raise InputError("\n".join(lines)) from None
     except WrongKey as error:
-        file = str(error.file or _where(error.key, files))
+        file = str(error.file or _where(error.key, files, typed))
         if error.item is not None:
             line = problem(error.item, file, error.key)
         else:
@@ -154,9 +162,11 @@ def _meant(item: ErrorDetails) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def _where(key: Key, files: Files) -> str:
-    """The last file that defines ``key``, or the nearest key above it; all of them if none does."""
+def _where(key: Key, files: Files, typed: Mapping[str, Any] | None) -> str:
+    """What defines ``key`` last, or the nearest key above it: a file, ``--config``, or all files."""
     for end in range(len(key), 0, -1):
+        if defines(typed, key[:end]):
+            return "--config"
         for file in reversed(files):
             if defines(read_yaml(file), key[:end]):
                 return str(file)
