@@ -163,7 +163,7 @@ def _meant(item: ErrorDetails) -> str:
 
 
 def _where(key: Key, files: Files, typed: Mapping[str, Any] | None) -> str:
-    """What defines ``key`` last, or the nearest key above it: a file, ``--config``, or all files."""
+    """What defines ``key`` last, or the nearest key above it: a file or ``--config``, or all."""
     for end in range(len(key), 0, -1):
         if defines(typed, key[:end]):
             return "--config"
