@@ -8,6 +8,7 @@ statement without a stop, ``RuleSplitter(lines=True)`` splits at lines.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -168,8 +169,7 @@ def _statements(text: str) -> list[str]:
     lines = [statement for line in lines for statement in _parted(line)]
     one_case = text.isupper() or text.islower()
     width = max([NARROWEST, *map(len, lines)])
-    stopped = any(line.endswith((".", ";", ":", "!", "?")) for line in lines[:-1])
-    in_list = len(lines) > 2 and width == NARROWEST and not stopped
+    in_list = width == NARROWEST and _is_list(lines)
     bare = _bare_answers(lines) if one_case else frozenset()
     runs: list[str] = []
     above = ""
@@ -177,7 +177,8 @@ def _statements(text: str) -> list[str]:
         line = quoted.strip(QUOTES) or quoted
         first = line.split(None, 1)[0]
         begins = first[0].isupper() and (first[1:2].islower() or first == "A")
-        if one_case or (first.isupper() and not begins) or (in_list and first[0].islower()):
+        listed = in_list and first[0].islower() and not OPEN_LINE.search(above)
+        if one_case or (first.isupper() and not begins) or listed:
             room = len(above) + 1 + len(first) <= width
             begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
         labelled = LABELLED_LINE.match(line)
@@ -198,6 +199,21 @@ def _statements(text: str) -> list[str]:
             runs.append(quoted)
         above = line
     return runs
+
+
+def _is_list(lines: Sequence[str]) -> bool:
+    """True for at least three lines without stops that no one has wrapped.
+
+    One of them had room for the first word of the next, or one that is complete goes before a "no".
+    """
+    if len(lines) < 3 or any(line.endswith((".", ";", ":", "!", "?")) for line in lines[:-1]):
+        return False
+    width = max(map(len, lines))
+    return any(
+        len(line) + 1 + len(following.split(None, 1)[0]) <= width
+        or (DENIAL.match(following) and not OPEN_LINE.search(line))
+        for line, following in pairwise(lines)
+    )
 
 
 def _bare_answers(lines: Sequence[str]) -> frozenset[str]:
