@@ -65,7 +65,7 @@ GOES_ON_BELOW = re.compile(
 ANSWERED_LINE = re.compile(
     r"(?i:(?:[:=?|;\t>]|\s[-–—]|\s\s|\.\.)\s*(?:no|none|nil|n|neg|negative|absent|yes|y|pos|positive"
     r"|present|[-+])[.\s]*$)|[(\[][-+xX ]?[)\]]\s*$|[a-z)]\s(?:No|NO|Yes|YES)[.\s]*$"
-    r"|\s[-+],.*\s[-+]\s*$"
+    r"|\s[-+],.*\s[-+]\s*$|[:=]\s*0[.\s]*$"
 )
 # Such a line without a mark, in text of one case; one alone may be a wrapped sentence.
 BARE_ANSWER = re.compile(r"[a-z][a-z/ ]{2,40} (?:no|yes)[.\s]*", re.IGNORECASE)
@@ -73,7 +73,7 @@ FUNCTION_WORD = re.compile(
     r"\b(?:is|are|was|were|has|have|had|there|the|an?|with|and|or|but|by|shows?|of|in)\b",
     re.IGNORECASE,
 )
-LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3})")
+LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3}|\s[(\[][-+xX ]?[)\]][.\s]*$)")
 LIST_GOES_ON = re.compile(r"(?:,|\b(?:and|or|of|with|the|an?|in|from|to|for|by))$", re.IGNORECASE)
 # Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
 # fracture No pneumothorax".
@@ -208,7 +208,7 @@ def _is_list(lines: Sequence[str]) -> bool:
     """
     if len(lines) < 3 or any(line.endswith((".", ";", ":", "!", "?")) for line in lines[:-1]):
         return False
-    width = max(map(len, lines))
+    width = max((len(line) for line in lines if " " in line), default=0)  # a word is not broken
     return any(
         len(line) + 1 + len(following.split(None, 1)[0]) <= width
         or (DENIAL.match(following) and not OPEN_LINE.search(line))
