@@ -73,7 +73,9 @@ FUNCTION_WORD = re.compile(
     r"\b(?:is|are|was|were|has|have|had|there|the|an?|with|and|or|but|by|shows?|of|in)\b",
     re.IGNORECASE,
 )
-LABELLED_LINE = re.compile(r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3}|\s[(\[][-+xX ]?[)\]][.\s]*$)")
+LABELLED_LINE = re.compile(
+    r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3}|\s[(\[][-+xX ]?[)\]](?:[.\s]*$|\s*(?i:yes|no)\b))"
+)
 LIST_GOES_ON = re.compile(r"(?:,|\b(?:and|or|of|with|the|an?|in|from|to|for|by))$", re.IGNORECASE)
 # Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
 # fracture No pneumothorax".
