@@ -29,9 +29,9 @@ from torch import Tensor
 from cxrflow.compute.device_copy import sent
 
 SMALLEST_NORM = 1e-8  # floor of |t||c| in the cosine, as in the published code
-# A CPU is quick while a chunk stays in its cache, a GPU while launches are few.
-CHUNK_BYTES = {"cpu": 8 * 2**20, "cuda": 512 * 2**20}
-KEPT_BYTES = {"cpu": 512 * 2**20, "cuda": 4 * 2**30}
+# Bytes of a chunk and of what is kept. A CPU is quick while a chunk stays in its cache, a GPU while
+# launches are few.
+SMALL, LARGE = (8 * 2**20, 512 * 2**20), (512 * 2**20, 4 * 2**30)
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,14 @@ def local_similarity(
     word_mask_IL = torch.arange(longest) < torch.tensor(sizes)[:, None]
     index_N = sent(word_mask_IL.flatten().nonzero().flatten(), word_ILD.device)
     kind = torch.promote_types(torch.promote_types(region_BMD.dtype, word_ILD.dtype), torch.float32)
+    chunk, kept = LARGE if _together(word_ILD.device) else SMALL
     score_BN = _Match.apply(
         region_BMD.to(kind),
         word_ILD.flatten(0, 1)[index_N].to(kind),
         sizes,
         matching,
-        CHUNK_BYTES[word_ILD.device.type] if chunk_bytes is None else chunk_bytes,
-        KEPT_BYTES[word_ILD.device.type] if kept_bytes is None else kept_bytes,
+        chunk if chunk_bytes is None else chunk_bytes,
+        kept if kept_bytes is None else kept_bytes,
     )
     padded = score_BN.new_full((len(region_BMD), texts * longest), float("-inf"))
     padded = padded.index_copy(1, index_N, matching.temp2 * score_BN)
