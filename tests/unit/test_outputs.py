@@ -44,7 +44,7 @@ from cxrflow.training.state import StateFolder
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a data set, notes, and a working folder in it."""
-    for path in ("home/data/mimic/files/a.txt", "home/notes/idea.txt", "home/work/own.txt"):
+    for path in ("home/data/mimic/files/a.txt", "home/notes/idea.txt", "home/desk/own.txt"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("dear")
     home = tmp_path / "home"
@@ -52,7 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "file_link").symlink_to(home / "notes/idea.txt")
     (home / "data/empty").mkdir()
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.chdir(home / "work")
+    monkeypatch.chdir(home / "desk")
     return home
 
 
