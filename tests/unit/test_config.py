@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -302,6 +303,20 @@ def test_show_prints_yaml_that_is_complete(demo, capsys):
 def test_check_says_what_it_checked(capsys):
     main(["check", "--configfile", str(DEMO)])
     assert "config.yaml: valid; scale demo, papers biovil, " in capsys.readouterr().out
+
+
+def test_a_file_lies_over_that_of_the_checkout_as_for_snakemake(monkeypatch, tmp_path, capsys):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("papers: [convirt]")
+    monkeypatch.chdir(DEMO.parent)
+    for files in ([mine], [DEMO, mine], [Path("config.yaml"), mine]):
+        main(["check", "--configfile", *map(str, files)])
+        said = capsys.readouterr().out
+        assert said.count("config.yaml") == 1
+        assert "config.yaml + " in said and f"{mine}: valid; scale demo, papers convirt, " in said
+    monkeypatch.chdir(tmp_path)
+    main(["check", "--configfile", str(DEMO)])
+    assert capsys.readouterr().out.startswith(f"{DEMO}: valid")
 
 
 def test_record_keeps_values_and_what_they_were_laid_over(demo, tmp_path):

@@ -1,6 +1,6 @@
 """The configuration of a run: validate it, print it, keep it.
 
-    cxrflow config check --configfile config.yaml paper.yaml
+    cxrflow config check --configfile paper.yaml
     cxrflow config show --model biovil/biovil
 
 ``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from cxrflow.config import load_config, make_config
-from cxrflow.config.loading import add_files, add_typed
+from cxrflow.config.loading import add_files, add_typed, in_order
 from cxrflow.files.atomic import write_json
 from cxrflow.programs.program import parser, run
 
@@ -40,13 +40,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--output", type=Path, required=True, metavar="FILE", help="JSON file to write"
     )
     options = arguments.parse_args(argv)
-    files = list(map(str, options.configfile))
 
     if options.action == "record":
+        files = list(map(str, options.configfile))
         config = make_config(json.loads(options.values), files, check_roots=False)
         values = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
         write_json(options.output, values | {"configfiles": files})
         return
+    files = list(map(str, in_order(options.configfile)))
     config = load_config(files, typed=options.config)
     if options.action == "check":
         print(

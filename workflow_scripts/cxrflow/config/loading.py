@@ -33,8 +33,15 @@ def add_files(arguments: ArgumentParser) -> None:
         nargs="+",
         default=[DEFAULT],
         metavar="FILE",
-        help="later files are laid over earlier ones (default: config.yaml)",
+        help="laid over config.yaml of this folder, if there is one, in their order",
     )
+
+
+def in_order(files: Sequence[Path]) -> list[Path]:
+    """Put ``config.yaml`` of this folder before ``files``, as Snakemake does in a checkout."""
+    named = {file.resolve() for file in files}
+    first = [DEFAULT] if DEFAULT.is_file() and DEFAULT.resolve() not in named else []
+    return [*first, *files]
 
 
 def add_typed(arguments: ArgumentParser) -> None:

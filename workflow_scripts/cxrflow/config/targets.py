@@ -1,6 +1,6 @@
 """List what can be made: the targets of a configuration, as Snakemake takes them.
 
-    cxrflow targets --configfile config.yaml paper.yaml
+    cxrflow targets --configfile paper.yaml
     cxrflow targets --config papers='[my_method.yaml]'
     snakemake --cores all results/tables/biovil/table5.html
 
@@ -11,7 +11,7 @@ the run has no data are left out.
 from collections.abc import Iterator, Sequence
 
 from cxrflow.config import Config, load_config
-from cxrflow.config.loading import add_files, add_typed
+from cxrflow.config.loading import add_files, add_typed, in_order
 from cxrflow.programs.program import parser, run
 
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_files(arguments)
     add_typed(arguments)
     options = arguments.parse_args(argv)
-    rows = list(targets(load_config(options.configfile, typed=options.config)))
+    rows = list(targets(load_config(in_order(options.configfile), typed=options.config)))
     width = max(len(name) for name, _ in rows)
     for name, meaning in rows:
         print(f"{name:{width}}  {' '.join(meaning.split())}")
