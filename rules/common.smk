@@ -41,10 +41,11 @@ from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.files.source_code import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
-# A log may lie on a full disk; what ends a job is then said where Snakemake says things.
+# A log may lie on a full disk; what ends a job is then said where Snakemake says things. Of a program
+# that is killed bash would print the whole command; where the signal has a trap, it prints a word.
 shell.prefix(
     "export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}} CXRFLOW_TERMINAL=19; exec 19>&2; "
-    % shlex.quote(str(SOURCE))
+    "trap : KILL SEGV ABRT BUS; " % shlex.quote(str(SOURCE))
 )
 
 # Where programs note why they refused a job, so that this run does not try it again; its jobs inherit

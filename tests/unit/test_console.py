@@ -2,14 +2,16 @@
 
 import io
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_options import run_to_end
 from cxrflow.config.cost import Job
 from cxrflow.console.console import Console, cause
-from cxrflow.console.plan import Plan, duration, progress, reason
+from cxrflow.console.plan import KILLED, Plan, duration, progress, reason
 
 COMMAND = "python -m cxrflow.pretrain.text --settings '{\"seed\": 0}'"
 
@@ -131,6 +133,26 @@ def test_a_defect_shows_the_end_of_its_log_and_a_missing_log_is_no_failure(tmp_p
     lines = reason([log, tmp_path / "none"]).splitlines()
     assert lines[-1] == "ValueError: seven" and len(lines) == 12
     assert reason([tmp_path / "none"]) == ""
+
+
+def test_a_killed_job_is_told_from_a_defect_and_said_once(console, tmp_path):
+    log = tmp_path / "c.log"
+    for step in (100, 200):  # the attempt after it breaks off elsewhere
+        line = f"2026-01-01 10:00:{step // 10} INFO mimic_cxr: {step} of 2000, 2.3 cases a second\n"
+        log.write_text("2026-01-01 10:00:00 WARNING 3 studies without a report\n" + line)
+        fields = {"jobid": 7, "rule_name": "build", "log": [str(log)], "rule_msg": None}
+        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+    assert said(console) == f"FAILED build: {KILLED}\n  log: {log}"
+
+
+def test_bash_prints_no_command_of_a_killed_program():
+    rules = (Path(__file__).parents[2] / "rules/common.smk").read_text("utf-8")
+    (trap,) = re.findall(r'"(trap : .*; )"', rules)
+    for signal in (9, 11):
+        program = f"python3 -c 'import os; os.kill(os.getpid(), {signal})' --settings long"
+        done = run_to_end(["bash", "-c", f"{trap}set -e; {program} >/dev/null 2>&1"])
+        assert done.returncode == 128 + signal
+        assert len(done.stderr.split()) < 3 and "settings" not in done.stderr
 
 
 def test_an_error_of_the_configuration_stands_without_our_files(console):

@@ -14,6 +14,8 @@ STEADY = (
 LATE = 0.1  # of its recorded time a job still takes that has lasted longer
 TAIL = 4096  # bytes at the end of a log
 PROGRESS = re.compile(r"step (\d+/\d+) .*?(\d+) s left")
+WORK = re.compile(r"\d{4}-\d\d-\d\d [\d:]+ (?:INFO|WARNING) ")  # a line of one that works
+KILLED = "it ended without a word, as one that the system kills (memory, time limit)"
 
 
 @dataclass
@@ -72,10 +74,16 @@ def progress(log: Path | None) -> tuple[str, float | None]:
 
 
 def reason(logs: Iterable[Path]) -> str:
-    """Return why a job failed, by its logs: the line of a refusal, else the last lines."""
+    """Return why a job failed, by its logs: the line of a refusal, else the last lines.
+
+    Where the log breaks off in the middle of the work, that it was killed.
+    """
     text = "".join(map(tail, logs)).rstrip()
     refusals = re.findall(r"^(?:error|interrupted): (.*)$", text, re.MULTILINE)
-    return refusals[-1] if refusals else "\n".join(text.splitlines()[-12:])
+    if refusals:
+        return refusals[-1]
+    lines = text.splitlines()
+    return KILLED if lines and WORK.match(lines[-1]) else "\n".join(lines[-12:])
 
 
 def tail(log: Path | None) -> str:
