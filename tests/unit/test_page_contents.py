@@ -212,6 +212,10 @@ def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(resu
     assert "The paper claims 16 rankings of methods. They need every row" in html
     assert 'id="model-biovil-simclr"' in html and 'id="model-biovil-gloria"' not in html
     assert 'id="cohort-biovil-rsna"' in html and 'id="cohort-biovil-radnli"' not in html
+    write_record(results, load(papers=["biovil", "low_data"], extent="headline"))
+    words = re.sub(r"<[^>]*>", "", build(results))
+    assert "Asked for: the headline rows of BioViL, Low-data study, at the scale" in words
+    write_record(results, config)
     steps = steps_of(results)
     assert steps[0].code == "snakemake --cores all biovil"
     with pytest.raises(InputError, match="'biovil=some' given, expected <paper>=headline or"):
