@@ -109,6 +109,33 @@ def test_killed_training_ends_with_the_same_weights(name, inputs, undisturbed, t
     assert not state.exists()
 
 
+@pytest.mark.parametrize("change", [{}, {"pairs": 0, "warmup_epochs": 0}], ids=["warm-up", "none"])
+def test_medcutmix_in_its_warm_up_or_without_pairs_is_mgca(
+    change: dict[str, Any], undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """Bit for bit, prototypes and their losses included; after the warm-up no more."""
+    plain, mixed = undisturbed.toy("MGCA"), undisturbed.toy("MedCutMix")
+    term = mixed.settings["terms"]["cutmix"]
+    settings = {**mixed.settings, "terms": {**mixed.settings["terms"], "cutmix": term | change}}
+    trained = {"plain": plain, "mixed": mixed._replace(settings=settings)}
+    for name, toy in trained.items():
+        toy.train(name, tmp_path, epochs=3, log_steps=1).succeeds()
+    logs = [log_of(tmp_path / name) for name in trained]
+    values = [[line["loss"], line["prototypes"]] for line in logs[0] if line["split"] == "train"]
+    assert [[r["loss"], r["prototypes"]] for r in logs[1] if r["split"] == "train"] == values
+    assert len(values) == 12
+    reason = "cutmix/skipped/few_pairs" if change else "cutmix/skipped/warm_up"
+    assert all(line[reason] == 1 for line in logs[1] if line["split"] == "train")
+    halves = [
+        {p.relative_to(tmp_path / name): load_file(p)
+         for p in sorted((tmp_path / name).rglob("*.safetensors"))}
+        for name in trained
+    ]  # fmt: skip
+    assert halves[0].keys() == halves[1].keys() and len(halves[0]) == 2
+    for path, weights in halves[0].items():
+        assert all(torch.equal(value, halves[1][path][key]) for key, value in weights.items())
+
+
 def log_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

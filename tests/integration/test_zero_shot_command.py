@@ -1,12 +1,13 @@
 """``cxrflow zero_shot``: any model on a public data set, by prompts alone."""
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from cxrflow.commands import zero_shot
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_json
+from cxrflow.files.atomic import read_json, write_json
 from cxrflow.phantom.__main__ import writer
 from cxrflow.phantom.settings import HospitalSettings
 from released_files import write_biovil
@@ -50,6 +51,27 @@ def test_published_weights_are_scored_and_the_protocol_stands_beside(
     run(model, root, tmp_path / "out", "--classes", *classes, "--prompts", "windsor")
     assert (tmp_path / "out/windsor_best_f1/metrics.json").is_file()
     assert "windsor: Windsor et al. 2023, Appendix D" in capsys.readouterr().out
+
+
+STARTS = "; what its encoders started from is not recorded"
+
+
+@pytest.mark.parametrize("folder", ["model", "out/model"], ids=["folder", "exported"])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"name": "rsna"}, "trained on rsna, which shares people with nih: nih"),
+        ({"name": "nih"}, "trained on nih, which shares people with nih: nih"),
+        ({"name": "mimic_cxr"}, f"trained on mimic_cxr, of other people than nih{STARTS}"),
+        ({"name": "ours"}, "what the model was trained on is not recorded but as ours"),
+        (None, "what the model was trained on is not recorded"),
+    ],
+)
+def test_shared_people_are_named(data: object, said: str, folder: str, tmp_path: Path) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    write_json(tmp_path / folder / "run.json", {} if data is None else {"data": data})
+    options = Namespace(model=tmp_path / "model", output=tmp_path / "out", dataset="nih")
+    assert zero_shot._people(options) == said
 
 
 def test_bad_input_is_one_line(root: Path, tmp_path: Path) -> None:

@@ -348,6 +348,19 @@ def test_a_class_of_absence_is_not_asked_for_like_a_finding():
     assert class_prompts(CLASSES, published)[2] == (["finding"], ["no finding"])
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class_prompts": {"Weather": {"positive": ["rain"], "negative": ["sun"]}}},
+         "key 'class_prompts' names 'Weather'; the cohort has "),
+        ({"classes": ["Weather"]}, "key 'classes' names 'Weather'; the cohort has "),
+    ],
+)  # fmt: skip
+def test_a_class_that_is_not_there_is_named(change, message):
+    with pytest.raises(InputError, match=message):
+        evaluate_several(**change)
+
+
 def test_prompts_of_several_classes_name_the_class():
     with pytest.raises(InputError, match="'acute' does not say which class.*for Mass"):
         own = {name: {"positive": ["a"], "negative": ["b"]} for name in ("Edema", "No Finding")}

@@ -178,9 +178,11 @@ def test_padchest_lists_are_split_into_whole_items(tmp_path: Path) -> None:
         "f.png": "cardiomegaly",
         "g.png": "['nodule']",
         "h.png": "['mass']",
+        "i.png": "['', ' ']",
+        "j.png": "{[]: 1}",
     }
-    methods = ["Physician"] * 6 + ["RNN_model", "Nurse"]
-    views = ["PA", "L", "AP_horizontal", "PA", "PA", "PA", "PA", "PA"]
+    methods = ["Physician"] * 6 + ["RNN_model", "Nurse"] + ["Physician"] * 2
+    views = ["PA", "L", "AP_horizontal", *["PA"] * 7]
     root = padchest_rows(tmp_path / "p", labels, MethodLabel=methods, Projection=views)
     tables = padchest.read(root, Request(headers=False))
     # In the order of KAD's list, which has 193.
@@ -194,8 +196,8 @@ def test_padchest_lists_are_split_into_whole_items(tmp_path: Path) -> None:
     assert damage == {
         "labelled by a network": (1, False),
         f"{name}: MethodLabel is neither Physician nor RNN_model": (1, True),
-        f"{name}: Labels is no list": (2, True),
-        "no labels": (1, False),
+        f"{name}: Labels is no list": (3, True),
+        "no labels": (2, False),
     }
 
 

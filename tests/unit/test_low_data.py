@@ -12,6 +12,7 @@ from page_fixtures import load
 
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.config.held_out import overlap_notes
+from cxrflow.data.readers.mimic_cxr_jpg import CLASSES, read_labels
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.names import name_of_share
@@ -175,6 +176,20 @@ def measured(folder, benchmark, *options):
     evaluate([benchmark, "--output", str(output), *map(str, options)])
     found = json.loads((output / "metrics.json").read_text())
     return {name: one["value"] for name, one in found["metrics"].items()}
+
+
+def test_a_label_table_of_other_columns_is_named(tmp_path):
+    """Of the CheXpert labeller's table one class lacks, or a value is none."""
+    path = tmp_path / "mimic-cxr-2.0.0-chexpert.csv"
+    table = pd.DataFrame({"study_id": [1, 2], **{name: [1.0, None] for name in CLASSES}})
+    table.to_csv(path, index=False)
+    assert len(read_labels(tmp_path, "chexpert")[0]) == 2
+    table.rename(columns={"Edema": "Oedema"}).to_csv(path, index=False)
+    with pytest.raises(InputError, match=rf"{path.name}: column 'Edema' is missing; expected stud"):
+        read_labels(tmp_path, "chexpert")
+    table.assign(Edema=[1.0, 2.0]).to_csv(path, index=False)
+    with pytest.raises(InputError, match=rf"{path.name}: Edema holds 2; expected 1, 0, -1 or bl"):
+        read_labels(tmp_path, "chexpert")
 
 
 def test_pairs_and_patients_are_counted_by_part(tmp_path):

@@ -27,6 +27,7 @@ from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.programs.registry import PROGRAMS
 
 TASK = "zero_shot_classification"
+IMPORTED = "model"  # folder of published or exported weights, in the output folder
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     """Make what the benchmark reads, run it, and return its metrics.json."""
     work: Path = options.output
-    model = _model(options.model, options.image, work / "model")
+    model = _model(options.model, options.image, work / IMPORTED)
     geometry = _geometry(model)
     cohort, pixels, features = work / "cohort", work / "pixels" / geometry, work / "features"
     root = {"root": options.root, "threads": options.threads}
@@ -171,16 +172,25 @@ def _bound(value: float | None) -> str:
 
 
 def _people(options: Namespace) -> str:
-    """Say whether the model was trained on people of the data set, as far as its record tells."""
-    file = options.model / "run.json"
-    data = read_object(file).get("data") if file.is_file() else None
-    name = (data or {}).get("name")
+    """Say whether the model was trained on people of the data set, as far as its record tells.
+
+    The record has the last training alone, not what its encoders started from.
+    """
+    # An exported model's record is in what was imported from it.
+    files = [folder / "run.json" for folder in (options.model, options.output / IMPORTED)]
+    file = next((file for file in files if file.is_file()), None)
+    data = read_object(file).get("data") if file else None
+    record = data if isinstance(data, Mapping) else {}
+    name = record.get("name")
     if name not in LAYOUTS:
         return f"what the model was trained on is not recorded{f' but as {name}' if name else ''}"
     shared = layout(name).people & layout(options.dataset).people
     if shared:
         return f"trained on {name}, which shares people with {options.dataset}: {', '.join(shared)}"
-    return f"trained on {name}, of other people than {options.dataset}"
+    return (
+        f"trained on {name}, of other people than {options.dataset}; what its encoders started "
+        "from is not recorded"
+    )
 
 
 if __name__ == "__main__":

@@ -42,8 +42,9 @@ def read(root: Path, request: Request) -> Tables:
         rows, names, {"labelled by a network": rows["MethodLabel"] == NETWORK}, failed=False
     )
     strange = rows["MethodLabel"] != PHYSICIAN
-    blank = rows["Labels"].isna() | rows["Labels"].isin(["nan", "[]"])
-    items = rows["Labels"].where(~blank).map(_items, na_action="ignore")
+    texts = rows["Labels"].mask(rows["Labels"] == "nan")
+    items = texts.map(_items, na_action="ignore")
+    blank = texts.isna() | items.map(lambda names: names == []).astype(bool)
     rows, wrong = without(
         rows.assign(items=items),
         names[rows.index],
@@ -89,7 +90,7 @@ def _items(text: str) -> list[str] | None:
     """The items of a list such as ``['cardiomegaly', ' edema']``; None if it is not a list."""
     try:
         items = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         return None
