@@ -11,7 +11,7 @@ from logging import WARNING, LogRecord
 from pathlib import Path
 from typing import Any, TextIO
 
-from cxrflow.console.plan import Plan, duration, progress, reason
+from cxrflow.console.plan import KILLED, Plan, duration, progress, reason
 
 # What Snakemake says in every run.
 ROUTINE = (
@@ -133,7 +133,7 @@ class Console:
         number = int(fields["jobid"])
         self.plan.started.pop(number, None)
         logs = [str(log).partition(" ")[0] for log in fields["log"]]
-        why = reason(map(Path, logs)) or str(fields["rule_msg"] or "no reason is in its log")
+        why = reason(map(Path, logs)) or str(fields["rule_msg"] or KILLED)
         if why != self.reasons.get(number) and not why.startswith(AGAIN):
             self.reasons[number] = why
             name = self.names.get(number) or job_name(fields)
