@@ -358,6 +358,22 @@ def test_every_table_and_scrolling_part_can_be_reached_and_named(browser, built)
     assert unnamed == []
 
 
+def test_what_scrolls_sideways_can_be_reached_by_the_keyboard(browser, tmp_path):
+    config = write_results(tmp_path, load(extent="headline"), False)
+    page = tmp_path / "report/index.html"
+    main(options(config=config, results=tmp_path, output=page))
+    show(browser, page, 320)
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+    scrolling = """
+    return [...document.querySelectorAll("main *")].filter((one) =>
+      ["auto", "scroll"].includes(getComputedStyle(one).overflowX) &&
+      one.scrollWidth > one.clientWidth + 1
+    ).map((one) => [one.tabIndex, one.tagName, one.textContent.slice(0, 60)])"""
+    found = browser.execute_script(scrolling)
+    assert any(tag == "CODE" for _, tag, _ in found)
+    assert [one for one in found if one[0] < 0] == []
+
+
 def test_the_word_synthetic_stays_in_sight(browser, built):
     show(browser, built["synthetic"], PHONE)
     browser.execute_script("window.scrollTo(0, document.body.scrollHeight / 2)")

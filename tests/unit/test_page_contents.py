@@ -195,8 +195,8 @@ def test_hints_of_the_page_name_the_overlays_of_the_run(results):
     html = build(results)
     over = " --configfile mine.yaml</code>"
     assert f"cores all biovil --config 'seeds=[0,1,2]'{over}" in html
-    assert f"<code>snakemake --cores all biovil{over} makes them" in html
-    assert f"<code>snakemake --cores all labels{over}" in html
+    assert f">snakemake --cores all biovil{over} makes them" in html
+    assert f">snakemake --cores all labels{over}" in html
 
 
 def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(results):
