@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cxrflow.errors import InputError
+from cxrflow.reports.labels.scope.questions import is_answer
 from cxrflow.reports.stanza_models import StanzaPipeline
 
 BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
@@ -41,6 +42,7 @@ GOES_ON_IN_LOWER_CASE = frozenset(
     ("cm", "mm", "ml", "hr", "hrs", "min", "a.m", "p.m", "am", "pm", "etc", "post", "ant", "sup")
 )
 LONGEST_WORD = 40
+LONGEST_ANSWER = 80  # in words, after a question mark
 
 # A line that ends in one of these marks or words goes on in the next.
 OPEN_LINE = re.compile(
@@ -76,6 +78,12 @@ FUNCTION_WORD = re.compile(
 LABELLED_LINE = re.compile(
     r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3}|\s[(\[][-+xX ]?[)\]](?:[.\s]*$|\s*(?i:yes|no)\b))"
 )
+LABEL_MARKS = frozenset(":=?|\t([")
+OPEN_LABELS = ("?", ":", "=", "|", "]", "(x)", "( )")
+ENDS_OF_ANSWERS = (
+    *("no", "none", "nil", "n", "neg", "negative", "absent", "yes", "y", "pos", "positive"),
+    *("present", "-", "+", ")", "]", "0"),
+)
 LIST_GOES_ON = re.compile(r"(?:,|\b(?:and|or|of|with|the|an?|in|from|to|for|by))$", re.IGNORECASE)
 # Where the line breaks of a text were lost, a capital begins a statement: "No effusion Left rib
 # fracture No pneumothorax".
@@ -95,6 +103,7 @@ ANSWER = re.compile(
 ANSWER_ALONE = re.compile(
     r"(?:no|none|nil|yes|neg|pos|negative|positive|absent|present)[.\s]*", re.I
 )
+LONGEST_ANSWER_ALONE = 16
 # No answer goes on with these.
 DENIAL = re.compile(r"(?:without|with no|no)\b", re.IGNORECASE)
 QUOTES = " \t\"'"
@@ -129,7 +138,7 @@ def _without_marks(text: str) -> str:
 def _ends_sentence(piece: str, stop: str, rest: str) -> bool:
     """True if ``stop`` ends the sentence ``piece``; ``rest`` is the beginning of the next text."""
     if not stop.startswith("."):
-        return not (stop.startswith("?") and ANSWER.match(rest))
+        return not (stop.startswith("?") and (ANSWER.match(rest) or is_answer(rest, piece)))
     word = piece[piece.rfind(" ") + 1 :].lstrip("([\"'").lower()
     if word in GOES_ON:
         return False
@@ -152,7 +161,7 @@ def _split_paragraph(text: str) -> list[str]:
     for stop in STOP.finditer(text):
         at, end = stop.span()
         piece = text[max(start, at - 200) : at]
-        if _ends_sentence(piece, text[at:end], text[end : end + LONGEST_WORD]):
+        if _ends_sentence(piece, text[at:end], text[end : end + LONGEST_ANSWER]):
             sentences.append(text[start:end].lstrip())
             start = end
     sentences.append(text[start:].lstrip())
@@ -173,34 +182,51 @@ def _statements(text: str) -> list[str]:
     width = max([NARROWEST, *map(len, lines)])
     in_list = width == NARROWEST and _is_list(lines)
     bare = _bare_answers(lines) if one_case else frozenset()
+    marked = not LABEL_MARKS.isdisjoint(text) or "..." in text  # else no line is a label's
     runs: list[str] = []
     above = ""
     for quoted in lines:
         line = quoted.strip(QUOTES) or quoted
+        if not runs:
+            runs.append(quoted)
+            above = line
+            continue
         first = line.split(None, 1)[0]
         begins = first[0].isupper() and (first[1:2].islower() or first == "A")
         listed = in_list and first[0].islower() and not OPEN_LINE.search(above)
         if one_case or (first.isupper() and not begins) or listed:
             room = len(above) + 1 + len(first) <= width
             begins = room and not QUALIFIER.search(above) and not GOES_ON_BELOW.match(line)
-        labelled = LABELLED_LINE.match(line)
-        answered = ANSWERED_LINE.search(above[-LONGEST_WORD:])
+        labelled = marked and LABELLED_LINE.match(line)
         complete = (
             (labelled and LABELLED_LINE.match(above) and not LIST_GOES_ON.search(above))
-            or ((labelled or begins or DENIAL.match(line)) and answered)
+            or ((labelled or begins or DENIAL.match(line)) and _ends_in_answer(above))
             or above in bare
         )
         # The answer of a label that stands above it, or the label of a box.
-        answers = ANSWER.match(line) and above.endswith(("?", ":", "=", "|", "]", "(x)", "( )"))
-        answers = answers or (ANSWER_ALONE.fullmatch(line) and not answered and above[-1:] != ".")
+        answers = above.endswith(OPEN_LABELS) and bool(ANSWER.match(line))
+        answers = answers or (above.endswith("?") and is_answer(line, above[:-1]))
+        answers = answers or (
+            len(line) <= LONGEST_ANSWER_ALONE
+            and above[-1:] != "."
+            and bool(ANSWER_ALONE.fullmatch(line))
+            and not _ends_in_answer(above)
+        )
         boxed = above.startswith("[") and above.endswith("]")
         begins = begins and not OPEN_LINE.search(above)
-        if runs and ((not complete and not begins) or answers or boxed):
+        if (not complete and not begins) or answers or boxed:
             runs[-1] += "\n" + quoted
         else:
             runs.append(quoted)
         above = line
     return runs
+
+
+def _ends_in_answer(line: str) -> bool:
+    """True for a line that is complete; the first test is the quick one."""
+    return line.rstrip(". \t").lower().endswith(ENDS_OF_ANSWERS) and bool(
+        ANSWERED_LINE.search(line[-LONGEST_WORD:])
+    )
 
 
 def _is_list(lines: Sequence[str]) -> bool:
@@ -227,8 +253,9 @@ def _bare_answers(lines: Sequence[str]) -> frozenset[str]:
 
 def _parted(line: str) -> list[str]:
     """Split a line at capitals that begin statements, if nothing else splits it."""
-    mark = LIST_MARK.match(line)
-    begun = ". " in line[mark.end() if mark else 0 :]
+    begun = ". " in line
+    if begun and (mark := LIST_MARK.match(line)):
+        begun = ". " in line[mark.end() :]
     parts = [line] if begun or line.istitle() else STATEMENT.split(line)
     joined = parts[:1]
     for part in parts[1:]:

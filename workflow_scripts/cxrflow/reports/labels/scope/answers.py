@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from cxrflow.reports.labels.scope.cue_words import LINKING
 from cxrflow.reports.labels.scope.mentions import mention_tree
 from cxrflow.reports.labels.scope.phrases import JOINING, Token
+from cxrflow.reports.labels.scope.questions import answered_in_words
 
 NO = frozenset(("no", "n", "none", "nil", "neg", "negative", "absent", "-", "0"))
 YES = frozenset(("yes", "y", "pos", "positive", "present", "+"))
@@ -21,7 +22,9 @@ SIGNS_OF_ANSWERS = frozenset(("(", "[", "=", "|", ":", "?", "ctr", "ratio", "ind
 UNANSWERED = "unanswered"
 ANSWERS = NO | YES | {UNANSWERED}
 # Answers that need no mark before them.
-BARE = frozenset(("no", "none", "nil", "neg", "negative", "yes", "pos", "positive", "+", "-"))
+BARE = frozenset(
+    ("no", "n", "none", "nil", "neg", "negative", "yes", "y", "pos", "positive", "+", "-")
+)
 MARKS = frozenset((":", "=", "?", "|", "-", "(", "[", ";", ","))
 JOINED_MARKS = frozenset((":", "=", "-", "(", "[", "?", ">"))
 # "Pneumothorax: no evidence", "effusion: none seen"
@@ -51,6 +54,7 @@ def spelled_out(tokens: list[Token]) -> list[Token]:
     """A sentence's words with its answers written as words; most sentences have none."""
     if not _may_answer([token.word for token in tokens]):
         return tokens
+    tokens = answered_in_words(tokens)
     return _answered(_ratios(_ticked(_signed(_of_sides(_without_leaders(tokens))))))
 
 

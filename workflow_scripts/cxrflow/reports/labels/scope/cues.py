@@ -15,6 +15,11 @@ from cxrflow.reports.labels.scope.phrases import Match
 # Rules for what an earlier study showed, and verbs without which "on the last film" tells nothing.
 EARLIER = frozenset(("earlier study", "in earlier study"))
 PAST = frozenset(("was", "were", "had"))
+# Behind "was thought to be": then it is not thought today.
+BELIEVED = "believed then"
+EARLIER_TIMES = frozenset(
+    ("prior", "priors", "previous", "previously", "initially", "earlier", "last", "yesterday")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
 def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
     """All cues of a sentence with their scopes."""
     matches = cue_rules().cues.matches(words)
+    if EARLIER_TIMES.isdisjoint(words):
+        matches = [match for match in matches if match.payload.rule != BELIEVED]
     cue_matches = [match for match in matches if match.payload.effect != "aside"]
     if not cue_matches:
         return []
