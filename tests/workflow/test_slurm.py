@@ -34,8 +34,9 @@ CHAIN_RULES = {"store_pixels", "pretrain_image", "extract_features", "evaluate"}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Path]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A running cluster: the folder with its sbatch, squeue and scancel."""
+    failed = request.session.testsfailed
     folder = tempfile.mkdtemp(prefix="slurm")  # short: its path goes into sockets
     done = run_to_end([str(SCRIPT), "start", folder])
     if done.returncode == CANNOT:
@@ -44,6 +45,8 @@ def cluster() -> Iterator[Path]:
     try:
         yield Path(done.stdout.strip())
     finally:
+        if request.session.testsfailed > failed:  # shown with the failure
+            print(*Path(folder, "slurmctld.log").read_text().splitlines()[-200:], sep="\n")
         subprocess.run([str(SCRIPT), "stop", folder], check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
