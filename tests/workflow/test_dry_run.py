@@ -70,8 +70,14 @@ def trainings(jobs: list[Job]) -> list[Job]:
 
 
 def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
-    own = {f"convirt/{name}" for name in ("convirt", "imagenet_pretraining")}
-    assert models_of(demo) == {*(f"biovil/{n}" for n in HEADLINE), "biovil_t/biovil_t", *own}
+    adapted = ("cxr_bert", "simclr", "ours_share10")
+    general = ("bert_base", "clip_pretraining", "clip", "clip_share10")
+    assert models_of(demo) == {
+        *(f"biovil/{name}" for name in HEADLINE), "biovil_t/biovil_t",
+        *(f"convirt/{name}" for name in ("convirt", "imagenet_pretraining")),
+        *(f"low_data/{name}" for name in (*adapted, *general)),
+        *(f"medcutmix/{name}_resnet" for name in ("mgca", "medcutmix")),
+    }  # fmt: skip
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
     assert scored == {
         ("biovil/zero_shot_other_words", "biovil/biovil"),
@@ -92,12 +98,18 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
         *(("convirt/image_retrieval", f"convirt/{model}") for model in ("imagenet", "convirt")),
         ("convirt/text_retrieval", "convirt/convirt"),
         ("biovil/linear_probe", "biovil/report_labels"),
+        *((f"low_data/{task}", f"low_data/{model}") for task in ("retrieval", "probe")
+          for model in ("clip", "clip_share10", "ours_share10")),
+        *((f"medcutmix/{task}", f"medcutmix/{model}_resnet") for task in ("chexpert5", "rsna")
+          for model in ("mgca", "medcutmix")),
     }  # fmt: skip
     made = {path for job in demo for path in job.output if path.endswith(".html")}
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
     tables = {f"results/tables/biovil/headline/{name}.html" for name in names}
     tables |= {f"results/tables/biovil_t/headline/table{number}.html" for number in (1, 5, 6, 7)}
     tables |= {f"results/tables/convirt/headline/{name}.html" for name in ("table1a", "table2")}
+    tables |= {f"results/tables/low_data/headline/{name}.html" for name in ("figure5", "retrieval")}
+    tables |= {"results/tables/medcutmix/headline/resnet.html"}
     assert made == {*tables, "results/report/index.html"}
 
 
