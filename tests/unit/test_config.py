@@ -118,7 +118,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         (
             "datasets.x",
             {**OPEN_I, "in_place_of": "mimic"},
-            "key 'datasets.x.in_place_of': no paper names 'mimic'; they name chest_imagenome,",
+            "key 'datasets.x.in_place_of': no paper names 'mimic'; they name captioned_pictures,",
         ),
         (
             "datasets",

@@ -166,7 +166,7 @@ def test_what_a_text_model_is_trained_on(demo, overlay):
     without = overlay({"datasets": {"pubmed": None}})
     assert without.corpora_of("biovil/cxr_bert_phase2") == ["mimic_iii", "mimic_cxr"]
     vocabularies = ["biovil/cxr_bert", "biovil/clinical_bert"]
-    vocabularies += ["convirt/captions", "convirt/captions_bone"]
+    vocabularies += ["convirt/captions", "convirt/captions_bone", "low_data/general"]
     assert without.vocabularies_in_use == vocabularies
 
 

@@ -257,15 +257,17 @@ class RunResults(Models):
         measured = [result for result in results if self.measures(*result)]
         if getattr(figure, "READS", ()):  # it shows what a model made of the pixels here
             measured = [result for result in measured if result[1] not in self.external]
+        if not measured:  # the task may lack its data
+            return []
         if isinstance(figure, PriorFigureSettings):
             complete = measured == results and self.shows("images", figure.task)
             return measured if complete else []
         if isinstance(figure, RetrievedFigureSettings) and not self.shows("images", figure.task):
             return []
         if isinstance(figure, ReportsFigureSettings | ModelFigureSettings):
-            return measured if measured and self.shows("text", figure.task) else []
+            return measured if self.shows("text", figure.task) else []
         if isinstance(figure, SaliencyFigureSettings):
-            return measured if measured and self.shows("images", figure.task) else []
+            return measured if self.shows("images", figure.task) else []
         if isinstance(figure, PictureFigure) and figure.radiographs:
             return measured if getattr(self.task(figure.task).settings, "figures", 0) else []
         if not isinstance(figure, GroundingFigureSettings):

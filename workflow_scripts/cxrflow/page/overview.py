@@ -37,11 +37,11 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
 
 
 def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> int | None:
-    """The number of training studies of the smallest cohort that a joint model learns from."""
+    """The number of training studies of the largest cohort that a joint model learns from."""
     recipes = [run.config.recipes[name] for name in run.needs.models]
     joint = [flows.get(recipe.cohort or "") for recipe in recipes if "joint" in recipe.offers]
     counts = [flow["splits"].get("train", {}).get("studies") for flow in joint if flow is not None]
-    return min((count for count in counts if count is not None), default=None)
+    return max((count for count in counts if count is not None), default=None)
 
 
 def paper_name(run: RunFolder, paper: str) -> str:
@@ -214,8 +214,8 @@ def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> l
         )
     if pairs is not None and pairs < FEW_PAIRS:
         sentences.append(
-            f"Models learnt from {pairs:,} pairs of image and report, the published ones from a "
-            "hundred thousand and more."
+            f"Models learnt from at most {pairs:,} pairs of image and report, the published ones from "
+            "a hundred thousand and more."
         )
     if run.config.scale != "paper":
         sentences.append(
