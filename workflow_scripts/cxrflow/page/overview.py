@@ -214,8 +214,8 @@ def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> l
         )
     if pairs is not None and pairs < FEW_PAIRS:
         sentences.append(
-            f"Models learnt from at most {pairs:,} pairs of image and report, the published ones from "
-            "a hundred thousand and more."
+            f"Models learnt from at most {pairs:,} pairs of image and report, the published ones "
+            "from a hundred thousand and more."
         )
     if run.config.scale != "paper":
         sentences.append(
