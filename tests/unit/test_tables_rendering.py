@@ -115,8 +115,11 @@ def test_an_auroc_below_chance_says_what_it_means(tmp_path, value, below):
         "rows": [{"label": "Other words", "model": "m"}]})  # fmt: skip
     scores = {"auroc/1": estimate(value, value - 0.1, value + 0.1)}
     results = read_results([result(tmp_path, 0, 1.0, **scores)])
-    text = table_markdown(table, make_cells(table, results), results)
+    cells = make_cells(table, results)
+    text = table_markdown(table, cells, results)
     assert ("Below chance: Other words (AUROC (%) 20.0). The order" in text) == below
+    shown = table_html("t", table, cells, results).partition("<details>")[0]
+    assert ("Below chance: Other words" in shown) == below
 
 
 def test_every_missing_value_has_a_reason(files):

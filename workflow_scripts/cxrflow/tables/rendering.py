@@ -9,7 +9,7 @@ from typing import Any
 
 from cxrflow.papers.table import Table
 from cxrflow.tables.cells import Cell
-from cxrflow.tables.notes import differences, reasons, table_notes
+from cxrflow.tables.notes import differences, notes_below_chance, reasons, table_notes
 from cxrflow.tables.results import NOT_IN_HEADLINE, Results
 from cxrflow.tables.tests import Tests
 from cxrflow.tables.text import (
@@ -156,6 +156,8 @@ def table_html(
     lines = _lines(table, cells, results)
     command = next(left_out, "").partition("`")[2].partition("`")[0]
     width, layout = _layout(table, lines)
+    warnings = notes_below_chance(table, cells)
+    notes = table_notes(table, cells, results, tests)
     html = template("table.html.jinja").render(
         id=name,
         table=table,
@@ -165,7 +167,8 @@ def table_html(
         elsewhere=NOT_IN_HEADLINE,
         width=width,
         layout=layout,
-        notes=table_notes(table, cells, results, tests),
+        warnings=warnings,
+        notes=[note for note in notes if note not in warnings],
         differences=differences(table, cells),
         synthetic=bool(results.runs) and results.synthetic,
     )
