@@ -16,6 +16,7 @@ from cxrflow.tables.text import template
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
 )
+MANY_PAPERS = 4  # fill a page by their pictures and summaries
 RANKINGS = "Rankings. What the paper claims, and what is found here"
 
 
@@ -31,9 +32,11 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
     folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
     contents = {name: _table(folder, paper, name, titles[name]) for name in names}
     # Of many tables the one that the page leads with is unfolded, if there is something of ours in
-    # it; of a paper without such, those of the headline.
+    # it; of a paper without such, those of the headline. Of many papers all are folded.
     leading = {lead.table for lead in chosen.leads[:1]}
     unfolded = leading or {cut.table for cut in chosen.headline}
+    if len(run.papers) >= MANY_PAPERS:
+        unfolded = set()
     return {
         "rankings": contents.pop("orderings", None),
         "claims": len(chosen.orderings),
