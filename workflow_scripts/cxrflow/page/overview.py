@@ -115,7 +115,7 @@ def _card(
         for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
         if isinstance(beside_cell.ours, float)
     ]
-    nothing = [entry for entry in numeric if entry[0].is_reference]
+    nothing = [entry for entry in numeric if entry[0].is_baseline]
     of_starts = [entry for entry in numeric if table.model_of(entry[0], column) in starts]
     return {
         "label": lead.label,

@@ -76,6 +76,7 @@ class Row(Settings):
     variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
     reference: str | None = Field(None, description="row to compare with, if not the table's")
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
+    ceiling: bool = Field(False, description="knows the answer: the most that can be reached")
     reason: str | None = Field(None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
@@ -88,6 +89,11 @@ class Row(Settings):
     def is_reference(self) -> bool:
         """True of a row that has learnt nothing: not the paper's, shown below its rows."""
         return is_reference(self.model)
+
+    @property
+    def is_baseline(self) -> bool:
+        """True of a row that has learnt nothing and that a model should be above."""
+        return self.is_reference and not self.ceiling
 
     @field_validator("published", mode="before")
     @classmethod

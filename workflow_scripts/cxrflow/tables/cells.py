@@ -146,7 +146,7 @@ def make_cells(table: Table, results: Results, tests: Tests | None = None) -> li
     cells = [replace(make_cell(s, results, paired), tested=paired.of(s)) for s in spots]
     baselines: dict[str, list[Cell]] = {}
     for spot, cell in zip(spots, cells, strict=True):
-        if spot.row.is_reference:
+        if spot.row.is_baseline:
             baselines.setdefault(cell.column, []).append(cell)
     return [
         replace(cell, above=above(spot, cell, baselines.get(cell.column, [])))
