@@ -76,7 +76,7 @@ class Row(Settings):
     variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
     reference: str | None = Field(None, description="row to compare with, if not the table's")
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
-    ceiling: bool = Field(False, description="knows the answer: the most that can be reached")
+    ceiling: bool = Field(False, description="an oracle: no baseline for a model to be above")
     reason: str | None = Field(None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
