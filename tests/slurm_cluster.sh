@@ -200,9 +200,15 @@ lose_node() {
     "$folder/bin/scontrol" update nodename="$1" state=down reason="lost"
 }
 
+# A node that registers again may be back, and even at work, before it is resumed.
+serves() {
+    "$folder/bin/scontrol" update nodename="$1" state=resume ||
+        ! "$folder/bin/sinfo" -h -N -n "$1" -o %T | grep -q -i -e down -e unknown
+}
+
 return_node() {
     start_node "$1"
-    until_true 30 "$1" "$folder/bin/scontrol" update nodename="$1" state=resume
+    until_true 30 "$1" serves "$1"
 }
 
 [ "$#" -ge 2 ] || {

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from command_options import run_to_end
 from cxrflow.config import load_config
+from cxrflow.config.configuration import Config
 from cxrflow.encoders.settings import ImageEncoderKind, MlpHeadSettings, ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import fingerprint
@@ -177,10 +178,11 @@ EDITS = {
     "new default": [(RESNET, f"{RESNET}    {SHARP.format(True)}")],
     "other default": [(TIME.format(True), TIME.format(False))],
 }
+UNTRAINED = "low_data/clip_released"  # published weights, whose settings are theirs
 PROGRAM = """
 import json, sys
 digests = {}
-for folder in sys.argv[2:]:
+for folder in sys.argv[3:]:
     for name in [name for name in sys.modules if name.split(".")[0] == "cxrflow"]:
         del sys.modules[name]
     sys.path.insert(0, folder)
@@ -190,10 +192,14 @@ for folder in sys.argv[2:]:
     run = load_config([sys.argv[1]])
     digests[folder] = {
         name: [code_digest(*run.code_of(name)), fingerprint(run.model(name).settings.record())]
-        for name in run.library.models
+        for name in set(run.library.models) - {sys.argv[2]}
     }
 print(json.dumps(digests))
 """
+
+
+def trained(run: Config) -> set[str]:
+    return set(run.library.models) - {UNTRAINED}
 
 
 @pytest.fixture(scope="module")
@@ -211,13 +217,13 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
     done = run_to_end(
-        [sys.executable, "-c", PROGRAM, str(DEMO), *map(str, folders.values())], cwd=ROOT
+        [sys.executable, "-c", PROGRAM, str(DEMO), UNTRAINED, *map(str, folders.values())], cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     digests, run = json.loads(done.stdout), load_config([DEMO])
     before = {
         name: [code_digest(*run.code_of(name)), fingerprint(run.model(name).settings.record())]
-        for name in run.library.models
+        for name in trained(run)
     }
 
     def after(edit: str) -> set[str]:
@@ -230,9 +236,7 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
 
 def models_with(kind: str) -> set[str]:
     run = load_config([DEMO])
-    encoders = {
-        name: getattr(run.model(name).settings, "encoder", None) for name in run.library.models
-    }
+    encoders = {name: getattr(run.model(name).settings, "encoder", None) for name in trained(run)}
     return {name for name, encoder in encoders.items() if getattr(encoder, "kind", None) == kind}
 
 
