@@ -42,7 +42,7 @@ GOES_ON_IN_LOWER_CASE = frozenset(
     ("cm", "mm", "ml", "hr", "hrs", "min", "a.m", "p.m", "am", "pm", "etc", "post", "ant", "sup")
 )
 LONGEST_WORD = 40
-LONGEST_ANSWER = 80  # in words, after a question mark
+ANSWER_REACH = 80  # characters behind a question mark in which an answer in words is looked for
 
 # A line that ends in one of these marks or words goes on in the next.
 OPEN_LINE = re.compile(
@@ -161,7 +161,7 @@ def _split_paragraph(text: str) -> list[str]:
     for stop in STOP.finditer(text):
         at, end = stop.span()
         piece = text[max(start, at - 200) : at]
-        if _ends_sentence(piece, text[at:end], text[end : end + LONGEST_ANSWER]):
+        if _ends_sentence(piece, text[at:end], text[end : end + ANSWER_REACH]):
             sentences.append(text[start:end].lstrip())
             start = end
     sentences.append(text[start:].lstrip())

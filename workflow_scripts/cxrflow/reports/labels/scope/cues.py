@@ -14,7 +14,12 @@ from cxrflow.reports.labels.scope.phrases import Match
 
 # Rules for what an earlier study showed, and verbs without which "on the last film" tells nothing.
 EARLIER = frozenset(("earlier study", "in earlier study"))
+TREATED = "treated then"
 PAST = frozenset(("was", "were", "had"))
+# A finding of earlier days that is back, or never went.
+RECURRING = frozenset(
+    ("recurred", "recurrent", "recurs", "recurring", "again", "still", "persistent", "present")
+)
 # Behind "was thought to be": then it is not thought today.
 BELIEVED = "believed then"
 EARLIER_TIMES = frozenset(
@@ -80,6 +85,7 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
     consumed = _consumed(cue_matches)
     asides = [match.start for match in matches if match.payload.effect == "aside"]
     sentence = SentenceScopes(words, consumed, asides, mentions)
+    lasts = not cue_rules().lasting.isdisjoint(words)
     cues, unchanged = [], (0, 0)
     for match in consumed:
         kind, start, end = match.payload, match.start, match.end
@@ -88,7 +94,10 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
         if kind.effect in ("neutral", "break"):
             continue
         # "The prior film showed edema, which persists"
-        if kind.rule in EARLIER and not cue_rules().lasting.isdisjoint(words):
+        if kind.rule in EARLIER and lasts:
+            continue
+        # "Effusion, treated last month, has recurred"
+        if kind.rule == TREATED and (lasts or not RECURRING.isdisjoint(words)):
             continue
         if kind.rule == "in earlier study" and PAST.isdisjoint(words[end:]):
             continue

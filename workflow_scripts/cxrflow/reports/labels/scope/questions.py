@@ -1,7 +1,9 @@
 """Questions answered in words: "Any fracture? Right clavicle.", "Effusion? Not seen."
 
 A question names a finding or an organ and little else. A place or a size after it says that the
-finding is there, "intact" and "not seen" that it is not. Any other answer leaves it uncertain.
+finding is there, "intact" and "not seen" that it is not. All words of an answer are among those
+below, since anything may follow a question ("Pneumonia? Two views were obtained."). Any other text
+leaves it uncertain.
 """
 
 import itertools
@@ -24,8 +26,8 @@ SIDES = frozenset(("left", "right", "bilateral", "both"))
 # First words of an answer that says where or how much.
 PLACES = SIDES | frozenset(
     ("bilaterally", "upper", "lower", "middle", "mid", "apical", "basal", "basilar", "bibasal")
-    + ("bibasilar", "biapical", "lul", "lll", "rul", "rml", "rll", "lingula", "posterior")
-    + ("anterior", "lateral", "at", "in", "on", "along", "the", "a")
+    + ("bibasilar", "biapical", "lul", "lll", "rul", "rml", "rll", "lingula")
+    + ("at", "in", "on", "along", "the", "a")
 )
 AMOUNTS = frozenset(
     ("small", "tiny", "trace", "minimal", "mild", "mildly", "moderate", "moderately", "large")
@@ -46,14 +48,17 @@ STATES = HEALTHY | frozenset(
 )
 ENLARGED = frozenset(("enlarged", "widened", "large", "big"))
 DENYING = frozenset(("no", "not", "without", "never", "nor", "free"))
-# An answer with one of these is none.
-UNSURE = frozenset(
-    ("possible", "possibly", "probable", "probably", "may", "might", "could", "can", "cannot", "if")
-    + ("suspected", "questionable", "unclear", "uncertain", "unsure", "equivocal", "consider", "ct")
-    + ("recommended", "recommend", "advised", "suggested", "suggest", "correlate", "correlation")
-    + ("exclude", "ruled", "limited", "difficult", "projection", "view", "?", ":", "perhaps", "mri")
-    + ("certain", "assess", "assessed", "evaluate", "evaluated", "artifact", "artefact", "film")
+# What an answer may hold beside them.
+BESIDE = frozenset(
+    ("lung", "lungs", "lobe", "lobes", "base", "bases", "apex", "apices", "zone", "zones", "side")
+    + ("rib", "ribs", "bone", "bones", "clavicle", "clavicles", "scapula", "sternum", "humerus")
+    + ("costophrenic", "angle", "angles", "hilum", "midshaft", "lateral", "laterally", "anterior")
+    + ("anteriorly", "posterior", "posteriorly", "displaced", "nondisplaced", "only", "again")
+    + ("and", "of", "is", "are", "it", "them", "this", "that", "all", "now", "today", "clearly")
+    + ("definitely", "th", "st", "nd", "rd", "mm", "cm", ",", "-", "(", ")")
 )
+HEDGES = frozenset(("possibly", "probably", "perhaps", "questionably"))
+ANSWERING = PLACES | AMOUNTS | SEEN | GONE | AFTER_NO | STATES | ENLARGED | DENYING | BESIDE
 
 
 class Answer(Enum):
@@ -94,9 +99,12 @@ def _answer(question: Sequence[str], text: Sequence[str]) -> Answer | None:
     asked = _asked(question)
     ends = (i for i, word in enumerate(text) if word in (".", ";", "!"))
     answer = text[: next(ends, len(text))]
-    if not asked or not 0 < len(answer) <= LONGEST_ANSWER or not UNSURE.isdisjoint(answer):
+    if not asked or not 0 < len(answer) <= LONGEST_ANSWER:
         return None
     states = all(m.kind == "organ" for m in asked) and ENLARGED.isdisjoint(question)
+    known = ANSWERING | HEDGES if states else ANSWERING
+    if not all(word in known or word.isdigit() for word in answer):
+        return None
     if find_mentions(answer):  # it states something of its own
         return None
     if states:
