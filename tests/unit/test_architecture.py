@@ -13,6 +13,7 @@ import pytest
 from command_options import run_to_end
 from cxrflow.files.source_code import PACKAGE, ROOT, imported_by
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
+from cxrflow.programs.registry import LEARNING
 
 TOP = ROOT.parent
 # Know no part of the package:
@@ -164,6 +165,16 @@ def test_pretraining_has_no_arrow_up() -> None:
     for module in tiers:
         for other in imported_by(MODULES[module], typing=True) & tiers.keys():
             assert tiers[other] <= tiers[module], f"{module} imports {other}"
+
+
+def test_every_training_program_is_a_stage() -> None:
+    """Programs know the names without importing the registry, for the sake of their start."""
+    learning = tuple(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)
+    assert learning == LEARNING
+    check = (
+        "import sys, cxrflow.programs.program; sys.exit('cxrflow.pretrain.registry' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 def test_files_fit_in_the_head() -> None:

@@ -2,8 +2,12 @@
 
 from typing import Final
 
-from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-
+# The training programs that learn. Every program of the workflow reads this file when it starts, so
+# it does without ``cxrflow.pretrain.registry``, whose settings take a tenth of a second to import.
+LEARNING: Final = (
+    *("text", "supervised", "image", "joint", "studies", "image_reports", "temporal", "report"),
+    "caption",
+)
 # What people ask for, then the stages of a run in its order, then pictures of the documentation.
 COMMANDS: Final = {
     "label": "reports.label",
@@ -31,11 +35,7 @@ STAGES: Final = {
     "tokenise_documents": "text.tokens",
     "import_weights": "pretrain.imported",
     "initialise": "pretrain.initial",
-    **{
-        f"pretrain_{name}": f"pretrain.{name}"
-        for name, program in TRAINING_PROGRAMS.items()
-        if program.learns
-    },
+    **{f"pretrain_{name}": f"pretrain.{name}" for name in LEARNING},
     "launch": "training.launch",
     "curate_images": "benchmarks.curate_images",
     "extract_features": "benchmarks.extract_features",

@@ -22,7 +22,7 @@ OPENING = ("organ", "title")
 OF_A_LINE = ("comparison", "examination", "technique", "date")
 LONGEST, MOST_WORDS = 60, 6
 LINE = re.compile(r"[^\n]++")
-COLON = re.compile(r"[:：](?:[*_]++|\s?-++(?=\s))?|(?<=\s)-++(?=\s)")
+COLON = re.compile(r"[:：](?:[*_]++|\s?-++(?=\s))?|-(?<=\s-)-*+(?=\s)")
 # Headings that begin inside a line with no stop before them: "cough Findings: clear lungs".
 PLAIN_WITHIN = frozenset(("Findings", "Impression", "Conclusion", "Opinion"))
 ALPHANUMERIC = re.compile(r"[a-z]+|\d+")
@@ -118,7 +118,8 @@ class Headings:
                 at_start = begin == 0 and mark.start() <= LONGEST
                 dash = mark[0].startswith("-")
                 name = self._at_start(head) if at_start else None
-                if dash and (name in OPENING or not self._section_of(head.strip(AROUND))):
+                known = name == "organ" or self._section_of(head.strip(AROUND))
+                if dash and (name == "title" or not known):
                     name = None
                 if name is None:
                     name, start = self._inside(head, mark.start() - len(head), lower)

@@ -29,6 +29,7 @@ PARAGRAPH_BREAK = "\n \n"
 CONCLUSION_ORDER = ("impression", "findings", "last_paragraph", "comparison")
 BLANK_LINE = re.compile(r"\n[ \t]*+\n")
 # A line of this length may have been wrapped.
+FOLLOW_UP = re.compile(r"\s*follow[- ]?up\b", re.IGNORECASE)
 WRAPPED = 60
 # What distinguishes a reading from a patient's history.
 STATEMENT = re.compile(
@@ -187,6 +188,9 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
     if not headings:
         sections = {"impression": text.strip()} if text.strip() else {}
         return ParsedReport(sections, *conclude(sections), unheaded=bool(sections))
+    # "Follow-up: no recurrence of pneumothorax." names the film, where nothing else is the reading.
+    if FOLLOW_UP.match(text) and MAIN.isdisjoint(heading.name for heading in headings):
+        headings[0] = headings[0]._replace(name="findings")
     sections = {"preamble": text[: headings[0].start].strip()}
     ends = [*(heading.start for heading in headings[1:]), len(text)]
     for (_, start, name), end in zip(headings, ends, strict=True):

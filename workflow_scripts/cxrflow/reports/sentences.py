@@ -178,6 +178,8 @@ def _statements(text: str) -> list[str]:
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     lines = [statement for line in lines for statement in _parted(line)]
+    if len(lines) < 2:
+        return lines
     one_case = text.isupper() or text.islower()
     width = max([NARROWEST, *map(len, lines)])
     in_list = width == NARROWEST and _is_list(lines)

@@ -18,6 +18,7 @@ PayloadT = TypeVar("PayloadT")
 # A single quote that is no apostrophe.
 QUOTE = re.compile(r"(?<!\w)'|'(?!\w)")
 TOKEN = re.compile(r"\+/-|[A-Za-z]++(?:'[A-Za-z]{1,2}\b)?|\d++(?:\.\d++)?|_++|[^\sA-Za-z0-9_]")
+GAP = re.compile(r"(\.\.|~)(\d)")
 ANY, PLAIN = "*", "~"
 # Words between which a gap of plain words must not reach.
 JOINING = frozenset(
@@ -88,7 +89,7 @@ def variants(phrase: str) -> Iterable[tuple[tuple[str, ...], int]]:
 def _rows(phrase: str) -> Iterable[tuple[str, ...]]:
     options: list[list[tuple[str, ...]]] = []
     for element in phrase.split():
-        if gap := re.fullmatch(r"(\.\.|~)(\d)", element):
+        if gap := GAP.fullmatch(element):
             kind = ANY if gap[1] == ".." else PLAIN
             options.append([(kind,) * n for n in range(int(gap[2]) + 1)])
         elif element.startswith("?") and len(element) > 1:
@@ -119,11 +120,14 @@ class PhraseTree(Generic[PayloadT]):
     def _add(self, atoms: Sequence[str], payload: tuple[PayloadT, int]) -> None:
         node = self._root
         for atom in atoms:
-            if atom.endswith("*") and atom != ANY:
-                self._prefixes.add(atom[:-1])
-            elif atom not in (ANY, PLAIN):
-                self._exact.add(atom)
-            node = node.edges.setdefault(atom, _Node())
+            following = node.edges.get(atom)
+            if following is None:
+                following = node.edges[atom] = _Node()
+                if atom.endswith("*") and atom != ANY:
+                    self._prefixes.add(atom[:-1])
+                elif atom not in (ANY, PLAIN):
+                    self._exact.add(atom)
+            node = following
         if payload not in node.payloads:
             node.payloads.append(payload)
 
