@@ -117,10 +117,10 @@ class Models(Values):
 
     # --- models -----------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def recipes(self) -> dict[str, Recipe]:
-        """The models of the chosen papers and those they use, by names in full."""
-        return self.library.models
+        """The models of the chosen papers and those they use, by names in full, at this scale."""
+        return {name: recipe.at(self.scale) for name, recipe in self.library.models.items()}
 
     @property
     def external(self) -> dict[str, ExternalModel]:

@@ -195,7 +195,8 @@ class Library:
             return
         recipe: Recipe = self._entry("models", name, user)
         user = f"model {name}"
-        for parent in recipe.parents.values():
+        parents = [p for scale in ("", *recipe.scales) for p in recipe.at(scale).parents.values()]
+        for parent in dict.fromkeys(parents):
             self._add_model(parent, user, *waiting, name)
         if recipe.cohort is not None:
             self._add_cohort(recipe.cohort, user, *waiting, name)

@@ -108,6 +108,9 @@ class ModelScale(Settings):
         None, description="those of its shares that are made, 100 is itself; null: all"
     )
 
+    image: Name | None = Field(
+        None, description="model that its image encoder starts from, if it is another one there"
+    )
     geometry: str | None = Field(None, description="of the pixels it sees")
     settings: ModelSettings = Field(default_factory=dict)
 
@@ -181,7 +184,10 @@ class Recipe(Settings):
             raise ValueError("geometry belongs to models that see images, and these need one")
         if self.overlap is not None and "text" not in program.offers:
             raise ValueError("overlap is set, but the model reads no texts; expected null")
-        foreign = [key for key in INPUTS if getattr(self, key) and key not in program.accepts]
+        given = {key for key in INPUTS if getattr(self, key)}
+        if any(sizes.image for sizes in self.scales.values()):
+            given.add("image")
+        foreign = [key for key in INPUTS if key in given and key not in program.accepts]
         if foreign:
             raise ValueError(f"a model of the program {self.program} has no '{foreign[0]}'")
         if self.cohort is None and self.weights is not None:
@@ -210,6 +216,13 @@ class Recipe(Settings):
     def kind(self) -> TrainingProgram:
         """The registry's entry of the program that trains it."""
         return TRAINING_PROGRAMS[self.program]
+
+    def at(self, scale: str) -> "Recipe":
+        """This recipe with what it starts from at a scale; its sizes are laid over elsewhere."""
+        sizes = self.scales.get(scale)
+        if sizes is None or sizes.image is None:
+            return self
+        return self.model_copy(update={"image": sizes.image})
 
     @property
     def parents(self) -> dict[str, str]:
