@@ -59,6 +59,18 @@ def test_a_scale_is_sizes_and_paper_is_the_papers_own(demo, overlay):
     assert sizes == [2000, 30522]
 
 
+def test_a_scale_may_name_another_start(demo, overlay):
+    """MedCutMix's small models are ResNets, and its own trunk is a transformer."""
+    starts = {
+        config.scale: config.recipes["medcutmix/medcutmix_layer8"].parents["image"]
+        for config in (demo, overlay({"scale": "study"}), overlay({"scale": "paper"}))
+    }
+    small = "convirt/imagenet_pretraining"
+    assert starts == {"demo": small, "study": small, "paper": "medcutmix/vit_pretraining"}
+    with pytest.raises(ValueError, match="a model of the program text has no 'image'"):
+        Recipe(program="text", vocabulary="words", scales={"demo": {"image": "trunk"}})
+
+
 def test_the_papers_grid_is_a_sixteenth_of_the_image(demo, overlay):
     """BioViL section 2.2; the demo's images are small, and its models' grid finer."""
     task = "biovil/segmentation"

@@ -100,8 +100,8 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
         ("biovil/linear_probe", "biovil/report_labels"),
         *((f"low_data/{task}", f"low_data/{model}") for task in ("retrieval", "probe")
           for model in ("clip", "clip_share10", "ours_share10")),
-        *((f"medcutmix/{task}", f"medcutmix/{model}_resnet") for task in ("chexpert5", "rsna")
-          for model in ("mgca", "medcutmix")),
+        *((f"medcutmix/{task}", f"medcutmix/{model}") for task in ("chexpert5", "rsna")
+          for model in ("mgca", "medcutmix_40")),
     }  # fmt: skip
     made = {path for job in demo for path in job.output if path.endswith(".html")}
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
@@ -109,7 +109,7 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
     tables |= {f"results/tables/biovil_t/headline/table{number}.html" for number in (1, 5, 6, 7)}
     tables |= {f"results/tables/convirt/headline/{name}.html" for name in ("table1a", "table2")}
     tables |= {f"results/tables/low_data/headline/{name}.html" for name in ("figure5", "retrieval")}
-    tables |= {"results/tables/medcutmix/headline/resnet.html"}
+    tables |= {"results/tables/medcutmix/headline/figure2.html"}
     assert made == {*tables, "results/report/index.html"}
 
 
