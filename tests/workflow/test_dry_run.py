@@ -76,7 +76,7 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
         *(f"biovil/{name}" for name in HEADLINE), "biovil_t/biovil_t",
         *(f"convirt/{name}" for name in ("convirt", "imagenet_pretraining")),
         *(f"low_data/{name}" for name in (*adapted, *general)),
-        *(f"medcutmix/{name}_resnet" for name in ("mgca", "medcutmix")),
+        *(f"medcutmix/{name}" for name in ("mgca", "medcutmix_40")),
     }  # fmt: skip
     scored = {(j.wildcards["task"], j.wildcards["model"]) for j in demo if j.rule == "evaluate"}
     assert scored == {
