@@ -1,5 +1,6 @@
 """Models that were run elsewhere: a file of what ours predicts gets ours, to the last digit."""
 
+import os
 from argparse import Namespace
 
 import numpy as np
@@ -253,11 +254,28 @@ def test_a_map_is_a_grey_picture_or_an_array(tmp_path):
     Image.fromarray(np.zeros((2, 3, 3), np.uint8)).save(tmp_path / "colour.png")
     np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
     (tmp_path / "broken.png").write_bytes(b"\x89PNG")
+    # Arrays whose numbers mean something else, and a header that promises terabytes.
+    np.save(tmp_path / "complex.npy", np.ones((2, 2), complex))
+    np.save(tmp_path / "dates.npy", np.zeros((2, 2), "datetime64[s]"))
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}\n"
+    for name, content in (("huge.npy", header), ("open.npy", header[:-3] + b"\n")):
+        length = len(content).to_bytes(2, "little")
+        (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00" + length + content)
+    large = Image.new("1", (20_000, 20_000))
+    large.save(tmp_path / "large.png")
+    Image.fromarray(values).save(tmp_path / "map.jpg")
+    Image.new("L", (9, 9)).save(tmp_path / "drawing.eps")  # Pillow would start a program for it
+    for name in ("pipe.png", "pipe.npy"):
+        os.mkfifo(tmp_path / name)
     assert (read_map(tmp_path / "eight.png") == values / 255).all()
     assert (read_map(tmp_path / "sixteen.png") == values * 1000.0 / 65535).all()
     for name, message in (
-        *(("colour.png", "mode is RGB; expected a grey"), ("nan.npy", "expected finite numbers")),
+        *(("colour.png", "mode is RGB; expected a grey"), ("nan.npy", "not finite")),
         *(("broken.png", "not a readable map"), ("absent.png", "not a readable map")),
+        *((f"{name}.npy", "expected numbers of 2") for name in ("complex", "dates")),
+        *((f"{name}.npy", "not a NumPy file") for name in ("huge", "open", "pipe")),
+        *((f"{name}", "not a readable map") for name in ("large.png", "map.jpg", "drawing.eps")),
+        *(("pipe.png", "not a regular file"), ("absent.npy", "file not found")),
     ):
         with pytest.raises(InputError, match=message):
             read_map(tmp_path / name)

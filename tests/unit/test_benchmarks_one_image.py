@@ -11,6 +11,7 @@ import torch
 from benchmark_fakes import SIZE, FakeModel, boxes_of, make_store
 from dicom_files import dataset, save
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from cxrflow.benchmarks.figures.sheet import GAP, LINE
 from cxrflow.benchmarks.grounding.calibration import findings_of
@@ -296,6 +297,20 @@ def test_a_peak_is_compared_with_those_of_images_without_the_finding(folder, cal
     found = ground(FakeModel(folder=tmp_path), image, ["Pneumonia", "No pneumonia"])
     assert found.percentiles[0].share == 1 and found.percentiles[1].share < 0.5
     assert ground(FakeModel(), image, ["Pneumonia"]).percentiles == ()
+    file = tmp_path / "calibration.safetensors"
+    whole = load_file(file)
+    whole["patches"] = whole["patches"][0]
+    alone = {"embedding": whole["embedding"]}
+    for tensors, said in (
+        (None, "cut off or not a safetensors file"),
+        (alone, "patches is missing"),
+        (whole, r"patches has shape .*, expected 4 sizes"),
+    ):
+        file.write_bytes(file.read_bytes()[:-9])
+        if tensors is not None:
+            save_file(tensors, file)
+        with pytest.raises(InputError, match=f"calibration.safetensors: .*{said}"):
+            ground(FakeModel(folder=tmp_path), image, ["Pneumonia"])
 
 
 def test_an_uncertain_finding_is_named_and_padding_is_no_peak(calibration):

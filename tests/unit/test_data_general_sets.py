@@ -1,6 +1,7 @@
 """Data sets without radiographs: ImageNet, and pairs of sentences."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,11 @@ def test_a_missing_file_of_the_kit_is_one_line(root: Path, missing: Path, messag
 
 def test_a_damaged_kit_and_an_empty_folder_are_said(root: Path) -> None:
     whole = (root / META).read_bytes()
-    (root / META).write_bytes(whole[:200])
-    with pytest.raises(InputError, match="meta.mat: .*; expected a table 'synsets'"):
-        read(root, Request())
+    old = struct.pack("<5i", 0, 10**6, 10**6, 0, 4) + b"abcd"  # version 4, of a terabyte
+    for damage in (whole[:200], b"", whole[:128] + struct.pack("<2I", 15, 50) + b"junk" * 20, old):
+        (root / META).write_bytes(damage)
+        with pytest.raises(InputError, match="meta.mat: .*; expected a table 'synsets'"):
+            read(root, Request())
     (root / META).write_bytes(whole)
     for folder in ("train", "val"):
         (root / folder).rename(root / f"old {folder}")

@@ -15,12 +15,14 @@ from cxrflow.commands.draft import MARK
 from cxrflow.commands.draft import main as draft
 from cxrflow.commands.ground import main as ground
 from cxrflow.commands.verify import verify
-from cxrflow.data.readers import dicom_headers
+from cxrflow.data.readers import dicom_headers, pubmed
 from cxrflow.errors import InputError
 from cxrflow.files import atomic
 from cxrflow.files.csv_table import read_csv, read_lines
+from cxrflow.files.parquet import table_chunks, table_columns
 from cxrflow.files.reading import OUTSIDE, OutsideError, below
 from cxrflow.files.source_code import PACKAGE
+from cxrflow.files.yaml_file import read_yaml
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_or_fail
@@ -109,11 +111,17 @@ def test_names_of_columns_are_not_taken_for_reports(tmp_path: Path) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for reader in (atomic.read_text, atomic.read_json):
+    for reader in (atomic.read_text, atomic.read_json, read_yaml):
         with pytest.raises(InputError, match="pipe: cannot be read .a pipe or device; expected"):
             reader(pipe)
     with pytest.raises(OSError, match="pipe or device"):
         read_lines(pipe)
+    for columns in (table_columns, lambda path: list(table_chunks(path, ["id"]))):
+        with pytest.raises(InputError, match="pipe: not a readable Parquet file .*pipe or device"):
+            columns(pipe)
+    for name in ("pubmed25n0001.xml", "pubmed25n0002.xml.gz"):
+        os.mkfifo(tmp_path / name)
+        assert "a pipe or device" in str(pubmed.read_file(tmp_path / name).error)
     (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  pipe\n")
     with pytest.raises(InputError, match="a pipe or device"):
         verify(tmp_path)

@@ -1,6 +1,7 @@
 """Figures of the papers and how the page shows or hides them; charts, and what they count."""
 
 import io
+import os
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -157,6 +158,19 @@ def test_what_the_page_has_no_room_for_is_said_to_lie_in_the_results(tmp_path):
     first, *_ = paper_figures(folder(tmp_path, load(), True, True), "biovil", album)
     assert first["uri"] is None and "figures/biovil/figure3.png" in first["why"]
     assert album.room == 30
+
+
+def test_what_is_no_picture_for_a_page_is_one_line(tmp_path):
+    Image.new("1", (20_000, 20_000)).save(tmp_path / "large.png")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "large.png").read_bytes()[:60])
+    os.mkfifo(tmp_path / "pipe.png")
+    for name, said in (
+        ("large.png", "image size.* is not plausible"),
+        *(("cut.png", "not a whole PNG"), ("pipe.png", "not a regular file")),
+        ("none.png", "examples.json lists it"),
+    ):
+        with pytest.raises(InputError, match=said):
+            Album().uri(tmp_path / name)
 
 
 def test_a_damaged_figure_is_named(tmp_path):

@@ -231,6 +231,19 @@ def test_damaged_token_files(made, tmp_path):
         with pytest.raises(InputError, match=r"tokens.npy: damaged, its SHA-256"):
             PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
     (tmp_path / "t" / "tokens.npy").write_bytes(data)
+    # Where documents begin decides every row of a batch as well.
+    offsets = np.load(tmp_path / "t" / "offsets.npy")
+    np.save(tmp_path / "t" / "offsets.npy", np.delete(offsets, 1))
+    with pytest.raises(InputError, match="offsets.npy: damaged, its SHA-256"):
+        PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
+    (tmp_path / "t" / "SHA256SUMS").unlink()
+    for wrong, said in (([], "expected numbers of"), (b"x", "offsets.npy: not a NumPy file")):
+        if isinstance(wrong, bytes):
+            (tmp_path / "t" / "offsets.npy").write_bytes(wrong)
+        else:
+            np.save(tmp_path / "t" / "offsets.npy", np.array([wrong]))
+        with pytest.raises(InputError, match=said):
+            PackedCorpus([tmp_path / "t"], LENGTH, root / "v")
     for wrong in ([0, 3], [0, 90, 40]):
         np.save(tmp_path / "t" / "offsets.npy", np.array([*wrong, len(texts["b"])]))
         with pytest.raises(InputError, match="expected ascending to that number"):

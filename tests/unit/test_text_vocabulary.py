@@ -17,6 +17,7 @@ from tokenizers import normalizers, pre_tokenizers
 from command_options import options
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import CHECKSUMS
 from cxrflow.text import vocabulary
 from cxrflow.text.tokenizer import (
     PREFIX,
@@ -127,7 +128,7 @@ def test_two_processes_write_the_same_bytes(tmp_path):
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
     subprocess.run(command, check=True, env=environment, capture_output=True)
     names = {path.name for path in (tmp_path / "first").iterdir()}
-    files = {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "vocabulary.json"}
+    files = {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "vocabulary.json", CHECKSUMS}
     assert names == {*files, ".cxrflow"}
     for name in names:
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()

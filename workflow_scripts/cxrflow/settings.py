@@ -37,7 +37,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import dotted, read_yaml, refuse_unwritable
+from cxrflow.files.reading import dotted, refuse_unwritable
+from cxrflow.files.yaml_file import read_yaml
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 

@@ -17,7 +17,8 @@ from cxrflow.config.configuration import Config
 from cxrflow.config.problems import Key, WrongKey, defines
 from cxrflow.config.weights import weights_files
 from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import dotted, read_yaml, unwritable
+from cxrflow.files.reading import dotted, unwritable
+from cxrflow.files.yaml_file import read_yaml
 from cxrflow.settings import overlay, problem
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cxrflow.errors import InputError, one_line
+from cxrflow.files.reading import require_regular
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,7 @@ def table_chunks(path: Path, columns: Sequence[str]) -> "Iterator[pd.DataFrame]"
     from pyarrow.parquet import ParquetFile
 
     try:
-        with ParquetFile(path) as file:
+        with ParquetFile(require_regular(path)) as file:
             for batch in file.iter_batches(CHUNK, columns=list(columns)):
                 batch.validate(full=True)  # UTF-8, which is else read when it is used
                 yield batch.to_pandas()
@@ -62,6 +63,9 @@ def table_columns(path: Path) -> list[str]:
     from pyarrow.parquet import read_schema
 
     try:
-        return [str(name) for name in read_schema(path).empty_table().to_pandas().columns]
+        return [
+            str(name)
+            for name in read_schema(require_regular(path)).empty_table().to_pandas().columns
+        ]
     except DAMAGE as error:
         raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None

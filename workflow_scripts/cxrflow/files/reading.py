@@ -4,10 +4,9 @@ import codecs
 import errno
 import json
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from cxrflow.files.yaml_file import refuse_unwritable
 
 #: Byte-order marks and the encodings they stand for. Spreadsheets save "Unicode text" as UTF-16.
 #: UTF-32's first, since one of them begins with one of UTF-16.
@@ -47,6 +46,33 @@ def encoding_of(start: bytes) -> str:
 def text_of(content: bytes) -> str:
     """Decode a text by its mark; UnicodeDecodeError if it is not what the mark says."""
     return content.decode(encoding_of(content))
+
+
+def dotted(key: Sequence[str | int]) -> str:
+    """Return a key as errors show it."""
+    return ".".join(map(str, key)) or "(top level)"
+
+
+def unwritable(text: str) -> str | None:
+    """Return what no path and no UTF-8 file can hold: NUL, half a surrogate pair."""
+    if "\0" in text:
+        return "a NUL character"
+    return "half a surrogate pair" if any("\ud800" <= c <= "\udfff" for c in text) else None
+
+
+def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
+    """Raise ValueError with the key of a text that cannot be written."""
+    if isinstance(value, str):
+        defect = unwritable(value)
+        if defect is not None:
+            raise ValueError(f"key '{dotted(key)}' holds {defect}")
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            refuse_unwritable(name, key)
+            refuse_unwritable(item, (*key, str(name)))
+    elif isinstance(value, list):
+        for item in value:
+            refuse_unwritable(item, key)
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -1,19 +1,14 @@
 """YAML files of users, read strictly: errors name the file and the place."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from cxrflow.errors import InputError
+from cxrflow.files.reading import refuse_unwritable, require_regular
 
 MOST_NODES = 100_000  # of a YAML file with its aliases written out; the longest paper has 7,000
-
-
-def dotted(key: Sequence[str | int]) -> str:
-    """Return a key as errors show it."""
-    return ".".join(map(str, key)) or "(top level)"
 
 
 # libyaml is ten times faster; every job of the workflow reads a paper's tables.
@@ -58,32 +53,10 @@ def _written_out(node: yaml.Node, sizes: dict[int, int]) -> int:
     return size
 
 
-def unwritable(text: str) -> str | None:
-    """Return what no path and no UTF-8 file can hold: NUL, half a surrogate pair."""
-    if "\0" in text:
-        return "a NUL character"
-    return "half a surrogate pair" if any("\ud800" <= c <= "\udfff" for c in text) else None
-
-
-def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
-    """Raise ValueError with the key of a text that cannot be written."""
-    if isinstance(value, str):
-        defect = unwritable(value)
-        if defect is not None:
-            raise ValueError(f"key '{dotted(key)}' holds {defect}")
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            refuse_unwritable(name, key)
-            refuse_unwritable(item, (*key, str(name)))
-    elif isinstance(value, list):
-        for item in value:
-            refuse_unwritable(item, key)
-
-
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read the keys and values of a YAML file; an empty file has none."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = require_regular(path).read_text(encoding="utf-8")
         values = yaml.load(text, _Loader)
         refuse_unwritable(values)
     except OSError as error:

@@ -12,6 +12,7 @@ import io
 import os
 import stat
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -77,6 +78,33 @@ def decode(path: str | Path, most: int = MAX_BYTES, upright: bool = False) -> De
         most: bytes of a decoded image, at most.
         upright: turn a PNG or JPEG by its EXIF orientation, as viewers do.
     """
+    with _opened(path, most) as (file, start):
+        if is_picture(start):
+            decoded = decode_picture(file.read(), most, upright)
+        elif is_dicom(start, path):
+            # pydicom is slow to import and only DICOM data sets need it.
+            from cxrflow.images.dicom import decode_dicom
+
+            decoded = decode_dicom(file, most)
+        else:
+            raise DecodeError("not a DICOM, PNG or JPEG file")
+    height, width = decoded.values.shape
+    if decoded.ends[0] == decoded.ends[1]:
+        raise DecodeError(f"blank image: all {height} x {width} pixels are equal")
+    return decoded
+
+
+def read_picture(path: str | Path) -> Decoded:
+    """Read a PNG that is no radiograph, such as a map; errors are those of :func:`decode`."""
+    with _opened(path, MAX_BYTES) as (file, start):
+        if not start.startswith(PNG):
+            raise DecodeError("not a PNG file")
+        return decode_picture(file.read(), MAX_BYTES)
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path, most: int) -> Iterator[tuple[BinaryIO, bytes]]:
+    """A file at its start, and its first bytes; what keeps it from being read is the error."""
     try:
         with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -86,25 +114,13 @@ def decode(path: str | Path, most: int = MAX_BYTES, upright: bool = False) -> De
                 raise DecodeError("empty file")
             if size > 2 * most:  # whatever it is, what it holds is larger
                 raise DecodeError(f"file of {size >> 20} MiB, twice max_image_mib {most >> 20}")
-            if is_picture(start):
-                decoded = decode_picture(file.read(), most, upright)
-            elif is_dicom(start, path):
-                # pydicom is slow to import and only DICOM data sets need it.
-                from cxrflow.images.dicom import decode_dicom
-
-                decoded = decode_dicom(file, most)
-            else:
-                raise DecodeError("not a DICOM, PNG or JPEG file")
+            yield file, start
     except FileNotFoundError:
         raise DecodeError("file not found") from None
     except OSError as error:
         raise DecodeError(f"file cannot be read ({error.strerror})") from None
     except MemoryError:
         raise DecodeError("there is too little memory to decode it") from None
-    height, width = decoded.values.shape
-    if decoded.ends[0] == decoded.ends[1]:
-        raise DecodeError(f"blank image: all {height} x {width} pixels are equal")
-    return decoded
 
 
 def open_picture(file: BinaryIO) -> Image.Image:

@@ -5,7 +5,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
 
 ROOM = 1_500_000  # bytes of pictures before base64, at most
 QUALITY = 80
@@ -23,16 +23,18 @@ class Album:
         Raises:
             InputError: the file is not a complete PNG.
         """
-        from PIL import Image
+        from cxrflow.images.decode import open_file, open_picture
+        from cxrflow.images.decoded import MAX_BYTES, DecodeError, check_size
 
         packed = io.BytesIO()
         try:
-            with Image.open(path, formats=["PNG"]) as picture:
+            with open_file(path) as file, open_picture(file) as picture:
+                check_size(picture.height, picture.width, 4, MAX_BYTES)
                 picture.convert("RGB").save(packed, "WEBP", quality=QUALITY, method=2)
         except FileNotFoundError:
             raise InputError(f"{path}: file not found, but examples.json lists it") from None
-        except (OSError, SyntaxError, ValueError) as error:
-            raise InputError(f"{path}: not a whole PNG file ({error})") from None
+        except (DecodeError, OSError, SyntaxError, ValueError) as error:
+            raise InputError(f"{path}: not a whole PNG file ({one_line(error)})") from None
         data = packed.getvalue()
         if len(data) > self.room:
             return None

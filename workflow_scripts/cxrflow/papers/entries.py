@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import dotted
+from cxrflow.files.reading import dotted
 from cxrflow.names import name_of_share
 from cxrflow.papers.variants import VARY, Levels, Variant, levels_of, names_alone, variants
 

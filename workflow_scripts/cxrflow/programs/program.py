@@ -18,7 +18,7 @@ from typing import Any
 
 from cxrflow.errors import InputError, InterruptedRun
 from cxrflow.files.outputs import remove_unfinished, require_own
-from cxrflow.files.yaml_file import unwritable
+from cxrflow.files.reading import unwritable
 from cxrflow.programs.attempts import keep, refuse_again
 from cxrflow.programs.extras import lacking
 from cxrflow.programs.registry import usage

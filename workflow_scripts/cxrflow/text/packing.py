@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, fingerprint, read_object
+from cxrflow.files.arrays import read_array
+from cxrflow.files.atomic import fingerprint, read_object, require_whole
 from cxrflow.text.report_batch import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
@@ -102,7 +103,7 @@ class PackedCorpus:
                     f"{facts['vocabulary_fingerprint']}, expected {vocabulary.fingerprint}: "
                     "the tokens were made with another vocabulary"
                 )
-            tokens, offsets = _open_tokens(folder, facts["fingerprint"])
+            tokens, offsets = _open_tokens(folder)
             begin, size = _cut(tokens, offsets, length - 2, vocabulary.continues)
             starts.append(begin + base)
             sizes.append(size)
@@ -203,20 +204,18 @@ class PackedCorpus:
         return gathered
 
 
-def _open_tokens(folder: Path, digest: str) -> tuple[NDArray[np.uint16], Ints]:
+def _open_tokens(folder: Path) -> tuple[NDArray[np.uint16], Ints]:
     try:
         # Hashing the whole file takes some 10 s for the largest corpora, which train for days.
-        if file_digest(folder / "tokens.npy")[: len(digest)] != digest:
-            raise InputError(
-                f"{folder / 'tokens.npy'}: damaged, its SHA-256 is not the one in tokens.json;"
-                f" delete {folder} and make it again"
-            )
+        require_whole(folder / "tokens.npy")
         tokens = np.load(folder / "tokens.npy", mmap_mode="r")
-        offsets = np.load(folder / "offsets.npy")
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: file not found") from None
     except ValueError as error:
         raise InputError(f"{folder}: damaged token files ({error})") from None
+    offsets = read_array(folder / "offsets.npy", dimensions=1)
+    if not offsets.size:
+        raise InputError(f"{folder / 'offsets.npy'}: holds no numbers")
     if tokens.dtype != np.uint16 or int(offsets[-1]) != len(tokens) or (np.diff(offsets) < 0).any():
         raise InputError(
             f"{folder}: offsets.npy ends at {int(offsets[-1])}, but tokens.npy holds "

@@ -23,6 +23,7 @@ from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
 from cxrflow.errors import InputError
+from cxrflow.files.arrays import read_array
 from cxrflow.metrics.intervals import Floats
 
 COLUMNS = (*LABELLED, "split")
@@ -47,7 +48,12 @@ def head_of(result: ModelResult, share: str, name: str) -> Tensor:
             raise InputError(
                 f"settings: key '{key}' names '{value}'; {result.folder} has {', '.join(names)}"
             )
-    heads = np.load(result.folder / "heads.npy", allow_pickle=False)  # [shares, runs, F + 1, C]
+    heads = read_array(result.folder / "heads.npy", dimensions=4)  # [shares, runs, F + 1, C]
+    if heads.shape[0] != len(shares) or heads.shape[3] != len(classes):
+        raise InputError(
+            f"{result.folder / 'heads.npy'}: shape is {list(heads.shape)}; expected "
+            f"[{len(shares)}, runs, features + 1, {len(classes)}]"
+        )
     return torch.from_numpy(heads[shares.index(share), 0, :-1, classes.index(name)]).float()
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from cxrflow.encoders.weights import require_finite
+from cxrflow.encoders.weights import require_dimensions, require_finite, require_weights
 from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Placement
 from cxrflow.reports.labels.observations import OBSERVATIONS
@@ -93,7 +93,9 @@ class Calibration:
         path = folder / FILE
         if not path.is_file():
             return None
+        require_weights(path)
         tensors = load_file(path)
+        require_dimensions(tensors, {"embedding": 2, "patches": 4, "inside": 3, "labels": 2}, path)
         # Labels may be unknown.
         require_finite({name: tensors[name] for name in ("embedding", "patches")}, path)
         images = EncodedImages(tensors["embedding"], tensors["patches"].float())

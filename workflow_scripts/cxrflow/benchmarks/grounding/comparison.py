@@ -27,6 +27,7 @@ from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR, open_pixels
 from cxrflow.benchmarks.result import slug
 from cxrflow.errors import InputError
+from cxrflow.files.arrays import read_array
 from cxrflow.files.atomic import read_object
 from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry, Placement
@@ -66,13 +67,8 @@ class Grounded:
             )
         scores = read_table(folder / "predictions.parquet", SCORES)
         path = folder / "grids.npy"
-        try:
-            grids_Nhw = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise InputError(f"{path}: file not found; run phrase grounding again") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path}: not a NumPy file ({' '.join(str(error).split())})") from None
-        if grids_Nhw.ndim != 3 or len(grids_Nhw) != len(scores):
+        grids_Nhw = read_array(path, dimensions=3)
+        if len(grids_Nhw) != len(scores):
             raise InputError(
                 f"{path}: shape is {list(grids_Nhw.shape)}, expected [{len(scores)}, h, w], a grid "
                 "for each row of predictions.parquet"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 
 from cxrflow.benchmarks.external import ExternalTable
 from cxrflow.benchmarks.grounding.phrase_grounding import (
@@ -21,8 +20,11 @@ from cxrflow.benchmarks.grounding.region import Floats
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.errors import InputError, one_line
+from cxrflow.errors import InputError
+from cxrflow.files.arrays import read_array
 from cxrflow.files.reading import OutsideError, below
+from cxrflow.images.decode import read_picture
+from cxrflow.images.decoded import DecodeError
 from cxrflow.images.geometry import Geometry
 
 # The whole image; the side counts only where maps are scored on the stored square's pixels.
@@ -36,19 +38,18 @@ def read_map(path: Path) -> Floats:
     Raises:
         InputError: the file is absent, damaged, not grey, or holds values that are not finite.
     """
+    if path.suffix == ".npy":
+        values = read_array(path, dimensions=2).astype(np.float64)
+        if not values.size:
+            raise InputError(f"{path}: shape is {list(values.shape)}; expected numbers [h, w]")
+        return values
     try:
-        if path.suffix == ".npy":
-            values = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
-        else:
-            with Image.open(path) as image:
-                if image.mode not in RANGES:
-                    raise InputError(f"{path}: mode is {image.mode}; expected a grey image")
-                values = np.asarray(image, dtype=np.float64) / RANGES[image.mode]
-    except (OSError, ValueError, SyntaxError, EOFError) as error:
-        raise InputError(f"{path}: not a readable map ({one_line(error)})") from None
-    if values.ndim != 2 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"{path}: shape {values.shape}; expected finite numbers [h, w]")
-    return values
+        picture = read_picture(path)
+    except DecodeError as error:
+        raise InputError(f"{path}: not a readable map ({error})") from None
+    if picture.photometric not in RANGES:
+        raise InputError(f"{path}: mode is {picture.photometric}; expected a grey image")
+    return picture.values / RANGES[picture.photometric]
 
 
 def score(table: ExternalTable, inputs: Inputs, settings: PhraseGroundingSettings) -> Predictions:

@@ -23,8 +23,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.archives import DAMAGE, names_of, open_zip, read_file, read_member
 from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
 from cxrflow.files.drops import Drop, Tally
-from cxrflow.files.reading import below
-from cxrflow.files.yaml_file import refuse_unwritable
+from cxrflow.files.reading import below, refuse_unwritable
 
 DIRECTIONS = {"improved": "improving", "no change": "stable", "worsened": "worsening"}
 ATTRIBUTES = {

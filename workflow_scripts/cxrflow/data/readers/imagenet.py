@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
-from cxrflow.errors import InputError
+from cxrflow.errors import InputError, one_line
 from cxrflow.files.csv_table import require_root
 from cxrflow.files.drops import Drop, Tally, printable
 
@@ -65,9 +65,10 @@ def _classes(root: Path) -> dict[int, str]:
             for entry in np.atleast_1d(synsets)
             if int(entry["num_children"]) == 0
         }
-    except (KeyError, ValueError, TypeError, OSError, NotImplementedError) as error:
+    except Exception as error:  # what a damaged file makes of its readers has no common base
         raise InputError(
-            f"{path}: {error}; expected a table 'synsets' with ILSVRC2012_ID, WNID, num_children"
+            f"{path}: {one_line(error)}; expected a table 'synsets' with ILSVRC2012_ID, WNID, "
+            "num_children"
         ) from None
     if len(set(wnid_by_number.values())) < max(2, len(wnid_by_number)):
         raise InputError(

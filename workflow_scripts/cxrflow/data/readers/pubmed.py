@@ -23,6 +23,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.archives import Bounded
 from cxrflow.files.drops import Tally
 from cxrflow.files.folders import walk_files
+from cxrflow.files.reading import require_regular
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 
@@ -125,7 +126,7 @@ def read_file(path: Path) -> PubMedFile:
     content = PubMedFile(str(path))
     versions: dict[int, int] = {}
     try:
-        _check_md5(path)
+        _check_md5(require_regular(path))
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as stream:
             for element in _elements(Bounded(stream, LONGEST_RECORD)):
                 if element.tag == "DeleteCitation":
