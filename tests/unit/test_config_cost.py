@@ -64,6 +64,13 @@ def test_a_job_without_a_record_is_as_long_as_its_rule():
     assert list(lasting.values()) == [1, 2, 2, 0]
 
 
+def test_a_job_without_a_record_is_as_long_as_its_rule_in_its_paper():
+    seconds = {("rule", "biovil/a"): 9, ("rule", "convirt/b"): 1, ("rule", "convirt/c"): 3}
+    names = ("convirt/new", "biovil_t/new")
+    lasting = durations([Job("rule", n, frozenset(), frozenset(), 0, 1) for n in names], seconds)
+    assert list(lasting.values()) == [2, 13 / 3]
+
+
 def test_the_timings_of_a_run_are_taken_up(tmp_path, capsys, monkeypatch):
     timings, table = tmp_path / "timings", tmp_path / "seconds.tsv"
     table.write_text("rule\tname\tseconds\nkept\tx\t1.0\nevaluate\tt/m.seed0\t1.0\n")

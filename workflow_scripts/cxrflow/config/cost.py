@@ -3,11 +3,12 @@
     cxrflow cost --cores 2 --target biovil
 
 To be called in the folder of the Snakefile. A dry run of Snakemake says which jobs make a target
-from nothing, in what order, with which priorities and threads. The seconds of each job are those
-of the demonstration on two CPU cores, which the package keeps (``config/seconds.tsv``), at any
-scale. A job without a record counts as its rule does on average; one of a rule without any, as the
-average job: the answer names such rules. ``--record results/timings`` estimates nothing: it puts
-the times of a run of yours into that file, in place of those of the same jobs.
+from nothing, in what order, with which priorities and threads. The seconds of each job are those of
+the demonstration on two CPU cores, which the package keeps (``config/seconds.tsv``), at any scale.
+A job without a record counts as its rule does on average, in its own paper if that has records; one
+of a rule without any, as the average job: the answer names such rules. ``--record results/timings``
+estimates nothing: it puts the times of a run of yours into that file, in place of those of the same
+jobs.
 """
 
 import csv
@@ -121,15 +122,25 @@ def parse(text: str) -> list[Job]:
 
 def durations(jobs: Sequence[Job], seconds: Seconds) -> dict[Job, float]:
     """The expected seconds of each job; a target takes none."""
-    by_rule: dict[str, list[float]] = {}
-    for (rule, _), value in seconds.items():
-        by_rule.setdefault(rule, []).append(value)
-    anywhere = fmean(seconds.values()) if seconds else 0.0
-    means = {rule: fmean(values) for rule, values in by_rule.items()}
-    return {
-        job: seconds.get((job.rule, job.name), means.get(job.rule, anywhere)) if job.name else 0.0
-        for job in jobs
-    }
+    kin: dict[tuple[str, ...], list[float]] = {}
+    for (rule, name), value in seconds.items():
+        for key in ((), (rule,), (rule, _paper(name))):
+            kin.setdefault(key, []).append(value)
+    means = {key: fmean(values) for key, values in kin.items()} or {(): 0.0}
+
+    def expected(job: Job) -> float:
+        if not job.name:
+            return 0.0
+        keys = ((job.rule, _paper(job.name)), (job.rule,), ())
+        mean = next(means[key] for key in keys if key in means)
+        return seconds.get((job.rule, job.name), mean)
+
+    return {job: expected(job) for job in jobs}
+
+
+def _paper(name: str) -> str:
+    """The paper of a job, which its name begins with."""
+    return name.partition("/")[0]
 
 
 def simulate(lasting: Mapping[Job, float], cores: int) -> float:
@@ -163,7 +174,7 @@ def summary(target: str, cores: int, files: Sequence[str], typed: Sequence[str] 
     lines = [
         f"{target}: {expected / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, making the "
         f"environment not counted; at least {shortest / 60:.1f} on any number of cores",
-        f"{unknown} jobs have no record and count as their rule does on average",
+        f"{unknown} jobs have no record and count as their rule does on average, in their paper",
         "minutes of all jobs of a rule together:",
     ]
     layers = [*map(read_yaml, files), typed_values(typed)]
