@@ -87,6 +87,17 @@ def test_damaged_rows_of_nih_are_counted(tmp_path: Path) -> None:
     assert tables.notes == ["1 images of the table are in neither official list"]
 
 
+@pytest.mark.parametrize("box", ["Nodule,12O,2,3,4", "Nodul,1,2,3,4", ",1,2,3,4", "Mass,1,2,0,4"])
+def test_one_bad_box_takes_the_other_boxes_of_its_image(tmp_path: Path, box: str) -> None:
+    """Whatever they show: an image's boxes are one region where it is scored."""
+    root = chestxray14(tmp_path)
+    path = root / "BBox_List_2017.csv"
+    path.write_text(path.read_text() + f"{NAMES[0]},{box}\n")
+    tables = nih.read(root, Request())
+    assert tables.boxes["image_id"].tolist() == [NAMES[5]]
+    assert sum(reasons(tables, "boxes").values()) == 2
+
+
 def test_without_its_lists_nih_has_no_official_split(tmp_path: Path) -> None:
     root = chestxray14(tmp_path / "nih")
     options = ["--layout", "nih", "--root", root]

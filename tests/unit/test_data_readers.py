@@ -225,6 +225,22 @@ def test_half_a_region_is_no_truth(tmp_path: Path, number: str) -> None:
     assert sum(dropped(tables, "images").values()) in (1, 2)
 
 
+@pytest.mark.parametrize("blank", ["dicom_id", "category_name", "label_text"])
+def test_a_box_of_which_half_the_name_is_blank_may_be_any_of_the_rest(
+    tmp_path: Path, blank: str
+) -> None:
+    """The other box of its phrase would else be taken for the whole region."""
+    rows = [(IMAGES[0], "Edema", "haze", (n, 2, 3, 4), "test") for n in (1, 5)]
+    rows.append((IMAGES[5], "Pneumonia", "patch", (1, 1, 4, 4), "test"))
+    path = ms_cxr(tmp_path, rows) / "MS_CXR_Local_Alignment_v1.1.0.csv"
+    table = pd.read_csv(path, dtype="str")
+    table.loc[1, blank] = ""
+    table.to_csv(path, index=False)
+    tables = read("ms_cxr", tmp_path)
+    assert tables.boxes["phrase"].tolist() == ["patch"]
+    assert sum(dropped(tables, "boxes").values()) == 2
+
+
 def test_ms_cxr_v1_0_0_has_no_split(tmp_path: Path) -> None:
     root = ms_cxr(tmp_path, [(IMAGES[0], "Edema", "haze", (1, 1, 2, 2), "test")])
     new = root / "MS_CXR_Local_Alignment_v1.1.0.csv"
@@ -268,6 +284,13 @@ def test_rsna_positive_without_a_box_is_damage(tmp_path: Path) -> None:
     labels.write_text(labels.read_text().replace("5.0,6.0,2.0,2.0,1", "5.0,,2.0,2.0,1", 1))
     drops = dropped(read("rsna", root), "images")
     assert drops == {"stage_2_train_labels.csv: box is incomplete": 1}
+    # Nor is a box of an image without the finding.
+    labels.write_text(labels.read_text().replace(",,,,,0", ",1,2,3,4,0", 1))
+    tables = read("rsna", root)
+    drops = dropped(tables, "images")
+    assert drops["stage_2_train_labels.csv: Target is 0, but there is a box"] == 1
+    assert set(tables.boxes["image_id"]) <= set(tables.images["image_id"])
+    assert len(tables.images) == 8
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,13 @@ def test_bad_tables_are_counted_or_named(root: Path) -> None:
     tables = vindr_cxr.read(root, Request(headers=False))
     (drop,) = tables.dropped["images"]
     assert (drop.reason, drop.count) == ("image_labels_test.csv: a label is neither 0 nor 1", 1)
+    # Of three readers one cannot be read: what most of them say is not known.
+    train = root / "annotations/image_labels_train.csv"
+    answers = train.read_text()
+    for label in ("x", "7", ""):
+        train.write_text(answers.replace("\nc,R2,0", f"\nc,R2,{label}"))
+        assert "c" not in set(vindr_cxr.read(root, Request(headers=False)).images["image_id"])
+    train.write_text(answers)
     path.write_text(whole.replace("Edema", "Oedema"))
     with pytest.raises(InputError, match=r"labels_test.csv: column 'Edema' is missing"):
         vindr_cxr.read(root, Request(headers=False))

@@ -79,8 +79,9 @@ def read_csv(
         optional: columns that may be there; absent ones come back as nulls.
         separator: of the fields; a tab in some tables.
         together: columns of an id. Rows with the same values there, as the boxes of one region, go
-            together: where one is damaged, all are left out. Of a row with another number of
-            fields only the first is known to stand in its column, so all rows with that go.
+            together: where one is damaged, all are left out. Where a part of its id is blank, it
+            may belong to any that have the rest. Of a row with another number of fields only the
+            first is known to stand in its column, so all rows with that go.
 
     Returns:
         The frame (ids and text as str, numbers as float64) and the damaged rows, counted by
@@ -131,7 +132,7 @@ def read_csv(
             good &= ~bad
     if together:
         keys = pd.DataFrame(values)[[*together]]
-        rest = good & pd.MultiIndex.from_frame(keys).isin(pd.MultiIndex.from_frame(keys[~good]))
+        rest = good & _of_one_id(keys, keys[~good])
         if frame.columns[0] in together:
             rest |= good & keys[frame.columns[0]].isin(frame.attrs.get(UNEVEN, []))
         if rest.any():
@@ -139,6 +140,20 @@ def read_csv(
             damaged.append(Drop.of(reason, (f"{path}:{n}" for n in lines[rest]), failed=True))
             good &= ~rest
     return pd.DataFrame(values)[good].reset_index(drop=True), damaged
+
+
+def _of_one_id(keys: "pd.DataFrame", damaged: "pd.DataFrame") -> "pd.Series":
+    """True for rows whose id may be that of a damaged row, of whose parts some may be blank."""
+    import pandas as pd
+
+    alike = pd.Series(False, index=keys.index)
+    known = damaged.notna() & (damaged != "")
+    for _, blanks in known.groupby(list(known)):
+        columns = [name for name in keys if blanks[name].all()]
+        if columns:
+            ids = pd.MultiIndex.from_frame(damaged.loc[blanks.index, columns])
+            alike |= pd.MultiIndex.from_frame(keys[columns]).isin(ids)
+    return alike
 
 
 def _spelled(header: list[str], columns: Sequence[str], path: Path) -> list[str]:

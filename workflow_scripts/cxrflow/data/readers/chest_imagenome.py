@@ -193,6 +193,7 @@ def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
             **{"comparison": "id", "attribute": "id"},
         },
         separator="\t",
+        together=("current_image_id", "previous_image_id", "attribute"),
     )
     rows = rows.assign(comparison=rows["comparison"].str.split(";;")).explode("comparison")
     label = rows["comparison"].str.removeprefix(_COMPARISON).map(DIRECTIONS)

@@ -132,7 +132,9 @@ def _paths(root: Path, names: pd.Series) -> pd.Series:
 
 
 def _boxes(root: Path, images: set[str]) -> tuple[pd.DataFrame, list[Drop]]:
-    """Boxes in pixels of the image; boxes of images that were left out are dropped as well.
+    """Boxes in pixels of the image, of those of which all boxes can be read.
+
+    Boxes of images that were left out are dropped as well.
 
     The list may be missing. Its header has nine fields, its rows six.
     """
@@ -143,16 +145,16 @@ def _boxes(root: Path, images: set[str]) -> tuple[pd.DataFrame, list[Drop]]:
     rows, damage = read_csv(
         path,
         {"Image Index": "id", "Finding Label": "id", **dict.fromkeys(sides.values(), "value")},
-        together=("Image Index", "Finding Label"),
+        together=("Image Index",),
     )
     rows = rows.rename(columns={column: side for side, column in sides.items()})
     rows = rows.rename(columns={"Image Index": "image_id"})
     rows["category"] = rows["Finding Label"].replace(_BOX_NAMES)
     rows = rows[rows["image_id"].isin(images)]
-    unknown = ~rows["category"].isin(CLASSES)
-    tests = {f"{path.name}: Finding Label is none of the classes": unknown}
-    rows, strange = without(rows, rows["image_id"], tests)
     sizes = rows[["image_id"]].assign(image_width=None, image_height=None)
-    reasons = f"{path.name}: " + impossible(rows, sizes)
-    rows, wrong = whole_regions(rows, ["image_id", "category"], reasons, rows["image_id"])
-    return shaped("boxes", rows), [*damage, *strange, *wrong]
+    reasons = impossible(rows, sizes).mask(
+        ~rows["category"].isin(CLASSES), "Finding Label is none of the classes"
+    )
+    # An image's boxes are one region where it is scored, whatever they show.
+    rows, wrong = whole_regions(rows, ["image_id"], f"{path.name}: " + reasons, rows["image_id"])
+    return shaped("boxes", rows), [*damage, *wrong]

@@ -97,16 +97,18 @@ def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop
     broken = (partial.any(axis=1) & ~partial.all(axis=1)) | (
         (rows["Target"] == 1) & partial.any(axis=1)
     )
+    boxed = (rows["Target"] == 0) & ~partial.all(axis=1)
     drops = []
     for mask, reason in (
         (contradictory, "Target is both 0 and 1"),
         (no_target & ~contradictory, "Target is neither 0 nor 1"),
         (broken & ~contradictory & ~no_target, "box is incomplete"),
+        (boxed & ~broken & ~contradictory, "Target is 0, but there is a box"),
     ):
         if mask.any():
             ids = rows.loc[mask, "patientId"].unique()
             drops.append(Drop.of(f"{path.name}: {reason}", ids, failed=True))
-    bad = rows.loc[contradictory | no_target | broken, "patientId"]
+    bad = rows.loc[contradictory | no_target | broken | boxed, "patientId"]
     return rows[~rows["patientId"].isin(bad)], drops
 
 

@@ -83,16 +83,16 @@ def _labels(path: Path, part: str) -> tuple[pd.DataFrame, list[Drop]]:
         path,
         {"image_id": "id", **dict.fromkeys(columns, "value")},
         dict.fromkeys(_OTHERS, "value"),
+        together=("image_id",),
     )
     rows[_OTHERS[0]] = rows[_OTHERS[0]].fillna(rows[_OTHERS[1]])
     rows = rows[["image_id", *CLASSES]]
     if rows[_OTHERS[0]].isna().all():
         raise InputError(f"{path}: column '{_OTHERS[0]}' is missing; expected it, or the singular")
     strange = ~rows[list(CLASSES)].isin([0, 1]).all(axis=1)
-    damage.append(
-        Drop.of(f"{path.name}: a label is neither 0 nor 1", rows["image_id"][strange], failed=True)
-    )
-    rows = rows[~strange]
+    names = rows["image_id"][strange].unique()
+    damage.append(Drop.of(f"{path.name}: a label is neither 0 nor 1", names, failed=True))
+    rows = rows[~rows["image_id"].isin(names)]  # what most say is not known without one of them
     if part == "test":
         rows, repeats = drop_repeats(rows, "image_id")
         require_unique(rows, "image_id", path)
