@@ -141,7 +141,7 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
         yield _row(name, metrics.get(f"auroc/{name}"), metrics.get(f"f1/{name}"))
     yield _row("mean of the classes" if names else options.dataset, metrics["auroc"], metrics["f1"])
     data, record = result["data"], result["protocol"]
-    scored = f"{data['samples']} samples"
+    scored = f"{data['samples']} {'synthetic ' if data.get('synthetic') else ''}samples"
     if several:
         complete = round(metrics["classes"]["value"])
         scored += f"; {complete} of {len(names)} classes have both labels and are in the mean"
