@@ -293,16 +293,27 @@ def test_a_hospital_without_boxes_and_labels_trains_what_is_scored(fresh, tmp_pa
         assert f"results/hospital/tables/own_data/{table}.html" in made
 
 
-def test_a_learning_curve_trains_shares_of_the_hospitals_pairs(fresh, tmp_path):
+@pytest.mark.parametrize(
+    ("paper", "overlays", "folder"),
+    [
+        ("learning_curve", ("hospital.yaml", "learning_curve.yaml"), "hospital"),
+        ("public_curve", ("real.yaml", "real_curve.yaml"), "real"),
+    ],
+)
+def test_a_learning_curve_trains_shares_of_the_pairs(
+    fresh: Checkout, tmp_path: Path, paper: str, overlays: tuple[str, str], folder: str
+) -> None:
     """Two starts, four shares, three trainings each; encoders of texts and images once."""
-    hospital = fresh.with_overlay("hospital.yaml").with_overlay("learning_curve.yaml")
-    jobs = hospital.plan(CXR_HOSPITAL=str(tmp_path))
+    (tmp_path / "open_i_pairs").mkdir()
+    first, second = overlays
+    run = fresh.with_overlay(first).with_overlay(second)
+    data = {"CXR_HOSPITAL": str(tmp_path), "CXR_REAL_DATA": str(tmp_path)}
+    jobs = run.plan(paper, **data)
     joint = [job.wildcards for job in jobs if job.rule == "pretrain_joint"]
     assert len(joint) == 24 and {wildcards["seed"] for wildcards in joint} == {"0", "1", "2"}
     shares = ("_share10", "_share20", "_share50", "")
-    curves = {
-        f"learning_curve/{start}{share}" for start in ("adapted", "plain") for share in shares
-    }
+    curves = {f"{paper}/{start}{share}" for start in ("adapted", "plain") for share in shares}
     assert {wildcards["model"] for wildcards in joint} == curves
     made = {path for job in jobs for path in job.output}
-    assert "results/hospital/figures/learning_curve/retrieval.png" in made
+    assert f"results/{folder}/figures/{paper}/retrieval.png" in made
+    assert f"results/{folder}/report/{paper}.html" in made
