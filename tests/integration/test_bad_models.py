@@ -27,7 +27,8 @@ def test_model_that_was_trained_with_another_vocabulary(stages: Stages, tmp_path
     # As many pieces, in another order: every id is valid and means something else.
     pieces = (stages.vocabulary / "vocab.txt").read_text().splitlines()
     shutil.copytree(stages.vocabulary, tmp_path / "other")
-    (tmp_path / "other" / "tokenizer.json").unlink()
+    for name in ("tokenizer.json", CHECKSUMS):
+        (tmp_path / "other" / name).unlink()
     (tmp_path / "other" / "vocab.txt").write_text("\n".join(pieces[:5] + pieces[:4:-1]) + "\n")
     end = stages.train_sections(tmp_path / "model", vocabulary=tmp_path / "other")
     end.refuses(stages.models / "words", tmp_path / "other", "vocabulary")
@@ -58,13 +59,15 @@ MODEL_FILES: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut"])
+@pytest.mark.parametrize("damage", ["gone", "never there", "cut"])
 @pytest.mark.parametrize(
     ("model", "file"), [(model, file) for model, files in MODEL_FILES.items() for file in files]
 )
 def test_model_folder_with_a_missing_or_cut_file(stages, tmp_path, model, file, damage):
     path = stages.models / model / file
-    if damage == "gone":
+    if damage == "never there":  # and so listed nowhere
+        (stages.models / model / CHECKSUMS).unlink()
+    if damage != "cut":
         path.unlink()
         if file == "tokenizer.json":
             path.with_name("vocab.txt").unlink()
@@ -74,9 +77,9 @@ def test_model_folder_with_a_missing_or_cut_file(stages, tmp_path, model, file, 
     end = run(tmp_path / "result")
     # A model folder may well have one half only; then the program says which half it misses.
     halves = {"config.json": "no text half", "image/config.json": "no image half"}
-    if damage == "gone" and model == "joint" and file in halves:
+    if damage == "never there" and model == "joint" and file in halves:
         end.refuses(path.parents[file.count("/")], halves[file])
-    elif damage == "gone" and file == "tokenizer.json":
+    elif damage == "never there" and file == "tokenizer.json":
         end.refuses(path.parent, "expected tokenizer.json or vocab.txt")
     else:
         end.refuses(path)

@@ -17,7 +17,7 @@ from PIL import Image
 
 from command_options import options, run_to_end
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest
+from cxrflow.files.atomic import file_digest, read_json, write_json
 from cxrflow.files.outputs import claim_folder
 from cxrflow.images import shards
 from cxrflow.images.geometry import Geometry
@@ -278,6 +278,29 @@ def test_a_damaged_store_is_not_opened(tmp_path, monkeypatch, whole, damage):
             content[:] = store.index.assign(row=0).to_parquet(index=False)
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"{path.name}: damaged"):
+        PixelStore(store.path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("geometry", None, "field 'geometry' is None; expected text"),
+        ("geometry", "longer24", "damaged, or index.parquet is"),  # of one size: boxes would move
+        ("shards", "x", "field 'shards' is 'x'; expected list"),
+        ("shards", [{}], "shards: field 'file' is missing"),
+        ("shards", [7], "shards: field 'file' is missing"),
+        ("file", "../../secret.npy", "store.json: damaged"),
+        ("rows", True, "field 'rows' is True; expected whole number"),
+        ("bytes", "9", "field 'bytes' is '9'; expected whole number"),
+    ],
+)
+def test_a_damaged_account_of_a_store_is_one_line(tmp_path, field, value, said):
+    store = build(write_hospital(tmp_path, 3))
+    content = read_json(store.path / "store.json")
+    assert content["geometry"].endswith("24")
+    (content if field in content else content["shards"][0])[field] = value
+    write_json(store.path / "store.json", content)
+    with pytest.raises(InputError, match=said):
         PixelStore(store.path)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fuzz.weights import write_sound
 from PIL import Image
 
 import cxrflow
@@ -46,6 +47,41 @@ def test_files_arrays_and_lists_of_both_are_one_image(tmp_path: Path) -> None:
     # What a store of its geometry keeps, given as a tensor, is the same once more.
     pixels = torch.rand(3, 1, 32, 32)
     assert model.encode_image(pixels).projected_global.shape == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("run.json", "run.json: missing, its SHA-256"),
+        ("image/config.json", "config.json: missing, its SHA-256"),
+        ("config.json", "config.json: missing, its SHA-256"),
+        # By vocab.txt and its settings alone the text is another.
+        ("tokenizer.json", "tokenizer.json: missing, its SHA-256"),
+    ],
+)
+def test_half_a_model_is_not_taken_for_a_whole_one(tmp_path: Path, name: str, said: str) -> None:
+    write_sound(tmp_path)
+    folder = tmp_path / "own"
+    cxrflow.load(folder)
+    (folder / name).unlink()
+    with pytest.raises(InputError, match=said):
+        cxrflow.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"data": []}, r"run.json: field 'data' is \[\]; expected object or null"),
+        ({"data": {"geometry": 32}}, "geometry '32': expected"),
+        ({"settings": "x"}, "field 'settings' is 'x'"),
+        ({"permuted_pairs": True}, "field 'permuted_pairs' is True"),
+    ],
+)
+def test_a_record_with_other_values_is_one_line(tmp_path: Path, record: Any, said: str) -> None:
+    folder = saved(tmp_path / "model")
+    write_json(folder / "run.json", {"data": {"geometry": "shorter32"}, **record})
+    with pytest.raises(InputError, match=said):
+        cxrflow.load(folder).encode_image(RADIOGRAPH)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pathlib import Path
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder, remove_folder
+from cxrflow.models.run_record import read_run
 from cxrflow.names import reference_name
 from cxrflow.programs.program import Parser, parser, run, seed_number, thread_count
 from cxrflow.settings import read_settings
@@ -72,10 +73,9 @@ def name_of(options: argparse.Namespace) -> tuple[str, bool | None, bool]:
     if options.external is not None:
         return options.name or options.external.stem, None, False
     if options.model is not None:
-        file = options.model / "run.json"
-        record = read_object(file) if file.is_file() else {}
+        record = read_run(options.model)
         name = str(record.get("model") or options.model.resolve().parent.name)
-        differs = record.get("permuted_pairs", {}).get("differs")
+        differs = (record.get("permuted_pairs") or {}).get("differs")
         return name, differs, record.get("drawn", "steps" in record)
     # Decisions are a model's, and say whether it differs.
     decided = options.curation and read_object(options.curation / "curation.json")

@@ -38,7 +38,7 @@ from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
 
-FIELDS = ("weights", "geometry", "pixels")
+FIELDS = {"weights": str, "geometry": str, "pixels": str}
 
 
 @dataclass(frozen=True)

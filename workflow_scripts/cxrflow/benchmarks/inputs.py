@@ -80,7 +80,7 @@ def read_cohort(
     folder: Path, file: str, columns: Sequence[str], split: str | None = None
 ) -> Cohort:
     """Read ``folder/file`` and the ``flow.json`` that says where it comes from."""
-    flow = read_object(folder / "flow.json", ("dataset", "synthetic"))
+    flow = read_object(folder / "flow.json", {"dataset": str, "synthetic": bool})
     table = choose_split(read_table(folder / file, columns), split, folder / file)
     data = {
         "name": flow["dataset"],

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.inference_view import inference_view, seen_geometry
 from cxrflow.images.store import PixelStore
+from cxrflow.models.run_record import read_run
 
 
 class ModelPixels(PixelStore):
@@ -39,10 +39,9 @@ class ModelPixels(PixelStore):
 
 def model_pixels(folder: Path, model: Path) -> Pixels:
     """Open the pixel store ``folder`` for a model's image half."""
-    path = model / "run.json"
-    run = read_object(path, ("data",))
-    if not isinstance(run["data"], dict) or "geometry" not in run["data"]:
-        raise InputError(f"{path}: field data.geometry is missing")
+    run = read_run(model)
+    if "geometry" not in (run.get("data") or {}):
+        raise InputError(f"{model / 'run.json'}: field data.geometry is missing")
     return cast(Pixels, ModelPixels(folder, str(run["data"]["geometry"]), run))
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,10 @@ from cxrflow.settings import explain
 
 log = logging.getLogger("cxrflow")
 
-FIELDS = ("task", "benchmark", "model", "seed", "learnt", "data", "protocol", "metrics")
+FIELDS = {
+    **{"task": str, "benchmark": str, "model": str, "seed": int, "learnt": bool | NoneType},
+    **{"data": dict, "protocol": dict, "metrics": dict},
+}
 ENDS = ("difference", "difference_low", "difference_high")
 P = ("p", "p_holm", "p_equivalent")
 

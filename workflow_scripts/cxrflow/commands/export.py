@@ -54,8 +54,9 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.encoders.released.text import released_config
     from cxrflow.encoders.settings import VitSettings
     from cxrflow.errors import InputError
-    from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
+    from cxrflow.files.atomic import atomic_folder, file_digest, write_json
     from cxrflow.models.card import card
+    from cxrflow.models.run_record import read_run
     from cxrflow.similarity.folder import FOLDER as SIMILARITY
     from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
 
@@ -96,7 +97,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
             sources.append(model / "image" / "model.safetensors")
             parameters["image"] = sum(parameter.numel() for parameter in image.parameters())
-        record = read_object(model / "run.json") if (model / "run.json").is_file() else {}
+        record = read_run(model)
         data = record.get("data") or {}
         account = {
             "geometry": _seen(record),

@@ -64,7 +64,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         yield "trained on", f"{data.get('name')}{origin}, {data['train_samples']} samples"
     if model.limits:
         yield "warning", model.limits
-    if model.run.get("permuted_pairs", {}).get("differs") is False:
+    if (model.run.get("permuted_pairs") or {}).get("differs") is False:
         yield "warning", "its validation loss does not differ from that of permuted pairs"
 
 

@@ -23,6 +23,7 @@ from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder
+from cxrflow.models.run_record import read_run
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.programs.registry import PROGRAMS
 
@@ -123,8 +124,7 @@ def _geometry(model: Path) -> str:
     for name in ("config.json", "image/config.json"):
         if not (model / name).is_file():
             raise InputError(f"{model}: {name} is missing; expected a model with both halves")
-    data = read_object(model / "run.json", ("data",))["data"]
-    geometry = data.get("geometry") if isinstance(data, Mapping) else None
+    geometry = (read_run(model).get("data") or {}).get("geometry")
     if geometry is None:
         raise InputError(f"{model / 'run.json'}: field data.geometry is missing")
     return str(geometry)
@@ -177,10 +177,8 @@ def _people(options: Namespace) -> str:
     The record has the last training alone, not what its encoders started from.
     """
     # An exported model's record is in what was imported from it.
-    files = [folder / "run.json" for folder in (options.model, options.output / IMPORTED)]
-    file = next((file for file in files if file.is_file()), None)
-    data = read_object(file).get("data") if file else None
-    record = data if isinstance(data, Mapping) else {}
+    records = map(read_run, (options.model, options.output / IMPORTED))
+    record = next(filter(None, records), {}).get("data") or {}
     name = record.get("name")
     if name not in LAYOUTS:
         return f"what the model was trained on is not recorded{f' but as {name}' if name else ''}"

@@ -7,9 +7,10 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args
 
 from cxrflow.errors import InputError
 from cxrflow.files.outputs import (
@@ -36,6 +37,10 @@ def _open_to_readers(file: Path) -> None:
 
 
 CHECKSUMS = "SHA256SUMS"
+TYPES: dict[type, str] = {
+    **{str: "text", int: "whole number", float: "number", bool: "true or false"},
+    **{list: "list", dict: "object", NoneType: "null"},
+}  # as JSON calls them
 
 
 @contextlib.contextmanager
@@ -147,15 +152,36 @@ def read_json(path: str | Path) -> Any:
         raise InputError(f"{path}: {stand_in(path) or f'not valid JSON ({error})'}") from None
 
 
-def read_object(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a JSON object with these ``fields``; :class:`InputError` for other content."""
+def read_object(
+    path: str | Path, fields: Sequence[str] | Mapping[str, type | UnionType] = ()
+) -> dict[str, Any]:
+    """Read a JSON object with these ``fields``; :class:`InputError` for other content.
+
+    Of a mapping the values say which types the fields have.
+    """
     value = read_json(path)
     if not isinstance(value, dict):
         raise InputError(f"{path}: expected a JSON object, found a {type(value).__name__}")
+    require_fields(value, fields, str(path))
+    return value
+
+
+def require_fields(
+    value: Mapping[str, Any], fields: Sequence[str] | Mapping[str, type | UnionType], source: str
+) -> None:
+    """Raise InputError if a JSON object lacks one of ``fields`` or one has another type."""
     for field in fields:
         if field not in value:
-            raise InputError(f"{path}: field '{field}' is missing")
-    return value
+            raise InputError(f"{source}: field '{field}' is missing")
+    if not isinstance(fields, Mapping):
+        return
+    for field, kind in fields.items():
+        item = value[field]
+        # To Python, true and false are whole numbers.
+        kinds = get_args(kind) or (kind,)
+        if not isinstance(item, kinds) or (isinstance(item, bool) and bool not in kinds):
+            names = " or ".join(TYPES[one] for one in kinds)
+            raise InputError(f"{source}: field '{field}' is {item!r:.40}; expected {names}")
 
 
 def is_synthetic(root: str | Path) -> bool:

@@ -153,8 +153,8 @@ class Alignments:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        content = read_object(self.folder / "registration.json", ("size", "geometry"))
-        self.size = int(content["size"])
+        content = read_object(self.folder / "registration.json", {"size": int, "geometry": str})
+        self.size: int = content["size"]
         path = self.folder / "alignments.parquet"
         table = read_table(path, (*PAIR, *VALUES, "failure"))
         if content.get("sha256", digest := file_digest(path)) != digest:

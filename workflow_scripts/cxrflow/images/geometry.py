@@ -94,10 +94,10 @@ class Geometry:
     padded: bool = True  # False: what lies around the image in the square is no part of it
 
     @classmethod
-    def parse(cls, name: str) -> Self:
+    def parse(cls, name: object) -> Self:
         """Read a name such as ``shorter512``; anything else is an :class:`InputError`."""
         pattern = r"(shorter|longer|square)([1-9]\d{0,3})(?:crop([1-9]\d{0,3})|(unpadded))?"
-        match = re.fullmatch(pattern, name)
+        match = re.fullmatch(pattern, name) if isinstance(name, str) else None
         ends = {"shorter": (3,), "longer": (3, 4), "square": ()}  # groups that may follow
         if match is None or any(match[n] and n not in ends[match[1]] for n in (3, 4)):
             raise InputError(

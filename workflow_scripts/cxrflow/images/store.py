@@ -21,8 +21,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, read_object
+from cxrflow.files.atomic import file_digest, fingerprint, read_object, require_fields
 from cxrflow.files.parquet import read_table
+from cxrflow.files.reading import OutsideError, below
 from cxrflow.images.build import INDEX_COLUMNS
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import Source
@@ -30,6 +31,11 @@ from cxrflow.images.shards import Source
 #: A store of up to so many bytes is checked whole when it is opened, of a larger one this many
 #: images of each shard besides its first and last.
 WHOLE, SAMPLED = 256 << 20, 2
+
+
+#: Fields of ``store.json`` that are read, and of each of its shards.
+FIELDS = {"geometry": str, "fingerprint": str, "shards": list, "index_sha256": str}
+SHARD = {"file": str, "rows": int, "bytes": int, "sha256": str}
 
 
 class PixelStore:
@@ -65,11 +71,16 @@ class PixelStore:
         content = self.path / "store.json"
         if not content.is_file():
             raise InputError(f"{self.path}: not a complete pixel store (store.json is missing)")
-        self.content = read_object(content, ("geometry", "fingerprint", "shards", "index_sha256"))
+        self.content = read_object(content, FIELDS)
+        for shard in self.content["shards"]:
+            require_fields(shard if isinstance(shard, dict) else {}, SHARD, f"{content}: shards")
         self.geometry = Geometry.parse(self.content["geometry"])
         self.size = self.geometry.size
         self.fingerprint: str = self.content["fingerprint"]
         self.index = read_table(self.path / "index.parquet", tuple(INDEX_COLUMNS))
+        decides = [self.content["geometry"], list(self.index["image_id"]), self.content["shards"]]
+        if check and fingerprint(decides) != self.fingerprint:  # by another geometry boxes move
+            raise InputError(f"{content}: damaged, or index.parquet is; build the store again")
         self._shards: NDArray[np.int32] = self.index["shard"].to_numpy()
         self._positions: NDArray[np.int32] = self.index["row"].to_numpy()
         self._open: dict[int, NDArray[np.uint8]] = {}
@@ -174,7 +185,10 @@ class PixelStore:
         return self._open[number]
 
     def _check_length(self, shard: dict[str, Any]) -> None:
-        path = self.path / shard["file"]
+        try:
+            path = below(self.path, shard["file"])
+        except OutsideError:
+            raise self._damaged("store.json") from None
         length = path.stat().st_size if path.is_file() else None
         if length != shard["bytes"]:
             state = "missing" if length is None else f"{length} bytes long"

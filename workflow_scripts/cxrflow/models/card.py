@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from cxrflow.files.atomic import read_object
+from cxrflow.files.reading import leads_out
 
 SHOWN = 8  # metrics of a task
 
@@ -24,7 +25,11 @@ def results_of(model: Path) -> Path | None:
 
 def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
     """A row of a table for each main metric of each task that scored the model."""
-    files = [] if results is None else results.glob(f"benchmarks/*/*/{name}/seed{seed}")
+    files = (
+        []
+        if results is None or leads_out(name)
+        else results.glob(f"benchmarks/*/*/{name}/seed{seed}")
+    )
     for folder in sorted(files):
         said = read_object(folder / "metrics.json", ("task", "data", "metrics"))
         drawn = " (synthetic)" if said["data"].get("synthetic") else ""

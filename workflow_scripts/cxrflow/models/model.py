@@ -38,6 +38,7 @@ from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object, require_whole
+from cxrflow.models.run_record import read_run
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
@@ -82,15 +83,18 @@ class Model:
             kind = kind_of(folder, image)
             halves = read_halves(kind, find_files(kind, folder, image), ImportSettings(), seed=0)
             return cls._of(folder, device, halves.run, halves.text, halves.image)
-        text = load_text_half(folder) if (folder / "config.json").is_file() else None
-        has_image = (folder / "image" / "config.json").is_file()
+        configs = (folder / "config.json", folder / "image" / "config.json")
+        for config in configs:
+            require_whole(config)  # without it the model would lack a half
+        has_text, has_image = (config.is_file() for config in configs)
+        text = load_text_half(folder) if has_text else None
         decoder = _load_decoder(folder)
         # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
         alone = text is None or isinstance(decoder, Captioner)
         image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
         if text is None and image_half is None:
             raise InputError(f"{folder}: holds neither config.json nor image/config.json")
-        run = read_object(folder / "run.json") if (folder / "run.json").is_file() else {}
+        run = read_run(folder)
         return cls._of(folder, device, run, text, image_half, decoder, load_similarity(folder))
 
     @classmethod

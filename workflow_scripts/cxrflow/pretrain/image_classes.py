@@ -14,7 +14,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.files.drops import EXAMPLES
 from cxrflow.files.parquet import read_table
-from cxrflow.pretrain.inputs import Pairs
+from cxrflow.pretrain.inputs import FLOW, Pairs
 from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.training.samples import SampleTable
 
@@ -29,7 +29,7 @@ class LabelledSamples(Pairs):
         # What is left out is named as in a table of pairs.
         self.frame = read_table(self.path, columns).rename(columns={sample: "study_id"})
         flow = self.path.with_name("flow.json")
-        self.flow = read_object(flow, ("dataset", "cohort", "synthetic", "classes"))
+        self.flow = read_object(flow, {**FLOW, "classes": list})
         self.classes = list(self.flow["classes"])
         self.dropped = []
 

@@ -40,6 +40,10 @@ class Run(NamedTuple):
     processes: Processes
 
 
+#: Fields of a cohort's ``flow.json`` that every training reads.
+FLOW = {"dataset": str, "cohort": str, "synthetic": bool}
+
+
 class Pairs:
     """``pairs.parquet`` of a cohort, by split, with what is known about its data set.
 
@@ -51,7 +55,7 @@ class Pairs:
         self.path, self.training_share, self.fewest = Path(path), training_share, fewest
         self.frame = read_table(self.path, COLUMNS)
         flow = self.path.with_name("flow.json")
-        self.flow = read_object(flow, ("dataset", "cohort", "synthetic"))
+        self.flow = read_object(flow, FLOW)
         self.dropped: list[Drop] = []
         self._check()
 

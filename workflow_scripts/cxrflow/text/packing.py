@@ -23,6 +23,8 @@ from cxrflow.files.atomic import fingerprint, read_object, require_whole
 from cxrflow.text.report_batch import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 
+#: Fields of ``tokens.json`` that are read.
+FIELDS = {"vocabulary_fingerprint": str, "fingerprint": str}
 _STREAM = 0x9ACC  # keeps these draws apart from others with the same seed and epoch
 
 
@@ -96,7 +98,7 @@ class PackedCorpus:
         starts, sizes, prints = [], [], []
         base = 0
         for folder in map(Path, folders):
-            facts = read_object(folder / "tokens.json", ("vocabulary_fingerprint", "fingerprint"))
+            facts = read_object(folder / "tokens.json", FIELDS)
             if facts["vocabulary_fingerprint"] != vocabulary.fingerprint:
                 raise InputError(
                     f"{folder}/tokens.json: vocabulary_fingerprint is "

@@ -81,8 +81,8 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
     """
     folder = Path(folder)
     path = folder / "tokenizer.json"
+    require_whole(path)  # vocab.txt alone says less
     if path.is_file():
-        require_whole(path)
         try:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower

@@ -9,16 +9,21 @@ import pandas as pd
 from cxrflow.benchmarks.data.settings import TrainingTimeSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.files.atomic import read_object
+from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.metrics.intervals import Estimate
 
 COLUMNS = ("study_id", "split")
+FIELDS = {
+    **{"seconds": int | float, "samples_per_second": int | float, "data": dict},
+    **{"device": str, "processes": int},
+}
 
 
 def predict(inputs: ModelInputs, settings: TrainingTimeSettings) -> Predictions:
     """Read the record of the training."""
     file = inputs.options.model / "run.json"
-    run = read_object(file, ("seconds", "samples_per_second", "device", "processes", "data"))
+    require_whole(file)
+    run = read_object(file, FIELDS)
     values = {
         "hours": run["seconds"] / 3600,
         "samples_per_second": run["samples_per_second"],

@@ -58,7 +58,7 @@ class Grounded:
     @classmethod
     def read(cls, folder: Path) -> "Grounded":
         """Read a result folder; an :class:`InputError` names the file that is damaged."""
-        fields = ("benchmark", "model", "seed", "data", "protocol")
+        fields = {"benchmark": str, "model": str, "seed": int, "data": dict, "protocol": dict}
         content = read_object(folder / "metrics.json", fields)
         if content["benchmark"] != "phrase_grounding":
             raise InputError(

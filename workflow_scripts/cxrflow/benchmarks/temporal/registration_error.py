@@ -42,7 +42,9 @@ def predict(inputs: Inputs, settings: RegistrationErrorSettings) -> Predictions:
     options, samples = inputs.options, inputs.rows(settings.split)
     pixels = open_pixels(options.pixels, settings.geometry)
     truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
-    record = read_object(options.registration / "registration.json", ("pixels", "settings"))
+    record = read_object(
+        options.registration / "registration.json", {"pixels": str, "settings": dict}
+    )
     if record["pixels"] != pixels.fingerprint:
         raise InputError(
             f"{options.registration / 'registration.json'}: made from other pixels than those of"
