@@ -373,6 +373,11 @@ def test_what_a_kill_left_unfinished_is_made_again(tmp_path, path, output):
     output.unlink()
     label(path, output, reasons=reasons).succeeds()
     assert output.is_file()
+    # A file of that name that is somebody's own stays.
+    output.unlink()
+    reasons.unlink()
+    output.with_name("labels.csv.json").write_text('{"mine": 1}')
+    label(path, output).refuses("labels.csv.json", "was not written by an earlier run")
 
 
 def texts_of(path: Path, **options: str) -> list[tuple[str, str | None, str | None]]:

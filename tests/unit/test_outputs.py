@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 
 import cxrflow
@@ -23,6 +24,7 @@ from cxrflow.files.atomic import (
     remove_damaged,
     require_whole,
     write_json,
+    write_png,
 )
 from cxrflow.files.outputs import (
     MARK,
@@ -30,6 +32,7 @@ from cxrflow.files.outputs import (
     empty_folder,
     open_to_others,
     remove_unfinished,
+    require_own,
 )
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
@@ -134,6 +137,31 @@ FILLED: dict[str, Fill] = {
     "training state": StateFolder,
     "phantom": lambda path: write_rsna(HospitalSettings(), path),
 }
+
+
+def test_pictures_and_pipes_of_others_are_left_alone(home: Path) -> None:
+    picture = home / "scan.png"
+    Image.new("L", (9, 9)).save(picture)
+    before = picture.read_bytes()
+    for arguments in (
+        ["ground", "--image", "x.dcm", "--phrase", "edema", "--output", str(picture)],
+        ["draw_contact_sheet", "--output", str(picture)],
+        ["draw_course", "--output", str(picture)],
+    ):
+        program = import_module(f"cxrflow.{MODULES[arguments[0]]}")
+        with pytest.raises(InputError, match="scan.png: is a picture that no earlier run wrote"):
+            program.main(arguments[1:])
+        assert picture.read_bytes() == before
+    write_png(picture, before)
+    assert Image.open(picture).text == {"Software": "cxrflow"}
+    Image.open(picture).load()
+    require_own(picture, [])
+    write_png(picture, before)
+    pipe = home / "pipe.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="pipe.txt: is a pipe or device"), atomic_path(pipe):
+        pass
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("name", FILLED)

@@ -23,7 +23,7 @@ from cxrflow.benchmarks.retrieval.settings import (
     NeighboursFigureSettings,
     RetrievedFigureSettings,
 )
-from cxrflow.files.atomic import atomic_path, write_json
+from cxrflow.files.atomic import write_json, write_png
 from cxrflow.programs.program import parser, run
 from cxrflow.settings import read_settings
 
@@ -83,8 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     inputs = FigureInputs(options, kind.READS, getattr(module, "COLUMNS", ()))
     drawing = module.draw(inputs, settings)
     if drawing.picture is not None:
-        with atomic_path(options.output) as temporary:
-            temporary.write_bytes(drawing.picture)
+        write_png(options.output, drawing.picture)
     content = {name: getattr(drawing, name) for name in ("caption", "lines", "shows")}
     entry = {"kind": settings.kind, "title": settings.title, "data": inputs.data, **content}
     write_json(options.output.with_suffix(".json"), {**entry, **drawing.more})

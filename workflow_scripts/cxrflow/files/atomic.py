@@ -15,6 +15,7 @@ from typing import Any, get_args
 from cxrflow.errors import InputError
 from cxrflow.files.outputs import (
     MARK,
+    marked_png,
     remove_folder,
     require_no_link,
     require_own_folder,
@@ -50,6 +51,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     require_no_link(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder; expected a file, or a name that is free")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is a pipe or device; expected a file, or a name that is free")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = unfinished(path)
     try:
@@ -118,6 +121,12 @@ def naming(path: str | Path) -> Iterator[None]:
         if words in str(error):
             raise OSError(errno.ENOSPC, words, str(path)) from None
         raise
+
+
+def write_png(path: str | Path, png: bytes) -> None:
+    """Write a picture that a later run may replace (:func:`.require_own_picture`), atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(marked_png(png))
 
 
 def write_json(path: str | Path, value: Any) -> None:

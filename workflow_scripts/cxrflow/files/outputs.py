@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +22,8 @@ log = logging.getLogger("cxrflow")
 MARK = ".cxrflow"
 UNFINISHED = (".partial", ".earlier")  # suffixes: being written; about to be replaced
 WEEK = 7 * 24 * 3600  # seconds
+PNG_HEADER = 33  # bytes: the signature and the chunk IHDR
+SOFTWARE = b"Software\0cxrflow"
 NOTE = "written by cxrflow; a later run may replace this folder"
 
 
@@ -174,6 +177,26 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
+def marked_png(png: bytes) -> bytes:
+    """A PNG with a text that says which program wrote it, behind its header."""
+    chunk = b"tEXt" + SOFTWARE
+    text = len(SOFTWARE).to_bytes(4) + chunk + zlib.crc32(chunk).to_bytes(4)
+    return png[:PNG_HEADER] + text + png[PNG_HEADER:]
+
+
+def require_own_picture(path: Path) -> None:
+    """Raise InputError unless a PNG that is there was written by an earlier run."""
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        start = file.read(PNG_HEADER + 12 + len(SOFTWARE))
+    if not start[PNG_HEADER:].startswith(marked_png(b"")[:-4]):
+        raise InputError(
+            f"{path}: is a picture that no earlier run wrote; name another file, or delete this "
+            "one yourself"
+        )
+
+
 def require_own(path: Path, inputs: Iterable[Path]) -> None:
     """Refuse an output that is one of the ``inputs``, contains one, or is not a program's.
 
@@ -183,6 +206,8 @@ def require_own(path: Path, inputs: Iterable[Path]) -> None:
     require_no_link(path)
     if path.is_dir():
         require_own_folder(path)
+    elif path.suffix.lower() == ".png":
+        require_own_picture(path)
     place = path.resolve()
     for source in inputs:
         if source.resolve().is_relative_to(place):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import require_writable
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.reports.settings import ReportSettings
@@ -40,6 +41,19 @@ def _check_outputs(args: Any) -> None:
             )
         if path is not None:
             require_writable(path)
+    if summary.is_file() and not args.output.exists() and not _is_summary(summary):
+        raise InputError(
+            f"{summary}: was not written by an earlier run, but labels would be counted there; "
+            "name another --output"
+        )
+
+
+def _is_summary(path: Path) -> bool:
+    """True for what a labelling writes beside its labels."""
+    try:
+        return {"outcomes", "labels"} <= read_object(path).keys()
+    except InputError:
+        return False
 
 
 def main(argv: Sequence[str] | None = None) -> None:

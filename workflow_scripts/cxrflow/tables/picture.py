@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, write_json
+from cxrflow.files.atomic import write_json, write_png
 from cxrflow.papers import load_paper
 from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.tables.notes import note_on_data
@@ -64,8 +64,7 @@ def write_picture(
         reasons: why values of ours are missing; None: one is not.
         values: what is drawn, for programs.
     """
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(png)
+    write_png(path, png)
     missing = sorted(reason for reason in reasons if reason is not None)
     caption = [note_on_data(results), *([f"Not drawn: {'; '.join(missing)}."] if missing else [])]
     write_json(

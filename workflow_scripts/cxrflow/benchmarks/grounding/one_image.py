@@ -31,7 +31,7 @@ from cxrflow.data.readers.dicom_headers import scan
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path
+from cxrflow.files.atomic import write_png
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.inference_view import seen_geometry
 from cxrflow.images.shards import read_images
@@ -202,8 +202,7 @@ def draw(
     if model.limits:
         log.warning(model.limits)
     maps = ground(model, image, phrases, settings, prior)
-    with atomic_path(output) as temporary:
-        temporary.write_bytes(maps.draw())
+    write_png(output, maps.draw())
     size = f"{maps.placement.original_width} x {maps.placement.original_height}"
     for number, phrase in enumerate(maps.phrases):
         peak = maps.peak(number)

@@ -7,6 +7,7 @@ a part of the arm, a column an abnormality, the first without any; ``views``: ea
 ``covidx``: two rows for each class of the COVIDx copy.
 """
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from cxrflow.files.atomic import atomic_path
+from cxrflow.files.atomic import write_png
 from cxrflow.phantom.acquisition import SPOILT, Acquisition, sample_acquisition
 from cxrflow.phantom.canvas import Array, Box, grey
 from cxrflow.phantom.course import DEVICES, FINDINGS, ZONES, Finding, lesion_kind, sample_finding
@@ -212,9 +213,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(options.settings, HospitalSettings)
     settings = settings.model_copy(update={"spoilt_share": 0.0})
     rows = list(SHEETS[options.sheet](settings, options.pixels))
-    with atomic_path(options.output) as temporary:
-        sheet = contact_sheet(rows, options.tile)
-        sheet.save(temporary, format="PNG", optimize=True)
+    buffer = io.BytesIO()
+    contact_sheet(rows, options.tile).save(buffer, format="PNG", optimize=True)
+    write_png(options.output, buffer.getvalue())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Writes a picture of the first good frontal image of each study with what is ther
 the true findings and the report's sentences about change (docs/patient_course.md).
 """
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path
+from cxrflow.files.atomic import write_png
 from cxrflow.phantom.course import Finding
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import FIRST_FOLLOWED, Patient, Study, make_patient
@@ -119,9 +120,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     studies = [study for study in patient.studies if good_frontals(study)]
     if not studies:
         raise InputError(f"--patient {options.patient}: has no good frontal image; try another")
-    with atomic_path(options.output) as temporary:
-        sheet = picture(patient, studies, options.tile, options.pixels)
-        sheet.quantize(64, dither=Image.Dither.NONE).save(temporary, format="PNG", optimize=True)
+    sheet = picture(patient, studies, options.tile, options.pixels)
+    buffer = io.BytesIO()
+    sheet.quantize(64, dither=Image.Dither.NONE).save(buffer, format="PNG", optimize=True)
+    write_png(options.output, buffer.getvalue())
     if options.page is not None:
         name = Path("images") / options.output.name
         rows = "\n".join(row(settings, patient, study) for study in studies)
