@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cxrflow.errors import InputError
 from cxrflow.reports.sentences import RuleSplitter, StanzaSplitter, make_splitter
@@ -71,6 +72,18 @@ def test_model_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         StanzaSplitter(tmp_path)
     with pytest.raises(InputError, match="--stanza"):
         make_splitter("stanza")
+
+
+def test_a_model_of_numbers_that_are_not_finite_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "resources.json").write_text("{}")
+    model = tmp_path / "en/tokenize/mimic.pt"
+    model.parent.mkdir(parents=True)
+    torch.save({"model": {"a": torch.ones(2), "b": torch.tensor([1.0, float("nan")])}}, model)
+    with pytest.raises(InputError, match=r"mimic.pt: a tensor holds 1 of 2 numbers that are not"):
+        StanzaSplitter(tmp_path)
+    model.write_bytes(b"<!DOCTYPE html>")
+    with pytest.raises(InputError, match=r"mimic.pt: is a web page, not the file"):
+        StanzaSplitter(tmp_path)
 
 
 def test_labels_of_another_length_are_refused(text_folder: Path, tmp_path: Path) -> None:

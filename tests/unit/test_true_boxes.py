@@ -37,6 +37,13 @@ def test_masks_are_the_boxes_in_stored_pixels(tmp_path: Path) -> None:
         expected[int(y) : int(y + h), int(x) : int(x + w)] = 255
     assert np.array_equal(masks[0], expected) and expected.any()
     assert not masks[1].any() and (masks[2] == 255).all() and not masks[3].any()
+    for number in (float("nan"), float("inf"), "12O", None):
+        wrong = [*boxes[1:], ("image2", "Edema", 10, 30, number, 10)]
+        pd.DataFrame(wrong, columns=list(COLUMNS)).astype({"width": str}).to_parquet(
+            tmp_path / FILE
+        )
+        with pytest.raises(InputError, match="a box holds what is no finite number"):
+            TrueBoxes(tmp_path, store, rows)
 
 
 def test_boxes_move_as_the_image_does() -> None:

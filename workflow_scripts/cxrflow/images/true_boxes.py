@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from cxrflow.errors import InputError
 from cxrflow.files.parquet import read_table
 from cxrflow.images.store import PixelStore
 
@@ -25,6 +27,9 @@ class TrueBoxes:
     def __init__(self, folder: Path, store: PixelStore, rows: NDArray[np.int64]) -> None:
         self.size = store.size
         table = read_table(folder / FILE, COLUMNS)
+        numbers = table[list(COLUMNS[2:])].apply(pd.to_numeric, errors="coerce")
+        if not np.isfinite(numbers.to_numpy("float64", na_value=np.nan)).all():
+            raise InputError(f"{folder / FILE}: a box holds what is no finite number")
         self.boxes: dict[tuple[int, str], list[NDArray[np.float64]]] = {}
         of_row = {str(store.index["image_id"].iloc[row]): int(row) for row in rows}
         for image, name, *box in table[list(COLUMNS)].itertuples(index=False):

@@ -102,7 +102,7 @@ def drawn_pictures(path: Path) -> list[dict[str, Any]]:
         for field in ("file", "title", "caption", "category", "cnr"):
             if field not in entry:
                 raise InputError(f"{path}: entry {number}: field '{field}' is missing")
-        if Path(entry["file"]).name != entry["file"]:
+        if Path(str(entry["file"])).name != entry["file"]:
             raise InputError(
                 f"{path}: entry {number}: 'file' is {entry['file']!r}, expected a bare name"
             )

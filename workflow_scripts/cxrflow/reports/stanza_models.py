@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.errors import InputError
+from cxrflow.files.weights import unreadable
 
 
 class StanzaPipeline:
@@ -27,6 +28,8 @@ class StanzaPipeline:
         for path in (folder / "resources.json", *models):
             if not path.is_file():
                 raise InputError(f"{path}: not found; expected a stanza model folder")
+        for path in (*models, *sorted(folder.glob("en/pretrain/*.pt"))):
+            _require_finite(path)
         import stanza
 
         self._stanza = stanza
@@ -53,6 +56,30 @@ class StanzaPipeline:
             for i, document in zip(filled, self.pipeline.bulk_process(inputs), strict=True):
                 documents[i] = document
         return documents
+
+
+def _require_finite(path: Path) -> None:
+    """Raise InputError unless a file holds a model whose numbers are all finite.
+
+    With others every sentence would have some end, and every word some tag.
+    """
+    import torch
+
+    try:
+        waiting = [torch.load(path, map_location="cpu", weights_only=True)]
+    except Exception as error:  # bytes that are no pickle fail anyhow
+        raise InputError(f"{path}: {unreadable(path, error)}") from None
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
+        elif isinstance(item, torch.Tensor) and not item.isfinite().all():
+            broken = int((~item.isfinite()).sum())
+            raise InputError(
+                f"{path}: a tensor holds {broken} of {item.numel()} numbers that are not finite"
+            )
 
 
 def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object]) -> None:
