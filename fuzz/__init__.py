@@ -16,5 +16,5 @@ its program; nothing takes ten seconds or a worker 2 GB.
 
 KINDS = (
     *("dicom", "pictures", "tables", "configurations"),
-    *("reports", "report_tables", "weights"),
+    *("reports", "report_tables", "weights", "folders"),
 )

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from fuzz import dicom, pictures, report_tables, reports, trial, weights
+from fuzz import dicom, folders, pictures, report_tables, reports, trial, weights
 from fuzz.trial import Trial
 from safetensors.torch import load_file, save_file
 
@@ -82,6 +82,23 @@ def test_drawn_weights_and_tables_are_refused_or_right(tmp_path: Path) -> None:
                 kind(case)  # type: ignore[operator]
             except InputError:
                 outcomes.append(kind)
+    assert 0 < len(outcomes) < 8
+
+
+def test_a_store_of_other_pixels_is_a_fault(tmp_path: Path) -> None:
+    for name, geometry in (("sound", "shorter16"), ("other", "longer16")):
+        (tmp_path / name).mkdir()
+        folders.write_sound(tmp_path / name, tmp_path / name / "store", geometry)
+    sound, other = tmp_path / "sound/store", tmp_path / "other/store"
+    folders.read(folders.Case(sound, sound))
+    with pytest.raises(AssertionError, match="opened whose pixels are others"):
+        folders.read(folders.Case(other, sound))
+    outcomes = []
+    for number in range(8):
+        try:
+            folders.read(folders.draw(random.Random(number), sound, tmp_path / str(number)))
+        except InputError:
+            outcomes.append(number)
     assert 0 < len(outcomes) < 8
 
 
