@@ -1,7 +1,7 @@
 """Recipes of a paper's cohorts, vocabularies, models and tasks.
 
 ``scales`` stand beside what they scale: sizes laid over it where the configuration asks for that
-scale. They never change a method.
+scale. A kind of encoder may go with a size; no method changes.
 """
 
 from typing import Annotated, Any, ClassVar, Literal, Self
