@@ -227,6 +227,16 @@ def test_what_a_file_cannot_hold_is_refused_where_snakemake_has_read_it(values, 
     assert str(error.value).startswith(f"{DEMO}: {message}")
 
 
+def test_a_data_set_without_its_labels_is_named_and_not_a_key_that_nobody_wrote(overlay, tmp_path):
+    root = tmp_path / "jpg"
+    root.mkdir()
+    message = re.escape(
+        f"key 'datasets.mimic_cxr_jpg.root' is '{root}': mimic-cxr-2.0.0-chexpert.csv is not there"
+    )
+    with pytest.raises(InputError, match=message):
+        overlay({"datasets": dict.fromkeys(("mimic_cxr", "mimic_cxr_jpg"), {"root": str(root)})})
+
+
 def test_the_rules_of_the_workflow_are_listed():
     """Those that ask for resources; others are RESERVED, and neither can be a paper's name."""
     text = "".join(path.read_text() for path in [ROOT / "Snakefile", *ROOT.glob("rules/*.smk")])

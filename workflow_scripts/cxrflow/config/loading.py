@@ -214,6 +214,10 @@ def _check_files(config: Config) -> None:
             table = Path(folder or "", labels.file)
             packed = Path(f"{table}.gz")
             table = packed if packed.is_file() else table
+            if labels.holder is not None and not table.is_file():
+                message = f"is {folder!r}: {labels.file} is not there; expected the labels that "
+                message += "come with it (label_agreement compares them)"
+                raise WrongKey(("datasets", labels.holder, "root"), message)
             expected.append((("label_agreement", "comparisons"), table, "file"))
     for name, weights in config.weights.items():
         stands_for = config.recipes[name].weights
