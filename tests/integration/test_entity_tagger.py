@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cxrflow.benchmarks.generation.report_scores import Scorer
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
@@ -81,7 +82,11 @@ def test_model_folders_that_do_not_fit_are_named(text: Path, stanza: Path, tmp_p
     with pytest.raises(InputError, match=r"en/ner/radiology.pt: not found"):
         StanzaTagger(text.parent / "tokenizer")
     shutil.copytree(stanza, tmp_path / "broken")
-    (tmp_path / "broken" / "en" / "ner" / "radiology.pt").write_bytes(b"no model")
+    broken = tmp_path / "broken" / "en" / "ner" / "radiology.pt"
+    broken.write_bytes(b"no model")
+    with pytest.raises(InputError, match="radiology.pt: cut off or not a file of weights"):
+        StanzaTagger(tmp_path / "broken")
+    torch.save({"another": torch.ones(1)}, broken)
     with pytest.raises(InputError, match="radiology.pt: stanza cannot load it"):
         StanzaTagger(tmp_path / "broken")
 
