@@ -20,7 +20,8 @@ from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_json
 from cxrflow.files.source_code import PACKAGE, ROOT
-from cxrflow.programs.registry import PROGRAMS, usage
+from cxrflow.programs.fixed import usage
+from cxrflow.programs.registry import PROGRAMS
 
 TOP = PACKAGE.parents[1]
 

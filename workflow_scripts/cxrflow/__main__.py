@@ -14,8 +14,9 @@ from pathlib import Path
 
 from cxrflow import __version__
 from cxrflow.programs.extras import lacking
+from cxrflow.programs.fixed import COMMANDS, SHEETS
 from cxrflow.programs.program import EXIT_INPUT
-from cxrflow.programs.registry import COMMANDS, PROGRAMS, SHEETS, STAGES
+from cxrflow.programs.registry import PROGRAMS, STAGES
 
 HEADINGS = {
     "Commands": COMMANDS,

@@ -21,7 +21,7 @@ from cxrflow.files.outputs import remove_unfinished, require_own
 from cxrflow.files.reading import unwritable
 from cxrflow.programs.attempts import keep, refuse_again
 from cxrflow.programs.extras import lacking
-from cxrflow.programs.registry import usage
+from cxrflow.programs.fixed import usage
 from cxrflow.settings import MOST_CORES
 
 # What the machine refuses, whatever the program does: no space, over quota, too large, read-only,

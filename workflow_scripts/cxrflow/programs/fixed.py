@@ -1,0 +1,68 @@
+"""The programs that are no trainings, by the names under which ``cxrflow`` starts them.
+
+A stage is called as its rule. Every program imports this module when it starts, for its own name;
+``cxrflow.programs.registry`` adds the trainings, whose settings take a tenth of a second to import.
+"""
+
+from typing import Final
+
+# What people ask for, then the stages of a run in its order, then pictures of the documentation.
+COMMANDS: Final = {
+    "label": "reports.label",
+    "ground": "commands.ground",
+    "calibrate": "commands.calibrate",
+    "draft": "commands.draft",
+    "zero_shot": "commands.zero_shot",
+    "load": "commands.load",
+    "export": "commands.export",
+    "verify": "commands.verify",
+    "config": "config",
+    "targets": "config.targets",
+    "cost": "config.cost",
+}
+BEFORE_TRAINING: Final = {
+    "draw_phantom": "phantom",
+    "process_reports": "reports.corpus",
+    "collect_text": "text.corpus",
+    "train_sentence_splitter": "reports.train_sentence_splitter",
+    "train_entity_tagger": "reports.train_entity_tagger",
+    "build_cohort": "data.cohorts.build_cohort",
+    "store_pixels": "images.store_pixels",
+    "register_pairs": "images.register_pairs",
+    "build_vocabulary": "text.vocabulary",
+    "tokenise_documents": "text.tokens",
+    "import_weights": "pretrain.imported",
+    "initialise": "pretrain.initial",
+}
+AFTER_TRAINING: Final = {
+    "launch": "training.launch",
+    "curate_images": "benchmarks.curate_images",
+    "extract_features": "benchmarks.extract_features",
+    "evaluate": "benchmarks.evaluate",
+    "compare_labels": "benchmarks.compare_labels",
+    "compare_rows": "benchmarks.compare_rows",
+    "make_table": "tables.make_table",
+    "check_orderings": "tables.orderings",
+    "draw_bars": "tables.bars",
+    "draw_curve": "tables.curve",
+    "draw_figure": "benchmarks.draw_figure",
+    "make_page": "page.make_page",
+}
+SHEETS: Final = {
+    "draw_contact_sheet": "phantom.sheets.contact",
+    "draw_course": "phantom.sheets.course",
+}
+_NAMES = {
+    f"cxrflow.{module}": name
+    for name, module in (COMMANDS | BEFORE_TRAINING | AFTER_TRAINING | SHEETS).items()
+}
+_TRAINING = "cxrflow.pretrain."
+
+
+def usage(module: str) -> str:
+    """Return the command that starts the program which Python runs as ``module``."""
+    module = module.removesuffix(".__main__")
+    name = _NAMES.get(module)
+    if name is None and module.startswith(_TRAINING):
+        name = f"pretrain_{module.removeprefix(_TRAINING)}"
+    return f"python -m {module}" if name is None else f"cxrflow {name}"
