@@ -312,7 +312,9 @@ def test_a_learning_curve_trains_shares_of_the_pairs(
     joint = [job.wildcards for job in jobs if job.rule == "pretrain_joint"]
     assert len(joint) == 24 and {wildcards["seed"] for wildcards in joint} == {"0", "1", "2"}
     shares = ("_share10", "_share20", "_share50", "")
-    curves = {f"{paper}/{start}{share}" for start in ("adapted", "plain") for share in shares}
+    curves = {
+        f"learning_curve/{start}{share}" for start in ("adapted", "plain") for share in shares
+    }
     assert {wildcards["model"] for wildcards in joint} == curves
     made = {path for job in jobs for path in job.output}
     assert f"results/{folder}/figures/{paper}/retrieval.png" in made
