@@ -1,7 +1,7 @@
 """Which data sets a run reads, what stands in their place, what labels are compared with."""
 
 import pytest
-from config_overlays import ALONE, BIOVIL, COMPARISONS, DEMO, OPEN_I, ROOT, compared, real
+from config_overlays import ALONE, BIOVIL, DEMO, OPEN_I, ROOT, compared, real
 
 from cxrflow.config import load_config
 from cxrflow.data.layouts import layout
@@ -311,7 +311,9 @@ def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, t
     jpgs = {"layout": "mimic_cxr_jpg", "root": str(tmp_path)}
     changes = compared({"dataset": "mine", "reference": "negbio"})
     changes["datasets"] = {"mine": reports, "jpgs": jpgs}
-    with pytest.raises(InputError, match=rf"overlay.yaml: key '{COMPARISONS}' is .*negbio.csv'"):
+    with pytest.raises(
+        InputError, match="overlay.yaml: key 'datasets.jpgs.root' .*negbio.csv is not"
+    ):
         overlay(changes)
     (tmp_path / f"{JPG_TABLES['negbio']}.gz").touch()
     assert places(overlay(changes))[0][2] == "jpgs"
