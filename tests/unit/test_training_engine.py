@@ -266,6 +266,33 @@ def test_a_run_has_one_length() -> None:
         TrainingSettings(epochs=1, steps=1)
 
 
+def test_a_log_with_other_numbers_than_were_saved_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = MetricsLog(tmp_path, 0)
+    first.write("train", 1, {"loss": 0.5})
+    digest = first.flush()
+    first.write("train", 2, {"loss": 0.25})  # after the state was saved
+    first.close()
+    content = path.read_text()
+    with caplog.at_level("WARNING"):
+        again = MetricsLog(tmp_path, 1, digest)
+        assert not caplog.text
+        again.write("train", 2, {"loss": 0.25})
+        digest = again.flush()
+        again.close()
+        MetricsLog(tmp_path, 2, digest).close()
+        assert not caplog.text
+        path.write_text(content.replace("0.5", "0.7"))
+        MetricsLog(tmp_path, 2, digest).close()
+        assert f"{path}: damaged, its lines up to step 2 are not those" in caplog.text
+        caplog.clear()
+        path.unlink()
+        MetricsLog(tmp_path, 2, digest).close()
+        assert f"{path}: damaged" in caplog.text
+
+
 def test_each_step_stands_once_after_a_resume(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

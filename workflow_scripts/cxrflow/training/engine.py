@@ -76,6 +76,7 @@ class Engine:
         )
         self.step = 0  # how many are done
         self.monitor = Monitor()
+        self.metrics_digest: str | None = None  # of the log, when the state was saved
         self.flops: int | None = None  # of one step, in all processes
         self.totals: dict[str, float] = {"seconds": 0.0, "samples": 0, "tokens": 0, "data": 0.0}
         self._stop = False
@@ -124,7 +125,7 @@ class Engine:
     def _metrics(self, folder: StateFolder) -> contextlib.AbstractContextManager[MetricsLog | None]:
         if not self.processes.is_first:
             return contextlib.nullcontext()
-        return contextlib.closing(MetricsLog(folder.path, self.step))
+        return contextlib.closing(MetricsLog(folder.path, self.step, self.metrics_digest))
 
     def _finished(self, output: Path) -> bool:
         path = output / "run.json"
@@ -159,6 +160,7 @@ class Engine:
         self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
         self.program.validation_state = state.get("validation", {})
+        self.metrics_digest = state.get("metrics")
         if self.settings.stopping.keep == "best" and self.monitor.step:
             folder.load_best(self.monitor.step)  # damage would only be found at the end
         self.processes.first(lambda: folder.keep_best(self.monitor.step))
@@ -179,8 +181,8 @@ class Engine:
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         if metrics is None:
             return
-        metrics.flush()
         content = {
+            "metrics": metrics.flush(),
             "modules": self._module_states(),
             "optimiser": self.train_step.optimiser.state_dict(),
             "step": self.step,

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import time
+from hashlib import sha256
 from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
@@ -17,9 +18,12 @@ log = logging.getLogger("cxrflow")
 
 
 class MetricsLog:
-    """Appends one JSON object a line; after a resume, lines past the saved step are dropped."""
+    """Appends one JSON object a line; after a resume, lines past the saved step are dropped.
 
-    def __init__(self, folder: Path, last_step: int) -> None:
+    ``digest`` is what :meth:`flush` gave when that step was saved; other lines are reported.
+    """
+
+    def __init__(self, folder: Path, last_step: int, digest: str | None = None) -> None:
         self.path = folder / "metrics.jsonl"
         self._tensorboard = folder / "tensorboard"
         lines, damaged = [], 0
@@ -33,20 +37,31 @@ class MetricsLog:
                     lines.append(line)
         if damaged:
             log.warning("%s: %d damaged lines are left out", self.path, damaged)
+        text = "".join(f"{line}\n" for line in lines)
+        self._digest = sha256(text.encode())
+        if digest is not None and self._digest.hexdigest() != digest:
+            log.warning(
+                "%s: damaged, its lines up to step %d are not those that were saved with that "
+                "step; the training goes on, but its curves are not to be trusted",
+                *(self.path, last_step),
+            )
         with atomic_path(self.path) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
         self._handle = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 closed in close()
         self._events = EventFile(self._tensorboard, last_step + 1)
 
     def write(self, split: str, step: int, values: dict[str, float]) -> None:
         """Record ``values`` of ``split`` ("train" or "validate") after ``step`` updates."""
-        self._handle.write(json.dumps({"step": step, "split": split, **values}) + "\n")
+        line = json.dumps({"step": step, "split": split, **values}) + "\n"
+        self._digest.update(line.encode())
+        self._handle.write(line)
         self._handle.flush()
         self._events.add({f"{split}/{name}": value for name, value in values.items()}, step)
 
-    def flush(self) -> None:
-        """Force everything to disk; called with every saved state."""
+    def flush(self) -> str:
+        """Force everything to disk and return its SHA-256; called with every saved state."""
         os.fsync(self._handle.fileno())
+        return self._digest.hexdigest()
 
     def export(self, folder: Path) -> None:
         """Close, and copy both logs beside the model."""
