@@ -246,6 +246,15 @@ def test_the_state_before_keeps_the_best_weights_it_names(tmp_path: Path) -> Non
     assert kept() == [40]
 
 
+def test_a_state_of_an_unknown_run_is_not_resumed(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.claim({"settings": {}})
+    folder.save(1, {"step": 1})
+    (tmp_path / "identity.json").write_text('{"settings": {')
+    with pytest.raises(InputError, match=f"identity.json: not valid.*Delete {tmp_path} to start"):
+        folder.claim({"settings": {}})
+
+
 def test_full_disk_while_saving_keeps_the_state_before(tmp_path, monkeypatch):
     folder = StateFolder(tmp_path)
     folder.save(1, {"step": 1})

@@ -77,7 +77,11 @@ class StateFolder:
         """
         path = self.path / "identity.json"
         if path.is_file() and self._files():
-            changed = differences(read_json(path), identity)
+            try:
+                before = read_json(path)
+            except InputError as error:
+                raise InputError(f"{error}. Delete {self.path} to start afresh") from None
+            changed = differences(before, identity)
             if changed:
                 raise InputError(
                     f"{self.path}: holds the state of a run with other settings or data: "
