@@ -31,6 +31,7 @@ BLANK_LINE = re.compile(r"\n[ \t]*+\n")
 # A line of this length may have been wrapped.
 FOLLOW_UP = re.compile(r"\s*follow[- ]?up\b", re.IGNORECASE)
 WRAPPED = 60
+FINAL = re.compile(r"\b(?:final|attending|over-?read)\b[^\n.:]{0,20}[:\n]", re.IGNORECASE)
 # What distinguishes a reading from a patient's history.
 STATEMENT = re.compile(
     r"\b(?:is|are|there|no|not|normal|clear|unremarkable|seen|lungs?|heart|cardiac|mediastin\w+|lobe"
@@ -207,6 +208,11 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
         rest = _headless(sections, text, before, main)
         if rest:
             sections["findings" if main else "last_paragraph"] = rest
+    # A preliminary reading is the conclusion where nothing else is.
+    preliminary = sections.get("wet_read")
+    concluded = "impression" in sections or "last_paragraph" in sections
+    if preliminary and not concluded and not FINAL.search(text):
+        sections["impression"] = preliminary
     usable = {name: body for name, body in sections.items() if name != "comparison"}
     return ParsedReport(sections, *conclude(usable))
 
@@ -244,7 +250,7 @@ def _own(name: str, body: str, main: bool) -> tuple[str, str]:
         first, *others = re.split(below, rest, maxsplit=1)
         if others or main:
             own, rest = first, "".join(others).strip()
-    if rest:
+    if rest or name == "wet_read":
         return own.strip(), rest
     lines = body.strip().split("\n")
     count, lower = 1, body.islower()

@@ -78,6 +78,7 @@ FUNCTION_WORD = re.compile(
 LABELLED_LINE = re.compile(
     r"[^:=?|\t.]{3,50}(?:[:=?|\t]|\.{3}|\s[(\[][-+xX ]?[)\]](?:[.\s]*$|\s*(?i:yes|no)\b))"
 )
+BOX_FIRST = re.compile(r"[(\[][ xX]?[)\]] ?[A-Za-z]")
 LABEL_MARKS = frozenset(":=?|\t([")
 OPEN_LABELS = ("?", ":", "=", "|", "]", "(x)", "( )")
 ENDS_OF_ANSWERS = (
@@ -258,7 +259,7 @@ def _parted(line: str) -> list[str]:
     begun = ". " in line
     if begun and (mark := LIST_MARK.match(line)):
         begun = ". " in line[mark.end() :]
-    parts = [line] if begun or line.istitle() else STATEMENT.split(line)
+    parts = [line] if begun or line.istitle() or BOX_FIRST.match(line) else STATEMENT.split(line)
     joined = parts[:1]
     for part in parts[1:]:
         if OPEN_LINE.search(joined[-1]) or QUALIFIER.search(joined[-1]):

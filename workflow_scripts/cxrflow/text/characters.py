@@ -3,7 +3,8 @@
 What becomes of a text: marks of HTML, RTF and HL7 and written-out escapes (``\\n``) are line breaks
 again; characters are in Unicode's form NFKC (ligatures, full-width letters, no-break blanks), and
 what that form leaves is settled here: dashes, quotes, boxes, invisible characters, line ends. A
-word broken at the end of a line is whole again. Plain text comes back as it is.
+word broken at the end of a line is whole again. Rows of tables and lines with leaders are labels
+with answers (:mod:`.tables`). Plain text comes back as it is.
 """
 
 import html
@@ -12,8 +13,10 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cxrflow.text.tables import CHOICE, LEADER, TABLE, with_labels, with_leader
+
 # Plain text has none of these; they are looked at more closely later.
-SUSPECT = ("\\", "<", "&", "~", "^", "OBX|")
+SUSPECT = ("\\", "<", "&", "~", "^", "|", "...", ". . .", "_____", "---", " / ")
 HYPHEN_AT_END = re.compile(r"-[ \t]*\n")
 
 DASHES, SINGLE, DOUBLE = "‐‑‒–—―−﹘", "‘’‚‛′´ʼ", "“”„‟«»″"
@@ -25,6 +28,8 @@ SETTLED = {
     **dict.fromkeys(TICKED, "[x]"),
     **dict.fromkeys(EMPTY, "[ ]"),
     **dict.fromkeys(BULLETS, "•"),
+    **dict.fromkeys("│┃¦║", "|"),
+    **dict.fromkeys("─━═", "-"),
     **dict.fromkeys("\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n"),
 }
 # A character with the marks that belong to it.
@@ -129,6 +134,10 @@ def normal_text(text: str) -> NormalText:
     normal.replace(BROKEN_WORD, _joined)
     normal.replace(CLUSTER, _character)
     normal.replace(BROKEN_WORD, _joined)  # at dashes that were no hyphens before
+    if "|" in normal.text:
+        normal.replace(TABLE, with_labels)
+    normal.replace(LEADER, with_leader)
+    normal.replace(CHOICE, "")
     return normal
 
 

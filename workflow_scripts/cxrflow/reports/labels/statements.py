@@ -29,6 +29,16 @@ ADMINISTRATIVE = re.compile(
     r"|submitted|reviewed|provided|compared|comparison)\b"
 )
 
+# About another examination, or another report.
+ELSEWHERE = re.compile(
+    r"\bsupersed|\b(?:see|refer\s+to|reported\s+(?:with|on|in|under|as\s+part\s+of))\b"
+    r"(?:\s+(?:also|the|a|full|formal|our|its|this|patient's|accompanying|subsequent|concurrent"
+    r"|same|day|dedicated|separate|separately|dictated|issued|written|previous|recent)){1,4}"
+    r"[\s-]+(?:report|dictation|ct|cta|ctpa|mri|study|examination|accession|scan|read)\b"
+    r"|\b(?:see|refer\s+to)\s+(?:ct|cta|ctpa|mri|pet)\b|\b(?:reported|dictated|read)\s+separately\b"
+    r"|\breported\s+under\b|\bseparate(?:ly)?\s+(?:report|dictation|dictated|reported|accession)\b"
+)
+
 
 @cache
 def _words() -> tuple[frozenset[str], frozenset[str]]:
@@ -38,10 +48,10 @@ def _words() -> tuple[frozenset[str], frozenset[str]]:
 
 def states_something(sentences: Sequence[str]) -> bool:
     """True if a sentence says something about the chest; the quickest tests come first."""
-    return (
-        any(map(_has_state, sentences))
-        or any(map(_names_organ, sentences))
-        or any(map(read_sentence, sentences))
+    return any(
+        test(sentence) and not ELSEWHERE.search(sentence.lower())
+        for test in (_has_state, _names_organ, read_sentence)
+        for sentence in sentences
     )
 
 

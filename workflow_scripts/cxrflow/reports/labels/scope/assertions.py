@@ -16,6 +16,10 @@ from cxrflow.reports.labels.scope.mentions import Mention
 # Effects on an organ's state ("may be enlarged") that hold for the organ, too.
 OF_STATES = ("uncertain_first", "negative", "uncertain")
 
+# What is denied today is denied, whatever was thought of it before.
+OF_EARLIER_DAYS = frozenset(("earlier", "believed then", "had then", "then"))
+DENIED_TODAY = frozenset(("not seen", "has resolved", "history of"))
+
 LABEL_ENDS = frozenset((":", "-"))
 
 
@@ -46,8 +50,11 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
         cue = effects[effect]
         return Assertion(mention, value, cue.kind.rule, (cue.start, cue.end))
 
+    negative = effects.get("negative")
     if "void" in effects:
-        return None
+        earlier = effects["void"].kind.rule in OF_EARLIER_DAYS
+        denied = negative is not None and negative.kind.rule in DENIED_TODAY
+        return verdict("negative", NEGATIVE) if earlier and denied and not organ else None
     if "uncertain_first" in effects:
         return verdict("uncertain_first", UNCERTAIN)
     # "Engorgement … within normal limits" is as negative as a normal organ.
@@ -56,7 +63,6 @@ def _decide(mention: Mention, effects: Mapping[str, Cue]) -> Assertion | None:
         return verdict("state negative", NEGATIVE)
     # "The heart is not seen" asserts nothing; "an enlarged heart is not seen" does.
     stated = "state positive" in effects or "state uncertain" in effects
-    negative = effects.get("negative")
     if negative and organ and not stated:
         steady = "state steady" in effects
         negative = None if steady or negative.kind.reach == "backward" else negative

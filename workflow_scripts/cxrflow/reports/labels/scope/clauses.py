@@ -21,6 +21,12 @@ STOPPING = frozenset((",", "and", "with"))
 PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
 # States of an organ that may follow a dash, and organs to which "normal" extends.
 DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
+# What may follow a label and a dash ("Effusion - not seen").
+DEGREES = frozenset(
+    ("not", "mildly", "slightly", "moderately", "severely", "markedly", "minimally", "grossly")
+    + ("borderline", "at", "within", "upper", "top", "unlikely", "resolved", "excluded")
+)
+LONGEST_DASHED = 4
 ORGANS = frozenset(("heart", "cardiac", "mediastinum", "lungs", "hila", "aorta", "bones", "pleura"))
 # Words that join two states of one organ.
 STATE_JOINTS = frozenset(
@@ -39,6 +45,14 @@ def _ends_sentence(words: Sequence[str], i: int) -> bool:
     return len(before) > 2 and before.isalpha()
 
 
+def _is_label_dash(words: Sequence[str], start: int, i: int) -> bool:
+    """True if the dash at ``i`` parts a label, which begins at ``start``, from its answer."""
+    following = "".join(words[i + 1 : i + 2])
+    rules, label = cue_rules(), words[start:i]
+    short = len(label) <= LONGEST_DASHED and rules.always_starters.isdisjoint(label)
+    return following in DASHED or (short and following in DEGREES)
+
+
 def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> list[int]:
     """Where clauses start: after hard marks and break words, and before a second statement.
 
@@ -51,7 +65,7 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
     for i, word in enumerate(words):
         ends = word in HARD_MARKS or (word == "." and _ends_sentence(words, i))
         # "Heart size - normal"
-        ends = ends or (word == "-" and "".join(words[i + 1 : i + 2]) not in DASHED)
+        ends = ends or (word == "-" and not _is_label_dash(words, last, i))
         if word == ":":
             ends = i - last > LONGEST_TOPIC or not verbs.isdisjoint(words[last:i])
         if ends:

@@ -22,6 +22,21 @@ RECURRING = frozenset(
 )
 # Behind "was thought to be": then it is not thought today.
 BELIEVED = "believed then"
+# "Had pneumonia in 2017" is over, unless a word says that it is not, or such findings stay.
+OVER = frozenset(("had then", "then"))
+NOT_OVER = frozenset(
+    ("again", "still", "now", "today", "currently", "since", "from", "compared", "comparison", "no")
+    + ("not", "absent", "without", "first", "seen", "noted", "described", "identified", "known")
+    + ("healing", "healed")
+)
+TIMES = frozenset(
+    ("ago", "last", "previously", "before", "twice", "once", "childhood", "child", "past")
+)
+GREATER = frozenset(("more", "less", "greater", "bigger", "denser", "fewer"))
+LASTING_FINDINGS = frozenset(("Support Devices", "Other finding", "Pleural Other"))
+FORMER, SEEN_THEN = "former", "seen then"
+RULES_OF_THEN = OVER | {FORMER, SEEN_THEN}
+PASSING_FINDINGS = frozenset(("Pneumonia", "Pneumothorax"))
 EARLIER_TIMES = frozenset(
     ("prior", "priors", "previous", "previously", "initially", "earlier", "last", "yesterday")
 )
@@ -46,8 +61,8 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
     """
     chosen: list[Match[CueKind]] = []
     reach = {"state": 0, "steady": 0, "cue": 0}
-    # At equal length "neutral" first, then uncertainty before negation.
-    order = {"neutral": 0, "uncertain_first": 1}
+    # At equal length a normal organ ("not increased") and "neutral" first, then uncertainty.
+    order = {"state negative": -1, "neutral": 0, "uncertain_first": 1}
     for match in sorted(matches, key=lambda m: (m.start, -m.end, order.get(m.payload.effect, 2))):
         family = "state" if match.payload.effect.startswith("state") else "cue"
         # "No change in heart size" is a steady heart.
@@ -72,6 +87,28 @@ def _consumed(matches: Sequence[Match[CueKind]]) -> list[Match[CueKind]]:
             reach["state"] = max(reach["state"], match.end)
         chosen.append(match)
     return chosen
+
+
+def _is_over(
+    rule: str,
+    words: Sequence[str],
+    start: int,
+    mentions: Sequence[Mention],
+    matches: Sequence[Match[CueKind]],
+) -> bool:
+    """True if what a cue of earlier days reaches is not said to last."""
+    rules, observations = cue_rules(), {mention.observation for mention in mentions}
+    rest = {*words[:start], *words[start + 1 :]}  # without the "has" of "has had"
+    if not (rules.lasting | GREATER | RECURRING).isdisjoint(rest):
+        return False
+    if rule == SEEN_THEN:
+        return not PAST.isdisjoint(words[:start]) and rules.verbs - PAST <= rules.verbs - {*words}
+    if not NOT_OVER.isdisjoint(words):
+        return False
+    if rule == FORMER:
+        return observations <= PASSING_FINDINGS and rules.verbs.isdisjoint(words)
+    timed = not TIMES.isdisjoint(words) or any(m.payload.rule == "then" for m in matches)
+    return timed and LASTING_FINDINGS.isdisjoint(observations)
 
 
 def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
@@ -100,6 +137,8 @@ def find_cues(words: Sequence[str], mentions: Sequence[Mention]) -> list[Cue]:
         if kind.rule == TREATED and (lasts or not RECURRING.isdisjoint(words)):
             continue
         if kind.rule == "in earlier study" and PAST.isdisjoint(words[end:]):
+            continue
+        if kind.rule in RULES_OF_THEN and not _is_over(kind.rule, words, start, mentions, matches):
             continue
         # "No change in A or B": both are there.
         if kind.effect == "between" and unchanged[0] <= start < unchanged[1]:
