@@ -41,6 +41,7 @@ def test_unseen_text(row: dict[str, str]) -> None:
     for name, values in allowed(row).items():
         value = labels[CODES[name]]
         assert (None if math.isnan(value) else value) in values, name
+    assert (labels["outcome"] == "labelled") == ("outcome" not in row)
 
 
 @pytest.mark.parametrize("row", rows("reports_ordinary.jsonl"), ids=lambda row: row["text"][:40])
