@@ -384,7 +384,12 @@ def test_a_cohort_without_labels_and_a_trunk_without_cls(folder: Path) -> None:
     with pytest.raises(InputError, match="the cohort has none; expected `labels: published`"):
         make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, labels=None)
     with pytest.raises(InputError, match="cls' is source, but the trunk has no"):
-        contrast(variant(folder, cls="source"))
+        variant(folder, cls="source")  # before the warm-up
+    program = variant(folder)
+    term = term_of(program)
+    term.settings = term.settings.model_copy(update={"cls": "source"})  # a trunk of another kind
+    with pytest.raises(InputError, match="cls' is source, but the trunk has no"):
+        contrast(program)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ log = logging.getLogger("cxrflow")
 
 PAIRS, REGIONS, EPOCH = 51, 52, 53  # streams of the keyed draws
 SKIPPED = ("warm_up", "epoch_has_them", "few_pairs")
+CONVOLUTIONAL = ("resnet", "clip_resnet")  # trunks without [CLS]
 
 
 class Cutmix(Term):
@@ -76,6 +77,8 @@ class Cutmix(Term):
                 f"{settings.first_layer}; expected a layer of a trunk of {stages} layers "
                 f"(encoder.kind is {kind})"
             )
+        if settings.cls != "target" and kind in CONVOLUTIONAL:  # not after the warm-up
+            raise _without_cls(settings.cls)
         if kind == "vit" and stage == stages and settings.cls in ("target", "source"):
             log.warning(
                 "terms.cutmix: images are mixed after the last of %d blocks, where the %s's [CLS] "
@@ -174,10 +177,7 @@ class Cutmix(Term):
         )
         (features,), _ = batch.gather(views.features)
         if settings.cls != "target" and features.dim() == 4:
-            raise InputError(
-                f"settings: key 'terms.cutmix.cls' is {settings.cls}, but the trunk has no [CLS]; "
-                "expected target"
-            )
+            raise _without_cls(settings.cls)
         cls_share_K = region_Khw.new_full((len(local_pairs),), float(settings.cls == "source"))
         if settings.cls == "mixed":
             cls_share_K = region_Khw.mean((1, 2))
@@ -251,6 +251,12 @@ def pairs_of(pairs: list[PositivePair], rank: int, world: int) -> slice:
     """The pairs that a process makes, as ``Processes.gather`` expects them."""
     places = np.array_split(np.arange(len(pairs)), world)[rank]
     return slice(int(places[0]), int(places[-1]) + 1)
+
+
+def _without_cls(cls: str) -> InputError:
+    return InputError(
+        f"settings: key 'terms.cutmix.cls' is {cls}, but the trunk has no [CLS]; expected target"
+    )
 
 
 def _of_another_class(pairs: list[PositivePair], number: int) -> PositivePair:
