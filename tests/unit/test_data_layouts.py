@@ -93,6 +93,8 @@ TEST = {"parts": frozenset(["test"])}
 HELD = {"held_out": frozenset(["ms_cxr"])}
 HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TEST)
 LESS = rows("a", "mimic_cxr", split=("patients", 0, 0.8, 0.2), **HELD, **TEST)
+# What is published as valid.
+TESTED = rows("a", "chexpert", split=(2,), published=frozenset(["validate"]), **TEST)
 SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert's training images
 
 
@@ -120,6 +122,10 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,), **TEST), False),
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(1,)), True),
         (rows("a", "mimic_cxr", split=(1,)), rows("a", "mimic_cxr", split=(2,), **TEST), True),
+        # The publisher's parts under other names: the same images, or others.
+        (rows("a", "chexpert", split=(1,), published=frozenset(["validate"])), TESTED, True),
+        (rows("a", "chexpert", split=(1,), published=frozenset(["train"])), TESTED, False),
+        (rows("a", "chexpert", split=(1,), published=frozenset(["train"]), **HELD), TESTED, True),
         # Another split, whose test part is held-out patients alone: also held out here, or not.
         (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD), HELD_ALONE, False),
         (rows("a", "mimic_cxr", split=("official",), **HELD), HELD_ALONE, False),

@@ -120,6 +120,33 @@ def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path
         Recipe(program="text", vocabulary="p/v", selection="p/t")
 
 
+@pytest.mark.parametrize(
+    ("parts", "chosen_on"),
+    [
+        ("{train: train, valid: test}", True),  # the images that choose, called test
+        ("{valid: train, test: test}", False),
+    ],
+)
+def test_images_that_choose_are_tested_under_no_name(parts, chosen_on, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    cohort = (
+        f"{{dataset: chexpert, kind: classification, splits: {{method: official, parts: {parts}}}}}"
+    )
+    path.write_text(
+        PAPER.format(split="validate", task="valid").replace(
+            "models:", f"  tested: {{extends: medcutmix/chexpert5, cohort: other}}\ncohorts:\n"
+            f"  other: {cohort}\nmodels:",
+        ).replace("task: medcutmix/chexpert5\n", "task: tested\n")
+    )  # fmt: skip
+    (tmp_path / "over.yaml").write_text(f"papers: [{path}]\n")
+    files = [Path(__file__).parents[2] / "config.yaml", tmp_path / "over.yaml"]
+    if not chosen_on:
+        assert load_config(files).task("mine/tested").task.cohort == "mine/other"
+        return
+    with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by which"):
+        load_config(files)
+
+
 def test_medcutmix_is_chosen_by_chexperts_valid_part(tmp_path: Path) -> None:
     over = tmp_path / "over.yaml"
     over.write_text("papers: [medcutmix]\n")

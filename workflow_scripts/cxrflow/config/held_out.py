@@ -6,12 +6,13 @@ reports alone is allowed where the recipe of the model that is scored says ``ove
 every table with such a model says so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterator
 from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
-from cxrflow.data.cohorts.settings import SPLITS
+from cxrflow.data.cohorts.settings import SPLITS, CohortSettings
+from cxrflow.data.cohorts.splits import _NAMES
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.names import name_of_share, paper_of, short_name
@@ -171,6 +172,29 @@ def _rows(config: Config, name: str, *splits: str) -> CohortRows:
         config.data.drawn(cohort.dataset),
         cohort.holder,
         frozenset(cohort.held_out),
-        cohort.recipe.split_rule,
+        _rule(cohort.recipe),
         frozenset(splits),
+        _published(cohort.recipe, splits),
     )
+
+
+def _rule(settings: CohortSettings) -> Hashable:
+    """What decides a patient's part, with what the cohort makes of the publisher's parts."""
+    rule, splits = settings.split_rule, settings.splits
+    if rule is None or settings.split_method != "official":
+        return rule
+    drawn = splits.validation and (splits.seed, *splits.validation.model_dump().values())
+    return (*rule, None if splits.parts is None else tuple(sorted(splits.parts.items())), drawn)
+
+
+def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[str] | None:
+    """The publisher's parts from which a cohort's own are taken, if they are."""
+    if settings.split_method != "official":
+        return None
+    splits = settings.splits
+    taken = set(parts)
+    if splits.validation is not None and "validate" in taken:
+        taken.add("train")  # from which it is drawn
+    if splits.parts is None:
+        return frozenset(taken)
+    return frozenset(_NAMES.get(name, name) for name, own in splits.parts.items() if own in taken)

@@ -22,6 +22,7 @@ class CohortRows:
         split: what decides a patient's part (``CohortSettings.split_rule``); None where that is
             not by patient.
         parts: the parts of the split that are used.
+        published: the publisher's parts that these are taken from; None where the split is another.
     """
 
     cohort: str
@@ -32,6 +33,7 @@ class CohortRows:
     held_out: frozenset[str] = frozenset()
     split: Hashable = None
     parts: frozenset[str] = frozenset(("train", "validate"))
+    published: frozenset[str] | None = None
 
 
 def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[CohortRows]:
@@ -59,15 +61,19 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
 def _in_disjoint_parts(rows: CohortRows, evaluated: CohortRows) -> bool:
     """True if splits by patient put the two uses of a data set into different parts.
 
-    This holds for parts of one split. It also holds for a test part of held-out patients that the
-    other split holds out, too.
+    This holds for parts of one split, and for the publisher's parts, whatever cohorts call them. It
+    also holds for a test part of held-out patients that the other split holds out, too.
     """
     if rows.split is None or rows.dataset != evaluated.dataset:
         return False
     if evaluated.parts == {"test"} and _tests_held_out_alone(evaluated.split):
         return evaluated.held_out <= rows.held_out
     same_split = (rows.held_out, rows.split) == (evaluated.held_out, evaluated.split)
-    return same_split and not rows.parts & evaluated.parts
+    if same_split and not rows.parts & evaluated.parts:
+        return True
+    if rows.published is None or evaluated.published is None:
+        return False
+    return rows.held_out == evaluated.held_out and not rows.published & evaluated.published
 
 
 def _tests_held_out_alone(split: Hashable) -> bool:
