@@ -68,6 +68,23 @@ def test_the_recipe_for_few_pairs_needs_nothing_but_ones_own_pairs(tmp_path, mon
     assert {f"{name}_share{share}" for share in (10, 20, 50)} <= {*run.all_needs.models}
 
 
+def test_a_curve_of_other_shares_needs_nothing_but_ones_own_pairs(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXR_HOSPITAL", str(tmp_path))
+    page = (ROOT / "docs/own_hospital.md").read_text(encoding="utf-8")
+    block = re.search(r"    # my_shares\.yaml, .*\n((?:    .*\n)+)", page)
+    (tmp_path / "my_shares.yaml").write_text(textwrap.dedent(block[1]))
+    files = [ROOT / name for name in ("config.yaml", "hospital.yaml", "learning_curve.yaml")]
+    papers = f"papers=[{tmp_path / 'my_shares.yaml'}]"
+    run = load_config(files, check_roots=False, typed=[papers])
+    names = [f"my_shares/{name}" for name in ("adapted_share5", "adapted_share25", "adapted")]
+    assert all(run.trainable(name) and len(run.seeds_of(name)) == 3 for name in names)
+    figure = run.figures("my_shares")["retrieval"]
+    cells = [("learning_curve/retrieval", name) for name in names]
+    assert run.figure_results("my_shares", "retrieval") == cells and figure.power_law
+    others = {name for name in run.all_needs.models if name.startswith("learning_curve/")}
+    assert not others  # nothing else is trained but what they start from
+
+
 def test_beside_its_paper_nothing_is_trained_twice(overlay, example):
     one, both = (overlay({"papers": ["biovil", *more]}) for more in ([], [example]))
     assert set(trainings(both)) == {*trainings(one), ("my_method/my_method", 0)}

@@ -109,6 +109,18 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_are_whole(page: Path) -> None:
+    """A blank line would end a table, and leave the rows behind it as text."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    broken = [
+        row
+        for blank, row, next_row in zip(lines, lines[1:], [*lines[2:], ""], strict=False)
+        if not blank and row.startswith("|") and not re.fullmatch(r"\|[-:| ]+\|", next_row)
+    ]
+    assert broken == []
+
+
 def test_every_page_is_linked() -> None:
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     for page in (TOP / "docs").glob("*.md"):

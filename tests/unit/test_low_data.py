@@ -169,6 +169,10 @@ def test_figure_5_and_table_4_are_all_there(study):
         (50, "ours_probe", "73.7", "73.6"),
     ]
     assert all(value in figure.notes[0] for _, _, *values in differ for value in values)
+    drawn = study.chosen["low_data"].figures["figure5"].addresses()
+    assert [(place.row, place.column) for place in drawn] == [
+        (row.label, column.key) for column in figure.columns for row in figure.rows
+    ]
 
 
 def measured(folder, benchmark, *options):
@@ -222,16 +226,57 @@ def test_the_hours_of_a_training_are_those_it_has_noted(tmp_path):
         measured(tmp_path, "training_time", *options)
 
 
-def test_wordnet_is_missed_before_anything_runs(overlay, paper):
-    change = {"text_augmentation": {"wordnet": "/nowhere"}}
-    mine = {"models": {"m": {"extends": "low_data/declip", "shares": [100], "settings": change}}}
-    row = {"label": "M", "model": "m"}
-    column = {"key": "a", "label": "A", "metric": "auroc/global"}
-    table = {"title": "T", "source": "ours", "task": "low_data/retrieval", "columns": [column]}
-    file = paper({**mine, "tables": {"t": {**table, "rows": [row]}}})
-    refused = "models.mine/m.settings.text_augmentation.wordnet' is '/nowhere': no such folder"
-    with pytest.raises(InputError, match=refused):
-        overlay({"papers": [file]}, check_roots=True)
+COLUMN = {"key": "a", "label": "A", "metric": "auroc"}
+
+
+def mine(model=None, **values):
+    """A paper with a model `m`, which is scored by the study's retrieval or another task."""
+    table = {"title": "T", "source": "ours", "task": "low_data/retrieval", "columns": [COLUMN]}
+    table |= {"rows": [{"label": "M", "model": "m"}], **values.pop("table", {})}
+    model = {"extends": "low_data/declip", "shares": [100], **(model or {})}
+    return {"models": {"m": model}, "tables": {"t": table}, **values}
+
+
+def test_wordnet_is_missed_before_anything_runs(overlay, paper, tmp_path):
+    for folder, problem in (
+        ("/nowhere", "is '/nowhere': no such folder"),
+        (str(tmp_path), f"is '{tmp_path}/index.noun': no such file"),
+    ):
+        settings = {"text_augmentation": {"wordnet": folder}}
+        file = paper(mine({"settings": settings}), f"words{len(folder)}.yaml")
+        refused = f"/m.settings.text_augmentation.wordnet' {problem}"
+        with pytest.raises(InputError, match=re.escape(refused)):
+            overlay({"papers": [file]}, check_roots=True)
+
+
+def test_a_term_that_reads_augmented_texts_is_refused_before_anything_runs(overlay, paper):
+    """Where nothing says how they are made."""
+    for terms, refused in (({"multi_view": {}}, True), ({"neighbours": {}}, False)):
+        model = {"extends": "low_data/infonce", "settings": {"terms": terms}}
+        file = paper(mine(model), f"{[*terms][0]}.yaml")
+        if not refused:
+            assert overlay({"papers": [file]}).model("neighbours/m").settings.terms.neighbours
+            continue
+        message = "m': terms.multi_view reads augmented texts, but text_augmentation is null"
+        with pytest.raises(InputError, match=message):
+            overlay({"papers": [file]})
+
+
+@pytest.mark.parametrize("task", ["zero_shot", "probe"])
+def test_labels_that_a_cohort_lacks_are_missed_before_anything_runs(overlay, paper, task):
+    cohorts = {"c": {"extends": "low_data/pairs", "labels": None}}
+    for source in ("cohort", "reports"):
+        settings = {"label_source": source}
+        tasks = {"z": {"extends": f"low_data/{task}", "cohort": "c", "settings": settings}}
+        table = {"task": "z", "columns": [COLUMN | {"metric": "balanced_accuracy"}]}
+        values = mine({"cohort": "c"}, cohorts=cohorts, tasks=tasks, table=table)
+        file = paper(values, f"labels_{source}.yaml")
+        if source == "reports":
+            assert overlay({"papers": [file]}).task("labels_reports/z")
+            continue
+        refused = "/z.label_source' is 'cohort', but cohort 'labels_cohort/c' has no labels; exp"
+        with pytest.raises(InputError, match=refused):
+            overlay({"papers": [file]})
 
 
 def test_the_documented_table_of_shares_is_one(overlay, paper):

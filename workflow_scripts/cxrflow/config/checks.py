@@ -164,11 +164,18 @@ def check_task_cohorts(config: Config) -> None:
     for name in config.tasks_in_use:
         task = config.task(name)
         split = getattr(task.settings, "split", None)
-        method = config.known_cohorts[task.task.cohort].recipe.split_method
-        if method == "all" and split not in (None, "test"):
+        recipe = config.known_cohorts[task.task.cohort].recipe
+        if recipe.split_method == "all" and split not in (None, "test"):
             raise WrongKey(
                 ("tasks", name, "split"),
                 f"is '{split}', but all of cohort '{task.task.cohort}' is test",
+            )
+        of_cohort = getattr(task.settings, "label_source", None) == "cohort"
+        if of_cohort and recipe.kind == "pairs" and recipe.labels is None:
+            raise WrongKey(
+                ("tasks", name, "label_source"),
+                f"is 'cohort', but cohort '{task.task.cohort}' has no labels; expected reports, or "
+                "`labels: published` of the cohort",
             )
         kinds = {task.task.cohort: task.benchmark.kind}
         if task.task.training is not None:

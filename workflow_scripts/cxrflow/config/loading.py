@@ -20,6 +20,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.reading import dotted, unwritable
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.settings import overlay, problem
+from cxrflow.text.wordnet import PARTS
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 DEFAULT = Path("config.yaml")  # of a checkout
@@ -205,9 +206,11 @@ def _check_files(config: Config) -> None:
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
     for name in config.models_in_use:
         augmentation = getattr(config.model(name).settings, "text_augmentation", None)
-        if augmentation is not None:
+        if augmentation is not None and augmentation.wordnet is not None:
             place = ("models", name, "settings", "text_augmentation", "wordnet")
             expected.append((place, augmentation.wordnet, "folder"))
+            files = (f"{kind}.{part}" for kind in ("index", "data") for part in PARTS)
+            expected += [(place, Path(augmentation.wordnet, file), "file") for file in files]
     for labels in config.label_comparisons():
         folder = None if labels.holder is None else config.data.present[labels.holder].root
         if labels.file and (labels.holder is None or folder is not None):

@@ -159,6 +159,15 @@ class JointPretrainingSettings(StoredImagesSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _augmented_texts_are_made(self) -> Self:
+        if getattr(self.terms, "multi_view", None) is not None and self.text_augmentation is None:
+            raise ValueError(
+                "terms.multi_view reads augmented texts, but text_augmentation is null; expected "
+                "its settings ({} is easy data augmentation)"
+            )
+        return self
+
 
 class TemporalPretrainingSettings(JointPretrainingSettings):
     """BioViL-T's joint training on images with their priors (its section 3)."""
