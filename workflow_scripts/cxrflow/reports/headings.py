@@ -31,6 +31,8 @@ NUMBER = re.compile(r"\(?\d{1,2}[.)]\s*")
 WORD = re.compile(r"\S++")
 # Capitals before a dash, or before a word that has others: "FINDINGS - …", "FINDINGS The heart".
 CAPITALS = re.compile(r"[\s\"']*+((?:[A-Z]{2,}\s++){1,3})(?:[-–—]++\s++|(?=[A-Z0-9][a-z.)]))")
+# "Findings are as follows:", "Hx as per request:"
+AS_GIVEN = re.compile(r" (?:(?:is|are) )?as (?:follows|below|given|stated|provided|per [a-z ]+)$")
 JOINED = re.compile(r"/|&| and ")
 STOP = re.compile(r"[.;!?](?:\s|$)")
 ENDS = ".!?;)]:："
@@ -128,7 +130,10 @@ class Headings:
                     begin = mark.end()
 
     def _section_of(self, name: str) -> str | None:
-        return self._sections.get(" ".join(name.lower().split()))
+        name = " ".join(name.lower().split())
+        if " as " in name:
+            name = AS_GIVEN.sub("", name)
+        return self._sections.get(name)
 
     def _alone(self, line: str, lower: bool) -> str | None:
         if line.rstrip()[-1:] in (".", ","):
@@ -158,7 +163,7 @@ class Headings:
     def _meaning(self, head: str) -> str | None:
         bare = NUMBER.sub("", head.strip(AROUND), count=1).strip(AROUND)
         lower = " ".join(bare.lower().split())
-        name = self._sections.get(lower) or self._sections.get(self._speller.correct(lower))
+        name = self._section_of(lower) or self._sections.get(self._speller.correct(lower))
         if name is None and lower.endswith(")"):  # "Reason for examination (clinical question)"
             name = self._sections.get(lower.partition("(")[0].rstrip())
         if name is not None or not lower:

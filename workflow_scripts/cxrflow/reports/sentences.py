@@ -98,7 +98,7 @@ STATEMENT = re.compile(
 # After a question mark, or a label's colon at the end of a line.
 ANSWER = re.compile(
     r"\s*(?:[-:]\s*)?(?:[(\[]\s*)?(?:(?:no|n|none|nil|neg|negative|absent|yes|y|pos|positive|present)\b"
-    r"|[-+](?=\s|[)\]]|$))\s*(?:[.,;()\[\]|\"']|\n|$)",
+    r"|[-+](?=\s|[)\]]|$))\s*(?:[.,;()\[\]|\"']|[-–—]\s|\n|$)",
     re.IGNORECASE,
 )
 ANSWER_ALONE = re.compile(

@@ -149,6 +149,10 @@ def _ticked(tokens: list[Token]) -> list[Token]:
             continue
         end, ticked = boxes[i]
         word = tokens[end].word if end < len(tokens) else ""
+        if answers and answers[-1].word == ":" and word.isalpha() and word not in NO | YES:
+            chosen, i = _choice(tokens, boxes, i)
+            answers += chosen
+            continue
         if word in NO | YES:
             if ticked:
                 answers += [_mark(":", token), tokens[end], _mark(";", tokens[end])]
@@ -173,6 +177,22 @@ def _ticked(tokens: list[Token]) -> list[Token]:
     if open_label:
         answers += [_mark(":", open_label), _mark(UNANSWERED, open_label)]
     return answers
+
+
+def _choice(
+    tokens: Sequence[Token], boxes: dict[int, tuple[int, bool]], i: int
+) -> tuple[list[Token], int]:
+    """The ticked states of "Heart: ( ) normal (x) enlarged", and where the row ends."""
+    chosen: list[Token] = []
+    first = tokens[i]
+    while i in boxes:
+        begin, ticked = boxes[i]
+        i = begin
+        while i < len(tokens) and i not in boxes and tokens[i].word not in ENDS:
+            i += 1
+        if ticked:
+            chosen += [*tokens[begin:i], _mark(";", first)]
+    return chosen or [_mark(UNANSWERED, first)], i
 
 
 def _ratios(tokens: list[Token]) -> list[Token]:
@@ -258,7 +278,8 @@ def _answer(words: Sequence[str], i: int) -> int | None:
         return at if words[at] in BARE and is_label and following in BORDERS else None
     if words[i] == ",":
         return at if words[at] in ("yes", "no") and following in (".", ";") else None
-    if following in BORDERS or (words[i] in QUESTIONS and _labelled(words, at + 1)):
+    ends = BORDERS | {"-"} if words[i] in QUESTIONS else BORDERS
+    if following in ends or (words[i] in QUESTIONS and _labelled(words, at + 1)):
         return at
     return None
 

@@ -6,11 +6,10 @@ are cached, as reports repeat the same sentences by the thousand.
 
 From assertions to labels, as published: positive outranks uncertain outranks negative; an
 observation that is nowhere mentioned stays blank. "Unchanged" yields to a state: beside "the heart
-is normal" an unchanged heart is normal. So does "no new effusion", beside "the effusion has gone",
-and "no new consolidation" beside a pneumonia that has. Heart failure, positive or uncertain, makes
-Cardiomegaly at least uncertain. No Finding is 1 when nothing but support devices is positive or
-uncertain, other findings (emphysema, hernia, granuloma …) included, and is otherwise blank, never
-0 or -1.
+is normal" an unchanged heart is normal. So does "no new effusion", beside "the effusion has gone".
+Heart failure, positive or uncertain, makes Cardiomegaly at least uncertain. No Finding is 1 when
+nothing but support devices is positive or uncertain, other findings (emphysema, hernia,
+granuloma …) included, and is otherwise blank, never 0 or -1.
 """
 
 import itertools
@@ -43,9 +42,6 @@ RANK = {NEGATIVE: 1, UNCERTAIN: 2, POSITIVE: 3}
 RANK_STEADY = 0
 # Rules of what was there before; these yield to a state.
 YIELDING = (STEADY, "no new")
-GONE = frozenset(("has resolved", "resolved", "former", "no longer seen"))
-CLEARED = "airspace cleared"  # in place of an observation
-AIRSPACE = ("Pneumonia", "Consolidation")
 
 
 @dataclass(frozen=True)
@@ -89,11 +85,6 @@ def aggregate(assertions: Iterable[Assertion]) -> Labels:
         other = best.get(assertion[0])
         if other is None or assertion[1] > other[1]:
             best[assertion[0]] = assertion
-    if CLEARED in best:
-        del best[CLEARED]
-        for name in AIRSPACE:
-            if name in best and best[name][1:3] == (RANK_STEADY, UNCERTAIN):
-                best[name] = (name, RANK[NEGATIVE], NEGATIVE, False)
     labels, clear = dict.fromkeys(OBSERVATIONS, BLANK), True
     for observation, _, value, finding in best.values():
         clear = clear and not finding
@@ -160,11 +151,7 @@ class ScopeLabeller:
         assertions = self._cache.get(sentence)
         if assertions is None:
             reasons = read_sentence(sentence)
-            cleared = [r for r in reasons if r.rule in GONE and r.observation in AIRSPACE]
-            assertions = (
-                *{(r.observation, r.rank, r.value, r.is_finding) for r in reasons},
-                *([(CLEARED, RANK_STEADY, NEGATIVE, False)] if cleared else ()),
-            )
+            assertions = tuple({(r.observation, r.rank, r.value, r.is_finding) for r in reasons})
             if len(sentence) <= CACHED_LENGTH:
                 if len(self._cache) >= CACHED_SENTENCES:
                     self._cache.clear()
