@@ -106,8 +106,8 @@ def test_parts_have_the_names_that_the_cohort_gives_them(tmp_path: Path) -> None
     for value in ({"parts": {}}, {"method": "patients", "parts": {"train": "train"}}):
         with pytest.raises(ValueError, match="expected method official"):
             CohortSettings.model_validate({"kind": "classification", "splits": value})
-    with pytest.raises(ValueError, match=r"splits\.parts of a cohort of kind pairs"):
-        CohortSettings.model_validate({"kind": "pairs", "splits": wrong})
+    with pytest.raises(ValueError, match=r"splits\.parts of a cohort of kind grounding"):
+        CohortSettings.model_validate({"kind": "grounding", "splits": wrong})
 
 
 def test_what_was_not_asked_for_is_not_in_the_settings() -> None:

@@ -175,6 +175,15 @@ def test_pairs_of_the_jpg_edition_with_its_official_split(tmp_path: Path) -> Non
         **{"50000009": "train", "50000001": "train"},
         **{"50000004": "validate", "50000005": "validate"},
     }
+    # MGCA's code validates on the validate and test parts together.
+    asked["splits"] = {"method": "official", "parts": {"train": "test", "validate": "validate"}}
+    _, renamed = cohort(tmp_path / "renamed", *options, index="study_id", **asked)
+    assert renamed["split"].to_dict() == {
+        name: {"train": "test"}.get(part, part) for name, part in pairs["split"].items()
+    }
+    asked["splits"] = {"method": "official", "parts": {"dev": "validate"}}
+    with pytest.raises(InputError, match="splits.parts names 'dev'; the split has "):
+        cohort(tmp_path / "strange", *options, index="study_id", **asked)
     assert step(flow, "frontal image", "studies")[1] == {
         **{"no frontal image": 2, "no file of a frontal image can be used": 1}
     }

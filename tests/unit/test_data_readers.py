@@ -181,6 +181,9 @@ def test_label_tables_keep_four_states_and_rename_airspace_opacity(tmp_path: Pat
     (root / "mimic-cxr-2.0.0-chexpert.csv").write_text(text.replace("-1.0", "2.0"))
     with pytest.raises(InputError, match="Consolidation holds 2; expected 1, 0, -1 or blank"):
         read("mimic_cxr_jpg", root)
+    (root / "mimic-cxr-2.0.0-chexpert.csv").write_text(text.replace("Consolidation", "Patch"))
+    with pytest.raises(InputError, match="chexpert.csv: column 'Consolidation' is missing"):
+        read("mimic_cxr_jpg", root)
 
 
 def test_ms_cxr_takes_patients_from_paths_and_counts_bad_boxes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.cohorts.settings import SPLITS, CohortSettings
-from cxrflow.data.cohorts.splits import _NAMES
+from cxrflow.data.cohorts.splits import PART_NAMES
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.names import name_of_share, paper_of, short_name
@@ -197,4 +197,6 @@ def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[st
         taken.add("train")  # from which it is drawn
     if splits.parts is None:
         return frozenset(taken)
-    return frozenset(_NAMES.get(name, name) for name, own in splits.parts.items() if own in taken)
+    return frozenset(
+        PART_NAMES.get(name, name) for name, own in splits.parts.items() if own in taken
+    )

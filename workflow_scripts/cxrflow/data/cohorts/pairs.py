@@ -63,9 +63,12 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
     # All listed patients are split, before any filter: a report or image that is missing here
     # must not move others between the parts.
+    official = sources.pictures.splits if sources.tables.splits is None else sources.tables.splits
+    if official is not None:
+        official = splits.rename_parts(official, settings.splits.parts, sources.tables.source)
     split = splits.assign(
         splits.groups(studies).drop_duplicates(),
-        sources.pictures.splits if sources.tables.splits is None else sources.tables.splits,
+        official,
         sources.held_out,
         settings,
         sources.tables.source,

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from cxrflow.data.cohorts import classification, leakage
+from cxrflow.data.cohorts import classification, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.cohorts.splits import groups
 from cxrflow.data.readers.common_tables import Tables
 from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
@@ -28,9 +27,9 @@ def build(
     """
     if tables.splits is None:
         raise InputError(f"{tables.source}: splits.method is official, but no split comes with it")
-    published = _rename_parts(tables.splits, settings.splits.parts, tables.source)
+    published = splits.rename_parts(tables.splits, settings.splits.parts, tables.source)
     by_image = "image_id" in published
-    unit = tables.images["image_id"] if by_image else groups(tables.images)
+    unit = tables.images["image_id"] if by_image else splits.groups(tables.images)
     split_by_unit = published.set_index(published.columns[0])["split"]
     split = unit.map(split_by_unit[~split_by_unit.index.duplicated()])
     images = tables.images
@@ -43,19 +42,6 @@ def build(
         checked = leakage.held_out_not_trained(cohort.rows, held_out, tables.source)
         flow.check("held-out patients not trained on", checked)
     return cohort
-
-
-def _rename_parts(
-    splits: pd.DataFrame, names: Mapping[str, str] | None, source: object
-) -> pd.DataFrame:
-    """Rename the parts of the published split by ``names`` and leave out those it lacks."""
-    if names is None:
-        return splits
-    unknown = sorted(set(names) - set(splits["split"]))
-    if unknown:
-        part_names = ", ".join(sorted(set(splits["split"]))) or "no images"
-        raise InputError(f"{source}: splits.parts names '{unknown[0]}'; the split has {part_names}")
-    return splits.assign(split=splits["split"].map(names)).dropna(subset="split")
 
 
 def _not_held(

@@ -81,9 +81,9 @@ class SplitSettings(Settings):
     )
     parts: dict[str, Split] | None = Field(
         None,
-        description="kind classification, method official: what the publisher's parts become, by "
-        "the publisher's names, as {train: train, valid: test}; parts that are not named are left "
-        "out. null: what they are called",
+        description="kinds pairs and classification, method official: what the publisher's parts "
+        "become, by the publisher's names, as {train: train, valid: test}; parts that are not "
+        "named are left out. null: what they are called",
     )
 
     @field_validator("shares")
@@ -237,7 +237,7 @@ class CohortSettings(Settings):
             ("share_unit", self.share_unit, "null", ("pairs", "classification")),
             ("labels", self.labels, "null", ("pairs",)),
             ("splits.validation", self.splits.validation, "null", ("classification",)),
-            ("splits.parts", self.splits.parts is not None, "null", ("classification",)),
+            ("splits.parts", self.splits.parts is not None, "null", ("pairs", "classification")),
         ):
             if differs and self.kind not in kinds:
                 raise ValueError(f"{name} of a cohort of kind {self.kind}: expected {neutral}")

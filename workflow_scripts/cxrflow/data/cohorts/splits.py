@@ -18,7 +18,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_csv, require_file
 
 # What published split files call the three parts.
-_NAMES = {"val": "validate", "valid": "validate", "dev": "validate", "validation": "validate"}
+PART_NAMES = {"val": "validate", "valid": "validate", "dev": "validate", "validation": "validate"}
 
 
 def groups(frame: pd.DataFrame) -> pd.Series:
@@ -99,7 +99,7 @@ def from_table(table: pd.DataFrame, source: object) -> pd.Series:
     Raises:
         InputError: an unknown name, or a patient in two splits.
     """
-    split = table["split"].str.strip().str.lower().replace(_NAMES)
+    split = table["split"].str.strip().str.lower().replace(PART_NAMES)
     strange = sorted(set(split) - set(SPLITS))
     if strange:
         raise InputError(
@@ -109,6 +109,19 @@ def from_table(table: pd.DataFrame, source: object) -> pd.Series:
     twice = rows.loc[rows["subject_id"].duplicated(), "subject_id"].unique()
     require_none(twice, source, "patient(s) stand in two splits", "expected each patient in one")
     return rows.set_index("subject_id")["split"]
+
+
+def rename_parts(
+    published: pd.DataFrame, names: Mapping[str, str] | None, source: object
+) -> pd.DataFrame:
+    """Rename the parts of the published split by ``names`` and leave out those it lacks."""
+    if names is None:
+        return published
+    unknown = sorted(set(names) - set(published["split"]))
+    if unknown:
+        part_names = ", ".join(sorted(set(published["split"]))) or "no images"
+        raise InputError(f"{source}: splits.parts names '{unknown[0]}'; the split has {part_names}")
+    return published.assign(split=published["split"].map(names)).dropna(subset="split")
 
 
 def from_file(settings: SplitSettings) -> pd.Series:
