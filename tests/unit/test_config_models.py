@@ -60,13 +60,17 @@ def test_a_scale_is_sizes_and_paper_is_the_papers_own(demo, overlay):
 
 
 def test_a_scale_may_name_another_start(demo, overlay):
-    """MedCutMix's small models are ResNets, and its own trunk is a transformer."""
+    """MedCutMix's small models are ResNets; CLIP's published encoders have their sizes alone."""
     starts = {
         config.scale: config.recipes["medcutmix/medcutmix_layer8"].parents["image"]
         for config in (demo, overlay({"scale": "study"}), overlay({"scale": "paper"}))
     }
     small = "convirt/imagenet_pretraining"
     assert starts == {"demo": small, "study": small, "paper": "medcutmix/vit_pretraining"}
+    halves = demo.recipes["low_data/clip_share10"].parents
+    assert halves == dict.fromkeys(("text", "image"), "low_data/clip_pretraining")
+    published = overlay({"scale": "paper"}).recipes["low_data/clip_share10"].parents
+    assert published == dict.fromkeys(("text", "image"), "low_data/clip_released")
     with pytest.raises(ValueError, match="a model of the program text has no 'image'"):
         Recipe(program="text", vocabulary="words", scales={"demo": {"image": "trunk"}})
 
@@ -237,8 +241,9 @@ def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):
     """Nothing is described that no table, figure or control asks for."""
     papers = paper_names()
     config = overlay({"papers": papers, "scale": "paper", **TRUTH})  # others leave some out
-    released = {name for name in config.recipes if name.startswith("low_data/clip_re")}
-    assert set(config.models_in_use) == set(config.recipes) - released  # without CLIP's weights
+    clip = {name for name in config.recipes if name.startswith("low_data/clip")}
+    assert set(config.models_in_use) == set(config.recipes) - clip  # without CLIP's weights
+    assert clip - {"low_data/clip_released"} <= set(overlay({"papers": papers}).recipes)
     results = [result for paper in papers for result in config.results_of(paper, "all")]
     measured = {config.library.tasks[task].benchmark for task, _ in results}
     assert measured == set(BENCHMARKS)

@@ -26,7 +26,7 @@ STARTS = {  # Figures 3 and 4 (a): text and image start
     "from_clinical_bert": ("biovil/clinical_bert", "low_data/simclr"),
     "from_cxr_bert": ("biovil/cxr_bert_phase2", "low_data/simclr"),
     "infonce": ("low_data/cxr_bert", "low_data/simclr"),
-    "clip": ("low_data/clip_pretraining", "low_data/clip_pretraining"),
+    "clip": ("low_data/clip_released", "low_data/clip_released"),
     "local": ("low_data/cxr_bert", "low_data/simclr"),
     "both": ("low_data/cxr_bert", "low_data/simclr"),
     # Figures 4 (b) and 7

@@ -108,11 +108,18 @@ class ModelScale(Settings):
         None, description="those of its shares that are made, 100 is itself; null: all"
     )
 
-    image: Name | None = Field(
-        None, description="model that its image encoder starts from, if it is another one there"
+    text: Name | None = Field(
+        None, description="model that its text encoder starts from, if it is another one there"
     )
+    image: Name | None = Field(None, description="the same of its image encoder")
     geometry: str | None = Field(None, description="of the pixels it sees")
     settings: ModelSettings = Field(default_factory=dict)
+
+    @property
+    def starts(self) -> dict[str, str]:
+        """The models that its encoders start from there, where they are others."""
+        starts = {"text": self.text, "image": self.image}
+        return {half: model for half, model in starts.items() if model is not None}
 
 
 class Recipe(Settings):
@@ -185,8 +192,7 @@ class Recipe(Settings):
         if self.overlap is not None and "text" not in program.offers:
             raise ValueError("overlap is set, but the model reads no texts; expected null")
         given = {key for key in INPUTS if getattr(self, key)}
-        if any(sizes.image for sizes in self.scales.values()):
-            given.add("image")
+        given |= {half for sizes in self.scales.values() for half in sizes.starts}
         foreign = [key for key in INPUTS if key in given and key not in program.accepts]
         if foreign:
             raise ValueError(f"a model of the program {self.program} has no '{foreign[0]}'")
@@ -219,10 +225,8 @@ class Recipe(Settings):
 
     def at(self, scale: str) -> "Recipe":
         """This recipe with what it starts from at a scale; its sizes are laid over elsewhere."""
-        sizes = self.scales.get(scale)
-        if sizes is None or sizes.image is None:
-            return self
-        return self.model_copy(update={"image": sizes.image})
+        starts = self.scales.get(scale, ModelScale()).starts
+        return self.model_copy(update=starts) if starts else self
 
     @property
     def parents(self) -> dict[str, str]:
