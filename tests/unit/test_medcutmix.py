@@ -1,9 +1,12 @@
 """MedCutMix's trainings (Wang et al. 2026), as section 3.1 and its tables have them."""
 
+import json
+
 import pytest
 from page_fixtures import load
 
 from cxrflow.config.configuration import Config
+from cxrflow.errors import InputError
 
 PAIRS = (30, 40, 50, 100, 300)
 CONTROLS = (
@@ -94,3 +97,23 @@ def test_rows_name_the_models_that_they_stand_for(paper: Config) -> None:
         assert {k: v for k, v in bars.items() if not k.endswith("_f1")} == {
             k: v for k, v in row.items() if k != "padchest"
         }
+
+
+@pytest.mark.parametrize(
+    ("model", "term"), [("biovil/biovil", "cutmix"), ("biovil/report_labels", "findings")]
+)
+def test_a_term_that_reads_labels_needs_a_cohort_that_has_them(overlay, tmp_path, model, term):
+    """Said before the encoders that it starts from are trained."""
+    terms = {"cutmix": {"layer": 3}} if term == "cutmix" else {}
+    row = {"extends": model, "cohort": "biovil/mimic_cxr", "settings": {"terms": terms}}
+    cells = {"source": "ours", "task": "biovil/linear_probe", "title": "T"}
+    column = {"key": "a", "label": "A", "metric": "auroc/100"}
+    table = {**cells, "columns": [column], "rows": [{"label": "M", "model": "m"}]}
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps({"models": {"m": row}, "tables": {"t": table}}))
+    refused = f"terms.{term}': reads labels, but cohort 'biovil/mimic_cxr' has none; expected"
+    with pytest.raises(InputError, match=refused):
+        overlay({"papers": [str(file)]})
+    row["cohort"] = "biovil/mimic_cxr_labelled"
+    file.write_text(json.dumps({"models": {"m": row}, "tables": {"t": table}}))
+    assert getattr(overlay({"papers": [str(file)]}).model("mine/m").settings.terms, term)

@@ -39,6 +39,7 @@ def check_all(config: Config) -> None:
     for name in config.recipes:
         if config.trainable(name):
             check_training_share(config, name)
+            check_term_labels(config, name)
 
 
 def check_names(config: Config) -> None:
@@ -199,6 +200,24 @@ def check_training_share(config: Config, name: str) -> None:
             ("models", name, "settings", "training_share"),
             f"is {share:g}, but rows of cohort '{cohort}' have no share; expected its `share_unit`",
         )
+
+
+def check_term_labels(config: Config, name: str) -> None:
+    """Check that a model with a term that reads labels of pairs has a cohort with labels."""
+    terms = getattr(config.model(name).settings, "terms", None)
+    cohort = config.recipes[name].cohort
+    if terms is None or cohort is None:
+        return
+    recipe = config.known_cohorts[cohort].recipe
+    if recipe.kind != "pairs" or recipe.labels is not None:
+        return
+    for term, settings in terms.named().items():
+        if settings.reads_labels:
+            raise WrongKey(
+                ("models", name, "settings", "terms", term),
+                f"reads labels, but cohort '{cohort}' has none; expected `labels: published` or "
+                "`labels: reports` of the cohort",
+            )
 
 
 def check_demographics(config: Config) -> None:

@@ -15,11 +15,13 @@ class TermSettings(Settings):
 
     ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
     ``matches_words``: it compares words with patches; a local loss (BioViL Appendix A.3).
+    ``reads_labels``: of the cohort's pairs, which must have them.
     """
 
     title: ClassVar[str]
     projects: ClassVar[bool] = False
     matches_words: ClassVar[bool] = False
+    reads_labels: ClassVar[bool] = False
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
 

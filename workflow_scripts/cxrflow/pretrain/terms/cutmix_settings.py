@@ -18,6 +18,7 @@ class CutmixSettings(TermSettings):
 
     title = "MedCutMix"
     projects = True
+    reads_labels = True
 
     pairs: int = Field(
         40,

@@ -348,6 +348,7 @@ class FindingsSettings(TermSettings):
     """Cross-entropy of each finding by itself; the classifier is not kept."""
 
     title = "Findings"
+    reads_labels = True
 
     classes: list[str] = Field(min_length=1, description="of the cohort")
     uncertain: dict[str, Literal["zero", "one"]] = Field(
