@@ -105,15 +105,17 @@ def test_rows_name_the_models_that_they_stand_for(paper: Config) -> None:
 def test_a_term_that_reads_labels_needs_a_cohort_that_has_them(overlay, tmp_path, model, term):
     """Said before the encoders that it starts from are trained."""
     terms = {"cutmix": {"layer": 3}} if term == "cutmix" else {}
-    row = {"extends": model, "cohort": "biovil/mimic_cxr", "settings": {"terms": terms}}
+    row = {"extends": model, "settings": {"terms": terms}}
     cells = {"source": "ours", "task": "biovil/linear_probe", "title": "T"}
     column = {"key": "a", "label": "A", "metric": "auroc/100"}
     table = {**cells, "columns": [column], "rows": [{"label": "M", "model": "m"}]}
-    file = tmp_path / "mine.yaml"
-    file.write_text(json.dumps({"models": {"m": row}, "tables": {"t": table}}))
+    papers = []
+    for cohort in ("mimic_cxr", "mimic_cxr_labelled"):
+        models = {"m": row | {"cohort": f"biovil/{cohort}"}}
+        papers.append(tmp_path / f"{cohort}.yaml")
+        papers[-1].write_text(json.dumps({"models": models, "tables": {"t": table}}))
     refused = f"terms.{term}': reads labels, but cohort 'biovil/mimic_cxr' has none; expected"
     with pytest.raises(InputError, match=refused):
-        overlay({"papers": [str(file)]})
-    row["cohort"] = "biovil/mimic_cxr_labelled"
-    file.write_text(json.dumps({"models": {"m": row}, "tables": {"t": table}}))
-    assert getattr(overlay({"papers": [str(file)]}).model("mine/m").settings.terms, term)
+        overlay({"papers": [str(papers[0])]})
+    given = overlay({"papers": [str(papers[1])]}).model("mimic_cxr_labelled/m").settings
+    assert getattr(given.terms, term)
