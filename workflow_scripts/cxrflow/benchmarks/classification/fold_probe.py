@@ -9,6 +9,7 @@ Shapes: N studies, C classes, K folds, R resamples.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from cxrflow.benchmarks.classification.balanced_regression import cross_validate
+from cxrflow.benchmarks.classification.balanced_regression import Folds, cross_validate
 from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
@@ -97,20 +98,19 @@ def predict(inputs: ModelInputs, settings: FoldProbeSettings) -> Predictions:
     return probed(inputs, settings, features, dropped)
 
 
-def probed(
-    inputs: ModelInputs,
-    settings: FoldProbeSettings,
-    features: Features,
-    dropped: list[dict[str, Any]],
-) -> Predictions:
-    """Probe the features of labelled studies; ``dropped``: rows that were left out before."""
-    table = inputs.cohort.table
-    images: LabelledImages = labelled_images(table, inputs.cohort.classes, features, settings)
+def score_by_folds(
+    images: LabelledImages, features: Features, settings: FoldProbeSettings, source: Path
+) -> tuple[NDArray[np.int64], Folds]:
+    """The fold [N] of each image, and the scores by heads that have not seen its patient.
+
+    Raises:
+        InputError: there are fewer patients than folds, or no class can be learnt.
+    """
     unit = "subject" if settings.fold_unit == "patient" else "sample"
     patients_N = clusters_of(images.table["subject_id"], unit)
     if patients_N.max() + 1 < settings.folds:
         raise InputError(
-            f"{inputs.source}: {patients_N.max() + 1} {settings.fold_unit}s; expected "
+            f"{source}: {patients_N.max() + 1} {settings.fold_unit}s; expected "
             f"{settings.folds} or more, as there are folds"
         )
     folds_N = assign_folds(patients_N, settings.folds, settings.fold_seed)
@@ -122,7 +122,20 @@ def probed(
         settings.inverse_penalty,
     )
     if not found.learnt_KC.any():
-        raise InputError(f"{inputs.source}: no class has both labels outside a fold")
+        raise InputError(f"{source}: no class has both labels outside a fold")
+    return folds_N, found
+
+
+def probed(
+    inputs: ModelInputs,
+    settings: FoldProbeSettings,
+    features: Features,
+    dropped: list[dict[str, Any]],
+) -> Predictions:
+    """Probe the features of labelled studies; ``dropped``: rows that were left out before."""
+    table = inputs.cohort.table
+    images: LabelledImages = labelled_images(table, inputs.cohort.classes, features, settings)
+    folds_N, found = score_by_folds(images, features, settings, inputs.source)
     predictions = images.samples().assign(
         **score_columns({"score": expit(found.logit_NC)}, images.classes), **{FOLD: folds_N}
     )
