@@ -118,8 +118,16 @@ def test_without_its_lists_nih_has_no_official_split(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"test_list.txt: not found; expected both .* or neither"):
         make(tmp_path / "one", *options, **settings)
     (root / "train_val_list.txt").unlink()
-    with pytest.raises(InputError, match="splits.method is official, but no split comes with it"):
+    with pytest.raises(InputError) as refused:
         make(tmp_path / "none", *options, **settings)
+    assert str(refused.value) == (
+        f"{root}: splits.method is official, but no split comes with it; train_val_list.txt and "
+        "test_list.txt not found; expected the publisher's lists, or another method, such as "
+        "patients"
+    )
+    settings["splits"] = {"method": "patients"}
+    flow = make(tmp_path / "drawn", *options, **settings)
+    assert sum(part["images"] for part in flow["splits"].values()) == 8
 
 
 def test_lists_that_do_not_name_the_images_are_said(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from cxrflow.data.cohorts import classification, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.common_tables import Tables
-from cxrflow.errors import InputError
 from cxrflow.files.drops import Drop
 
 
@@ -26,7 +25,7 @@ def build(
     Held-out patients (by evaluation set) leave the parts that are not test.
     """
     if tables.splits is None:
-        raise InputError(f"{tables.source}: splits.method is official, but no split comes with it")
+        raise splits.no_official_split(tables.source, tables.split_files)
     published = splits.rename_parts(tables.splits, settings.splits.parts, tables.source)
     by_image = "image_id" in published
     unit = tables.images["image_id"] if by_image else splits.groups(tables.images)

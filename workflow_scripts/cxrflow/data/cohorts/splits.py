@@ -5,7 +5,7 @@ held-out patients go to test whatever else the settings say.
 """
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal
 
 import numpy as np
@@ -159,6 +159,16 @@ def _draw(names: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.nd
     return shuffled[count:], shuffled[:count]
 
 
+def no_official_split(source: object, files: Sequence[str] = ()) -> InputError:
+    """The error that no split comes with a data set; ``files``: those that it would be in."""
+    missing = f"; {' and '.join(files)} not found" if files else ""
+    expected = "the publisher's lists, or another method" if files else "another method"
+    return InputError(
+        f"{source}: splits.method is official, but no split comes with it{missing}; expected "
+        f"{expected}, such as patients"
+    )
+
+
 def assign(
     patients: pd.Series,
     official: pd.DataFrame | None,
@@ -195,7 +205,7 @@ def assign(
         split = from_file(settings.splits)
     elif method == "official":
         if official is None:
-            raise InputError(f"{source}: splits.method is official, but no split comes with it")
+            raise no_official_split(source)
         split = from_table(official, source)
     else:
         split = pd.Series("test", index=pd.Index(patients, dtype="str"), dtype="str")

@@ -107,6 +107,7 @@ class Tables:
             what reports say.
         avoid: patients of whom the publisher says that they must not be trained on.
         splits: the data set's own split by patient, or None; names as published.
+        split_files: what the publisher's split is in, if none of it is there; named in errors.
         dropped: what the reader left out, by the table the rows were meant for.
         notes: sentences for the person who reads ``flow.json``.
         opened: the image files were looked at, so a null ``failure`` means a readable file.
@@ -126,6 +127,7 @@ class Tables:
     progressions: pd.DataFrame = field(default_factory=lambda: empty("progressions"))
     avoid: frozenset[str] = frozenset()
     splits: pd.DataFrame | None = None
+    split_files: Sequence[str] = ()
     dropped: dict[str, list[Drop]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     opened: bool = True

@@ -66,6 +66,7 @@ def read(root: Path, request: Request) -> Tables:
         boxes=boxes,
         labels=rows[["image_id", *CLASSES]],
         splits=splits,
+        split_files=tuple(LISTS.values()) if splits is None else (),
         dropped={"images": [*damage, *wrong], "boxes": box_damage},
         notes=unlisted,
         opened=request.headers,
