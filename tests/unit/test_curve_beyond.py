@@ -64,3 +64,24 @@ def test_a_curve_that_does_not_say_is_said_to_be_one(given, shares, reason) -> N
 
 def test_a_figure_without_a_law_is_recorded_as_before() -> None:
     assert "power_law" not in FIGURE.model_copy(update={"power_law": False}).record()
+
+
+def test_the_legend_has_what_is_drawn(monkeypatch) -> None:
+    """No line for a series that was not run, none for published values where there are none."""
+    legends = []
+    monkeypatch.setattr(
+        "matplotlib.axes.Axes.legend",
+        lambda axes, handles, **style: legends.append([line.get_label() for line in handles]),
+    )
+    missing = {"low": None, "high": None}
+    values = {"adapted": (0.8, None), "printed": (None, 0.7), "general": (None, None)}
+    series = [
+        {"label": name, "points": [{"x": 10, "ours": ours, "published": published, **missing}]}
+        for name, (ours, published) in values.items()
+    ]
+    draw(FIGURE, series, "AUROC", "ours")
+    draw(FIGURE, series[::2], "AUROC", "ours")
+    more = "expected of more pairs"
+    assert legends == [
+        ["adapted", "printed", "ours", "published", more], ["adapted", "ours", more]
+    ]  # fmt: skip

@@ -96,6 +96,11 @@ def beyond_words(line: dict[str, Any], column: Column) -> str:
     )
 
 
+def _has(line: dict[str, Any], kind: str) -> bool:
+    """True if the series has a value of ours, or a published one."""
+    return any(point[kind] is not None for point in line["points"])
+
+
 def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours: str) -> bytes:
     """Draw the picture as PNG; ``label`` names the y axis, ``ours`` our lines in the legend."""
     from matplotlib.figure import Figure as Canvas
@@ -117,7 +122,8 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
     handles = []
     for number_, line in enumerate(series):
         colour = f"C{number_}"
-        handles.append(Line2D([], [], color=colour, label=line["label"]))
+        if _has(line, "ours") or _has(line, "published"):
+            handles.append(Line2D([], [], color=colour, label=line["label"]))
         points = [point for point in line["points"] if point["ours"] is not None]
         xs, ys = [p["x"] for p in points], [p["ours"] for p in points]
         axes.plot(xs, ys, color=colour, marker="o", markersize=4)
@@ -135,10 +141,11 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
         lows, highs = ([p[end] for p in beyond_points] for end in ("low", "high"))
         axes.fill_between(xs, lows, highs, color=colour, alpha=0.06, linewidth=0)
     handles.append(Line2D([], [], color="0.3", marker="o", markersize=4, label=ours))
-    handles.append(
-        Line2D([], [], color="0.3", marker="o", fillstyle="none", linestyle="--", markersize=4,
-               label="published")
-    )  # fmt: skip
+    if any(_has(line, "published") for line in series):
+        handles.append(
+            Line2D([], [], color="0.3", marker="o", fillstyle="none", linestyle="--", markersize=4,
+                   label="published")
+        )  # fmt: skip
     if figure.power_law:
         handles.append(Line2D([], [], color="0.3", linestyle=":", label="expected of more pairs"))
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="best")
