@@ -200,7 +200,7 @@ def test_a_model_without_a_joint_space_is_named(features):
         evaluate(trunk)
 
 
-def evaluate_several(table=None, **values):
+def evaluate_several(table=None, listed=(), **values):
     own, features = several_classes(COUNT_OF_SEVERAL)
     turned = {"No Finding": {"positive": ["no finding"], "negative": ["no no finding"]}}
     settings = ZeroShotClassificationSettings.model_validate(
@@ -211,7 +211,7 @@ def evaluate_several(table=None, **values):
             "class_prompts": turned | values.get("class_prompts", {}),
         }
     )
-    cohort = Cohort(own if table is None else table, DATA, CLASSES)
+    cohort = Cohort(own if table is None else table, DATA, CLASSES, listed)
     contents = {"cohort": cohort, "features": features, "model": NamedModel()}
     return result_of("zero_shot_classification", settings, **contents)
 
@@ -248,6 +248,28 @@ def test_each_class_is_two_prompts_and_labels_count_as_the_policy_says(uncertain
         assert result.metrics[metric].value == pytest.approx(np.mean(values))
     assert result.metrics["classes"].value == 3
     assert result.data["positives"].keys() == set(CLASSES) and result.figures
+
+
+def test_classes_are_left_out_of_those_of_the_cohort():
+    chosen = evaluate_several(classes=["Edema", "Mass"])
+    left = evaluate_several(without=["No Finding"])
+    assert left.predictions.equals(chosen.predictions)
+    assert {n: m.value for n, m in left.metrics.items()} == {
+        n: m.value for n, m in chosen.metrics.items()
+    }
+    assert left.metrics["classes"].value == 2
+    # What the data set knows and no image has is not there anyway.
+    rest = evaluate_several(without=["No Finding", "Hernia"], listed=(*CLASSES, "Hernia"))
+    assert rest.predictions.equals(chosen.predictions)
+    refused = "settings: key 'without' names 'Hernia'; the cohort has Edema, Mass, No Finding"
+    with pytest.raises(InputError, match=refused):
+        evaluate_several(without=["Hernia"])
+    with pytest.raises(InputError, match="names 'Hernias'; the cohort has .*, Hernia$"):
+        evaluate_several(without=["Hernias"], listed=(*CLASSES, "Hernia"))
+    with pytest.raises(InputError, match="key 'without' names all classes; expected fewer"):
+        evaluate_several(without=list(CLASSES))
+    with pytest.raises(ValidationError, match="but classes are chosen; expected classes null"):
+        ZeroShotClassificationSettings(classes=["Edema"], without=["Mass"])
 
 
 def test_thresholds_may_be_chosen_on_another_part():

@@ -1,11 +1,13 @@
 """MedCutMix's trainings (Wang et al. 2026), as section 3.1 and its tables have them."""
 
 import json
+from pathlib import Path
 
 import pytest
 from page_fixtures import load
 
 from cxrflow.config.configuration import Config
+from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
 
 PAIRS = (30, 40, 50, 100, 300)
@@ -119,3 +121,54 @@ def test_a_term_that_reads_labels_needs_a_cohort_that_has_them(overlay, tmp_path
         overlay({"papers": [str(papers[0])]})
     given = overlay({"papers": [str(papers[1])]}).model("mimic_cxr_labelled/m").settings
     assert getattr(given.terms, term)
+
+
+NO_FINDINGS = ["normal", "unchanged", "exclude", "suboptimal study"]
+
+
+def test_padchest_is_scored_with_and_without_what_is_no_finding(paper: Config) -> None:
+    whole, findings = (
+        paper.task(f"medcutmix/{name}").settings for name in ("padchest", "padchest_findings")
+    )
+    assert findings.without == NO_FINDINGS and set(NO_FINDINGS) < set(layout_names())
+    # Where nothing is left out the record is that of before.
+    assert "without" not in whole.record()
+    assert findings.record() == {**whole.record(), "without": NO_FINDINGS}
+    columns = [column.key for column in paper.table("medcutmix", "table1").columns]
+    assert columns[2:4] == ["padchest", "padchest_findings"]
+    average = paper.table("medcutmix", "table1").column("average")
+    assert "padchest_findings" not in (average.mean_of or ())
+
+
+def layout_names() -> tuple[str, ...]:
+    names = layout("padchest").listed_classes
+    assert len(names) == 193
+    return names
+
+
+def test_a_class_that_padchest_does_not_list_cannot_be_left_out(tmp_path: Path) -> None:
+    task = {"medcutmix/padchest": {"without": ["normall"]}}
+    with pytest.raises(InputError) as refused:
+        load(papers=["medcutmix"], tasks=task)
+    assert str(refused.value).endswith(
+        "key 'tasks.medcutmix/padchest.without': names 'normall'; expected some of padchest's 193 "
+        "classes"
+    )
+    own = tmp_path / "mine.yaml"
+    own.write_text(
+        "title: mine\n"
+        "tasks: {mine: {extends: medcutmix/padchest, settings: {without: [normall]}}}\n"
+        "tables:\n"
+        "  mine:\n"
+        "    title: mine\n"
+        "    source: ours\n"
+        "    task: mine\n"
+        "    columns: [{key: auroc, label: AUROC, metric: auroc}]\n"
+        "    rows: [{label: MGCA, model: medcutmix/mgca}]\n"
+    )
+    with pytest.raises(InputError) as refused:
+        load(papers=[str(own)])
+    assert str(refused.value) == (
+        f"{own}: key 'tasks.mine.settings.without': names 'normall'; expected some of padchest's "
+        "193 classes"
+    )

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.compute.progress import progress
+from cxrflow.data.layouts import layout
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, fingerprint, read_object
 from cxrflow.files.drops import Drop
@@ -56,6 +57,7 @@ class Cohort:
     table: pd.DataFrame
     data: dict[str, Any]  # name, synthetic, fingerprint
     classes: tuple[str, ...] = ()  # of the column `labels`, in its order
+    listed: tuple[str, ...] = ()  # of the data set's list, if only those that occur are classes
 
     def fingerprint(self, pixels: Pixels) -> str:
         """A hash of the rows and of the pictures."""
@@ -87,7 +89,8 @@ def read_cohort(
         "synthetic": bool(flow["synthetic"]),
         "fingerprint": file_digest(folder / file)[:16],
     }
-    return Cohort(table, data, tuple(flow.get("classes", ())))
+    listed = layout(flow["layout"]).listed_classes if "layout" in flow else ()
+    return Cohort(table, data, tuple(flow.get("classes", ())), listed)
 
 
 class Inputs:

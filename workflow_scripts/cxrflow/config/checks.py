@@ -15,7 +15,7 @@ from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.data.layouts import holders
 from cxrflow.names import REFERENCE, paper_of, short_name
-from cxrflow.papers import load_paper, paper_names
+from cxrflow.papers import load_paper, paper_entries, paper_names
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
 # rules that ask for resources under another's name.
@@ -33,6 +33,7 @@ def check_all(config: Config) -> None:
     check_weights(config)
     check_texts(config)
     check_task_cohorts(config)
+    check_left_out_classes(config)
     check_demographics(config)
     check_held_out(config)
     config.label_comparisons()
@@ -189,6 +190,25 @@ def check_task_cohorts(config: Config) -> None:
                     f"cohort '{cohort}' is of kind {kind}, but {task.task.benchmark} needs one of "
                     f"kind {expected}",
                 )
+
+
+def check_left_out_classes(config: Config) -> None:
+    """Check that a task leaves out classes that the data set's list has, where it has one."""
+    for name in config.tasks_in_use:
+        task = config.task(name)
+        dataset = config.known_cohorts[task.task.cohort].dataset
+        listed = config.data.layout(dataset).listed_classes
+        for left_out in getattr(task.settings, "without", None) or ():
+            if not listed or left_out in listed:
+                continue
+            key: Key = ("tasks", name, "without")
+            file = None
+            if "without" not in (config.tasks.get(name) or {}):
+                entries = paper_entries(config.library.file(paper_of(name)))
+                file, key = entries.place(("tasks", short_name(name), "settings", "without"))
+            raise WrongKey(
+                key, f"names '{left_out}'; expected some of {dataset}'s {len(listed)} classes", file
+            )
 
 
 def check_training_share(config: Config, name: str) -> None:

@@ -134,7 +134,7 @@ def probed(
 ) -> Predictions:
     """Probe the features of labelled studies; ``dropped``: rows that were left out before."""
     table = inputs.cohort.table
-    images: LabelledImages = labelled_images(table, inputs.cohort.classes, features, settings)
+    images: LabelledImages = labelled_images(table, inputs.cohort, features, settings)
     folds_N, found = score_by_folds(images, features, settings, inputs.source)
     predictions = images.samples().assign(
         **score_columns({"score": expit(found.logit_NC)}, images.classes), **{FOLD: folds_N}

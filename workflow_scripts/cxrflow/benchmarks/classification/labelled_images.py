@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification.settings import ClassificationSettings, LabelSettings
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.inputs import Inputs, drop_rows
+from cxrflow.benchmarks.inputs import Cohort, Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.data.prompts import PROMPT_SETS, TURNED
 from cxrflow.errors import InputError
@@ -89,7 +89,7 @@ class LabelledImages:
 
 def labelled_images(
     table: pd.DataFrame,
-    cohort_classes: Sequence[str],
+    cohort: Cohort,
     features: Features,
     settings: LabelSettings,
 ) -> LabelledImages:
@@ -99,20 +99,27 @@ def labelled_images(
         InputError: a class is not the cohort's, no image is left, none of the classes has both
             labels, or the images of a group are labelled differently.
     """
-    classes = tuple(cohort_classes if settings.classes is None else settings.classes)
+    cohort_classes, without = cohort.classes, settings.without or ()
+    kept = [name for name in cohort_classes if name not in without]
+    classes = tuple(kept if settings.classes is None else settings.classes)
     uncertain = settings.uncertain if isinstance(settings.uncertain, dict) else {}
     names_by_key = {
         "classes": classes,
         "class_prompts": getattr(settings, "class_prompts", {}),
         "uncertain": uncertain,
+        "without": without,
     }
     for key, names in names_by_key.items():
-        strange = [name for name in names if name not in cohort_classes]
+        # What no image has may be left out, if the data set knows it.
+        listed = cohort.listed if key == "without" else ()
+        strange = [name for name in names if name not in (*cohort_classes, *listed)]
         if strange:
             raise InputError(
                 f"settings: key '{key}' names '{strange[0]}'; the cohort has "
-                f"{', '.join(cohort_classes)}"
+                f"{', '.join(listed or cohort_classes)}"
             )
+    if not classes:
+        raise InputError("settings: key 'without' names all classes; expected fewer")
     if len(set(classes)) < len(classes):
         raise InputError(f"settings: key 'classes' is {', '.join(classes)}; expected each once")
     if settings.exclusive and len(classes) < 2:
@@ -155,7 +162,7 @@ def labelled_splits(
     def labelled(rows: pd.DataFrame, split: str) -> tuple[LabelledImages, list[dict[str, Any]]]:
         update = {"sample": "image"} if split == splits[0] else {}
         of_split = settings.model_copy(update=update)
-        images = labelled_images(rows, inputs.cohort.classes, features, of_split)
+        images = labelled_images(rows, inputs.cohort, features, of_split)
         return images, images.dropped
 
     return inputs.parts(splits, labelled)

@@ -62,6 +62,11 @@ class LabelSettings(BenchmarkSettings):
     classes: list[str] | None = Field(
         default=None, min_length=1, description="of the cohort, in this order; null: all of them"
     )
+    without: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="classes that are left out of all those of the cohort; null: none",
+    )
     exclusive: bool = Field(
         default=False,
         description="every image has one of the classes: softmax over them all, and the answer is "
@@ -89,6 +94,14 @@ class LabelSettings(BenchmarkSettings):
         min_length=1,
         description="of exclusive classes: auroc, accuracy, balanced_accuracy, f1",
     )
+
+    @model_validator(mode="after")
+    def _without_is_of_all_classes(self) -> Self:
+        if self.without is not None and self.classes is not None:
+            raise ValueError(
+                f"without names '{self.without[0]}', but classes are chosen; expected classes null"
+            )
+        return self
 
 
 class ClassificationSettings(PromptSettings, LabelSettings):

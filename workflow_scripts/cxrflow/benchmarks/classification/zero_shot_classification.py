@@ -229,7 +229,7 @@ def predictions_of(
     features = inputs.features
 
     def scored(part: str | None) -> tuple[LabelledImages, dict[str, Floats]]:
-        images = labelled_images(inputs.rows(part), inputs.cohort.classes, features, settings)
+        images = labelled_images(inputs.rows(part), inputs.cohort, features, settings)
         return images, {kind: images.of_samples(x) for kind, x in score(images).items()}
 
     images, by_kind = scored(settings.split)

@@ -92,7 +92,7 @@ def _learnt(
     So a threshold that is chosen on another part is one of the same heads' scores.
     """
     each = settings.model_copy(update={"sample": "image"})
-    images = labelled_images(table, inputs.cohort.classes, inputs.features, each)
+    images = labelled_images(table, inputs.cohort, inputs.features, each)
     # Images of a study whose patient is not known lie in one fold too.
     studies = "study " + images.table["group_id"].astype("string")
     subjects = images.table["subject_id"].astype("string").fillna(studies).astype(object)

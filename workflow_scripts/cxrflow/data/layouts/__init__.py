@@ -62,6 +62,11 @@ class Layout(Settings):
     compared_with: tuple[str, ...] = Field(
         (), description="references that labels of its reports are compared with unasked"
     )
+    listed: str | None = Field(
+        None,
+        pattern=READER,
+        description="names of its classes, of which those count that an image has; null: all do",
+    )
     study_prefix: str = Field(
         r"^s(?=\d)", description="what corpora may write around a bare study id"
     )
@@ -79,6 +84,14 @@ class Layout(Settings):
             raise InputError(f"layout '{self.name}' has no {kind}; {_expected(holders(kind))}")
         module, name = place.split(":")
         return getattr(import_module(module), name)
+
+    @property
+    def listed_classes(self) -> tuple[str, ...]:
+        """The names in its list of classes, whether an image has them or not; none without one."""
+        if self.listed is None:
+            return ()
+        module, name = self.listed.split(":")
+        return tuple(getattr(import_module(module), name))
 
     def read(self, root: Path, request: "Request") -> "Tables":
         """Read the data set at ``root`` into the common tables."""
