@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
-from cxrflow.data.cohorts.settings import SPLITS, CohortSettings
-from cxrflow.data.cohorts.splits import PART_NAMES
+from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.names import name_of_share, paper_of, short_name

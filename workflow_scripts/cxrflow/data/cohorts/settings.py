@@ -13,6 +13,8 @@ from cxrflow.settings import Before, Seed, Settings
 
 Split = Literal["train", "validate", "test"]
 SPLITS = get_args(Split)
+# What published split files call the three parts.
+PART_NAMES = {"val": "validate", "valid": "validate", "dev": "validate", "validation": "validate"}
 SplitMethod = Literal["auto", "patients", "folders", "official", "file", "ordered", "all"]
 CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression", "retrieval"]
 

@@ -12,13 +12,10 @@ import numpy as np
 import pandas as pd
 
 from cxrflow.data.cohorts.filters import unit_hash
-from cxrflow.data.cohorts.settings import SPLITS, CohortSettings, SplitSettings
+from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings, SplitSettings
 from cxrflow.data.readers.common_tables import require_none
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_csv, require_file
-
-# What published split files call the three parts.
-PART_NAMES = {"val": "validate", "valid": "validate", "dev": "validate", "validation": "validate"}
 
 
 def groups(frame: pd.DataFrame) -> pd.Series:
