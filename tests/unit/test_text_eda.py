@@ -17,9 +17,8 @@ from cxrflow.pretrain.report_text import PASSES, Texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.eda import EasyAugmentation
 from cxrflow.text.report_words import FUNCTION_WORDS
-from cxrflow.text.settings import EasyAugmentationSettings
+from cxrflow.text.settings import WORDNET_PARTS, EasyAugmentationSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
-from cxrflow.text.wordnet import PARTS
 from cxrflow.training.processes import ALONE
 
 OPERATIONS = ("synonyms", "insertions", "swaps", "deletion")
@@ -322,7 +321,7 @@ def test_folders_that_are_not_wordnet(wordnet: Path) -> None:
     assert "is no entry of WordNet's index" in refusal()
     (wordnet / "index.noun").write_text("effusion n many\n")
     assert "index.noun: line 'effusion n many' is no entry" in refusal()
-    for part in PARTS:
+    for part in WORDNET_PARTS:
         (wordnet / f"index.{part}").write_text("  a licence and nothing else\n")
     assert "index.noun and the others have no word" in refusal()
     (wordnet / "data.adv").unlink()

@@ -20,7 +20,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.reading import dotted, unwritable
 from cxrflow.files.yaml_file import read_yaml
 from cxrflow.settings import overlay, problem
-from cxrflow.text.wordnet import PARTS
+from cxrflow.text.settings import WORDNET_PARTS
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 DEFAULT = Path("config.yaml")  # of a checkout
@@ -209,7 +209,7 @@ def _check_files(config: Config) -> None:
         if augmentation is not None and augmentation.wordnet is not None:
             place = ("models", name, "settings", "text_augmentation", "wordnet")
             expected.append((place, augmentation.wordnet, "folder"))
-            files = (f"{kind}.{part}" for kind in ("index", "data") for part in PARTS)
+            files = (f"{kind}.{part}" for kind in ("index", "data") for part in WORDNET_PARTS)
             expected += [(place, Path(augmentation.wordnet, file), "file") for file in files]
     for labels in config.label_comparisons():
         folder = None if labels.holder is None else config.data.present[labels.holder].root

@@ -68,6 +68,9 @@ class MaskingSettings(Settings):
 Rate = Annotated[float, Field(ge=0, le=1)]
 
 
+WORDNET_PARTS = ("noun", "verb", "adj", "adv")  # parts of speech, in the names of its files
+
+
 class EasyAugmentationSettings(Kind):
     """Easy data augmentation (Wei and Zou 2019), as the low-data study uses it (Appendix C).
 

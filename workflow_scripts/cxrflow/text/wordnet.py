@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from cxrflow.errors import InputError
+from cxrflow.text.settings import WORDNET_PARTS
 
-PARTS = ("noun", "verb", "adj", "adv")
 # Endings and what stands in their place, by part of speech (morphy(7WN)).
 ENDINGS = {
     "noun": [
@@ -31,18 +31,18 @@ class WordNet:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._data = {part: self._read(f"data.{part}") for part in PARTS}
-        self._offsets = {part: self._index(f"index.{part}") for part in PARTS}
+        self._data = {part: self._read(f"data.{part}") for part in WORDNET_PARTS}
+        self._offsets = {part: self._index(f"index.{part}") for part in WORDNET_PARTS}
         if not any(self._offsets.values()):
             raise InputError(f"{self.folder}: index.noun and the others have no word")
-        self._exceptions = {part: self._irregular(f"{part}.exc") for part in PARTS}
+        self._exceptions = {part: self._irregular(f"{part}.exc") for part in WORDNET_PARTS}
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str) -> list[str]:
         """Return the synonyms of a word of a-z, in alphabetical order; some are several words."""
         members = {
             " ".join(re.sub(r"[^a-z ]", "", re.sub("[_-]", " ", member.lower())).split())
-            for part in PARTS
+            for part in WORDNET_PARTS
             for lemma in self._lemmas(word, part)
             for offset in self._offsets[part][lemma]
             for member in self._synset(part, offset)
