@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def test_constraints_satisfy_the_project():
             continue
         pin = PINS[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(pin), f"{text}: constraints.txt has {pin}"
+
+
+def test_what_is_installed_admits_the_lowest_python_of_the_project():
+    """A package that asks for 3.11.5 cannot be installed by a Python that is promised to do."""
+    (lowest,) = (str(bound.version) for bound in SpecifierSet(PROJECT["requires-python"]))
+    asked = {
+        package.metadata["Name"]: package.metadata["Requires-Python"] or ""
+        for package in distributions()
+        if PINS.get(canonicalize_name(package.metadata["Name"])) == package.version
+    }
+    assert len(asked) > len(PINS) // 2
+    assert {n: text for n, text in asked.items() if f"{lowest}.0" not in SpecifierSet(text)} == {}
 
 
 def test_torch_is_a_tested_range_and_exact_in_the_lock():
