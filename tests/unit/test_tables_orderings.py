@@ -322,6 +322,19 @@ def test_a_series_may_be_a_row_whose_columns_are_the_axis():
         curve_paper(x=axis | {"columns": ["few"]}, series=rows)
     with pytest.raises(ValueError, match="figures.f: table9 has not: most"):
         curve_paper(x=axis | {"columns": ["few", "most"]}, series=rows)
+    with pytest.raises(ValueError, match="series 'Ours' has a column, but so has the x axis"):
+        curve_paper(x=axis, series=[row | {"column": "all"} for row in rows])
+    # The other way round: rows over the axis, in a column of the series.
+    crossed = {
+        "label": "All",
+        "column": "all",
+        "cells": ["Absent", {"row": "Ours", "column": "few"}],
+    }
+    figure = curve_paper(series=[crossed]).figures["f"]
+    assert figure.cells(figure.series[0]) == [
+        ("table9", "Absent", "all"),
+        ("table9", "Ours", "few"),
+    ]
 
 
 def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeypatch):

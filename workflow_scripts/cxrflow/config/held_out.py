@@ -6,7 +6,7 @@ reports alone is allowed where the recipe of the model that is scored says ``ove
 every table with such a model says so.
 """
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
@@ -171,19 +171,10 @@ def _rows(config: Config, name: str, *splits: str) -> CohortRows:
         config.data.drawn(cohort.dataset),
         cohort.holder,
         frozenset(cohort.held_out),
-        _rule(cohort.recipe),
+        cohort.recipe.split_rule,
         frozenset(splits),
         _published(cohort.recipe, splits),
     )
-
-
-def _rule(settings: CohortSettings) -> Hashable:
-    """What decides a patient's part, with what the cohort makes of the publisher's parts."""
-    rule, splits = settings.split_rule, settings.splits
-    if rule is None or settings.split_method != "official":
-        return rule
-    drawn = splits.validation and (splits.seed, *splits.validation.model_dump().values())
-    return (*rule, None if splits.parts is None else tuple(sorted(splits.parts.items())), drawn)
 
 
 def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[str] | None:

@@ -44,6 +44,9 @@ class Series(Settings):
     """A line: a cell for each value of the x axis, or one cell for all of them."""
 
     label: str
+    column: Annotated[str | None, Before(None)] = Field(
+        None, description="of its cells, where it is not the figure's"
+    )
     cells: list[str | PartialAddress] = Field(min_length=1)
 
 
@@ -68,6 +71,8 @@ class CurveFigure(Settings):
         for line in self.series:
             if self.x.columns is not None and len(line.cells) != 1:
                 raise ValueError(f"series '{line.label}' has several cells; expected a row")
+            if self.x.columns is not None and line.column is not None:
+                raise ValueError(f"series '{line.label}' has a column, but so has the x axis")
             if len(line.cells) not in (1, len(self.x.values)):
                 raise ValueError(
                     f"series '{line.label}' has {len(line.cells)} cells; expected one, or "
@@ -80,7 +85,8 @@ class CurveFigure(Settings):
         if self.x.columns is not None:
             row = address(series.cells[0], self.table, self.column)
             return [row._replace(column=column) for column in self.x.columns]
-        return [address(cell, self.table, self.column) for cell in series.cells]
+        column = series.column or self.column
+        return [address(cell, self.table, column) for cell in series.cells]
 
     def results(self, tables: Mapping[str, Table]) -> list[Result]:
         """The (task, model) pairs whose results it shows."""

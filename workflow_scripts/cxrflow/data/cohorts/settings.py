@@ -218,10 +218,11 @@ class CohortSettings(Settings):
         None if a patient may be in several parts.
         """
         of, method = self.splits, self.split_method
+        drawn = of.validation and (of.seed, *of.validation.model_dump().values())
         rules: dict[str, tuple[object, ...]] = {
             "patients": (method, of.seed, *of.shares.values()),
             "folders": (method, *sorted(of.folders.items())),
-            "official": (method,),
+            "official": (method, of.parts and tuple(sorted(of.parts.items())), drawn),
             "file": (method, of.file),
         }
         return rules.get(method)
