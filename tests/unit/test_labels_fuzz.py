@@ -7,7 +7,7 @@ import pytest
 
 from cxrflow.reports.labels.observations import OBSERVATIONS, OTHER_FINDING
 from cxrflow.reports.labels.scope.labeller import ScopeLabeller, read_sentence
-from cxrflow.reports.labels.scope.phrases import variants
+from cxrflow.reports.labels.scope.phrases import elements
 from cxrflow.reports.rules import read_rules
 
 MARKS = [*",.;:()/-?\té", "___", "XXXX", "\x07", "\u202e", "1."]
@@ -22,7 +22,9 @@ def vocabulary() -> list[str]:
     phrases += [phrase for cue in cues["cues"] for phrase in cue["phrases"]]
     phrases += [phrase for state in cues["states"].values() for phrase in state]
     phrases += cues["breaks"] + cues["verbs"] + cues["starters"]
-    words = {word.replace("*", "ic") for p in phrases for row, _ in variants(p) for word in row}
+    words = {
+        word.replace("*", "ic") for p in phrases for place in elements(p) for word in place.words
+    }
     return sorted(words - {"ic"})
 
 

@@ -7,7 +7,6 @@ are not matched: of "pleura : ..2 >fluid" the fluid is. Matching walks the tree 
 its time is linear in the sentence for a given set of phrases; no regular expression can run away.
 """
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -64,8 +63,37 @@ def tokenize(sentence: str) -> list[Token]:
     return merged
 
 
+class Element(NamedTuple):
+    """A place of a phrase: ``least`` to ``most`` words, each one of ``words``."""
+
+    words: tuple[str, ...]
+    least: int = 1
+    most: int = 1
+    begins: bool = False  # what is matched begins here
+
+
+def elements(phrase: str) -> list[Element]:
+    """The places of a phrase."""
+    before, mark, matched = phrase.rpartition(" >")
+    found = [_element(part) for part in matched.split()]
+    if mark:
+        found[0] = found[0]._replace(begins=True)
+    return [*map(_element, before.split()), *found]
+
+
+def _element(part: str) -> Element:
+    if gap := GAP.fullmatch(part):
+        return Element((ANY if gap[1] == ".." else PLAIN,), 0, int(gap[2]))
+    if part.startswith("?") and len(part) > 1:
+        return Element(tuple(part[1:].split("|")), 0)
+    return Element(tuple(part.split("|")))
+
+
 @dataclass(slots=True)
 class _Node(Generic[PayloadT]):
+    """A place in the tree. What follows it is added when a sentence first comes here."""
+
+    waiting: list[tuple[list[Element], int, PayloadT]] = field(default_factory=list)
     edges: dict[str, "_Node[PayloadT]"] = field(default_factory=dict)
     payloads: list[tuple[PayloadT, int]] = field(default_factory=list)  # with their word counts
 
@@ -78,28 +106,6 @@ class Match(NamedTuple, Generic[PayloadT]):
     payload: PayloadT
 
 
-def variants(phrase: str) -> Iterable[tuple[tuple[str, ...], int]]:
-    """All rows of atoms of a phrase, each with the number of words at its end that are matched."""
-    before, _, matched = phrase.rpartition(" >")
-    for context in _rows(before):
-        for row in _rows(matched):
-            yield (*context, *row), len(row)
-
-
-def _rows(phrase: str) -> Iterable[tuple[str, ...]]:
-    options: list[list[tuple[str, ...]]] = []
-    for element in phrase.split():
-        if gap := GAP.fullmatch(element):
-            kind = ANY if gap[1] == ".." else PLAIN
-            options.append([(kind,) * n for n in range(int(gap[2]) + 1)])
-        elif element.startswith("?") and len(element) > 1:
-            options.append([(), *((word,) for word in element[1:].split("|"))])
-        else:
-            options.append([(word,) for word in element.split("|")])
-    for row in itertools.product(*options):
-        yield tuple(itertools.chain.from_iterable(row))
-
-
 class PhraseTree(Generic[PayloadT]):
     """Finds every phrase of a set in a row of words."""
 
@@ -110,26 +116,13 @@ class PhraseTree(Generic[PayloadT]):
     ):
         self._plain = plain
         self._root: _Node[PayloadT] = _Node()
-        self._exact: set[str] = set()
-        self._prefixes: set[str] = set()
         for phrase, payload in phrases:
-            for atoms, matched in variants(phrase):
-                self._add(atoms, (payload, matched))
+            self._root.waiting.append((elements(phrase), 0, payload))
+        words = {w for rest, _, _ in self._root.waiting for element in rest for w in element.words}
+        self._prefixes = {word[:-1] for word in words - {ANY} if word.endswith("*")}
+        self._exact = {word for word in words - {PLAIN} if not word.endswith("*")}
         self._atoms_of: dict[str, tuple[str, ...]] = {}
-
-    def _add(self, atoms: Sequence[str], payload: tuple[PayloadT, int]) -> None:
-        node = self._root
-        for atom in atoms:
-            following = node.edges.get(atom)
-            if following is None:
-                following = node.edges[atom] = _Node()
-                if atom.endswith("*") and atom != ANY:
-                    self._prefixes.add(atom[:-1])
-                elif atom not in (ANY, PLAIN):
-                    self._exact.add(atom)
-            node = following
-        if payload not in node.payloads:
-            node.payloads.append(payload)
+        _grow(self._root)
 
     def atoms(self, word: str) -> tuple[str, ...]:
         """The words of the phrase set that ``word`` counts as; () for a word in no phrase."""
@@ -159,6 +152,8 @@ class PhraseTree(Generic[PayloadT]):
             while nodes:
                 following = []
                 for node in nodes:
+                    if node.waiting:
+                        _grow(node)
                     for payload, matched in node.payloads:
                         longest[id(payload)] = Match(position - matched, position, payload)
                     if position < len(atoms) and node.edges:
@@ -174,3 +169,29 @@ class PhraseTree(Generic[PayloadT]):
                 position += 1
             matches += longest.values()
         return matches
+
+
+def _grow(node: _Node[PayloadT]) -> None:
+    """Add the words and payloads that follow a node."""
+    for rest, matched, payload in node.waiting:
+        _follow(node, rest, matched, payload)
+    node.waiting.clear()
+
+
+def _follow(node: _Node[PayloadT], rest: list[Element], matched: int, payload: PayloadT) -> None:
+    if not rest:
+        if (payload, matched) not in node.payloads:
+            node.payloads.append((payload, matched))
+        return
+    element, after = rest[0], rest[1:]
+    if element.begins:
+        matched = 0
+    if not element.least:
+        _follow(node, after, matched, payload)
+    if element.most > 1:
+        after = [element._replace(least=0, most=element.most - 1, begins=False), *after]
+    for word in element.words:
+        following = node.edges.get(word)
+        if following is None:
+            following = node.edges[word] = _Node()
+        following.waiting.append((after, matched + 1, payload))
