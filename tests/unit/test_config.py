@@ -335,3 +335,19 @@ def test_record_keeps_values_and_what_they_were_laid_over(demo, tmp_path):
     main(["record", *options(values=values, output=output, configfile=files)])
     resolved = {"values": demo.model_dump(mode="json"), "resolved": demo.resolved()}
     assert json.loads(output.read_text()) == {**resolved, "configfiles": files}
+
+
+@pytest.mark.parametrize(
+    ("papers", "task", "settings", "message"),
+    [
+        ("medcutmix", "nih", {"classes": ["Hernia", "Efusion"]}, "classes': names 'Efusion'; exp"),
+        ("medcutmix", "nih", {"uncertain": {"Mas": "one"}}, "some of nih's Atelectasis, Cardiom"),
+        ("low_data", "probe", {"classes": ["Edemaa"]}, "some of CheXpert's No Finding, Enlarged"),
+        ("own_data", "zero_shot_findings", {"classes": ["Edemaa"]}, "some of the labeller's No F"),
+    ],
+)
+def test_a_class_without_labels_is_said_before_anything_runs(
+    overlay, papers, task, settings, message
+):
+    with pytest.raises(InputError, match=message):
+        overlay({"papers": [papers], "tasks": {f"{papers}/{task}": settings}})

@@ -16,6 +16,7 @@ from cxrflow.config.problems import Key, WrongKey
 from cxrflow.data.layouts import holders
 from cxrflow.names import REFERENCE, paper_of, short_name
 from cxrflow.papers import load_paper, paper_entries, paper_names
+from cxrflow.reports.labels.observations import OBSERVATIONS
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
 # rules that ask for resources under another's name.
@@ -23,6 +24,8 @@ RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
 RESERVED |= {"all", "labels", "controls"}
 RESERVED |= {"build_retrieval", "build_samples", "compare_labels"}
 ORDERINGS = "orderings"
+CLASS_FIELDS = ("classes", "without", "class_prompts", "uncertain")  # of tasks
+MOST_LISTED = 30  # classes in a message
 
 
 def check_all(config: Config) -> None:
@@ -33,7 +36,7 @@ def check_all(config: Config) -> None:
     check_weights(config)
     check_texts(config)
     check_task_cohorts(config)
-    check_left_out_classes(config)
+    check_classes(config)
     check_demographics(config)
     check_held_out(config)
     config.label_comparisons()
@@ -192,23 +195,36 @@ def check_task_cohorts(config: Config) -> None:
                 )
 
 
-def check_left_out_classes(config: Config) -> None:
-    """Check that a task leaves out classes that the data set's list has, where it has one."""
+def check_classes(config: Config) -> None:
+    """Check that tasks name classes that their labels have, as far as these are known."""
     for name in config.tasks_in_use:
-        task = config.task(name)
-        dataset = config.known_cohorts[task.task.cohort].dataset
-        listed = config.data.layout(dataset).listed_classes
-        for left_out in getattr(task.settings, "without", None) or ():
-            if not listed or left_out in listed:
+        settings = config.task(name).settings
+        known, whose = _known_classes(config, name)
+        for field in CLASS_FIELDS:
+            named = getattr(settings, field, None)
+            strange = [one for one in named or () if known and one not in known]
+            if isinstance(named, str) or not strange:
                 continue
-            key: Key = ("tasks", name, "without")
+            key: Key = ("tasks", name, field)
             file = None
-            if "without" not in (config.tasks.get(name) or {}):
+            if field not in (config.tasks.get(name) or {}):
                 entries = paper_entries(config.library.file(paper_of(name)))
-                file, key = entries.place(("tasks", short_name(name), "settings", "without"))
-            raise WrongKey(
-                key, f"names '{left_out}'; expected some of {dataset}'s {len(listed)} classes", file
-            )
+                file, key = entries.place(("tasks", short_name(name), "settings", field))
+            some = f"{len(known)} classes" if len(known) > MOST_LISTED else ", ".join(known)
+            raise WrongKey(key, f"names '{strange[0]}'; expected some of {whose} {some}", file)
+
+
+def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
+    """The classes of a task's labels, and whose they are; () where only the files know them."""
+    task = config.task(name)
+    source = getattr(task.settings, "label_source", None)
+    cohort = config.known_cohorts[task.task.cohort]
+    if source == "reports":
+        return OBSERVATIONS, "the labeller's"
+    if cohort.recipe.kind == "pairs":
+        return OBSERVATIONS, "CheXpert's"
+    layout = config.data.layout(cohort.dataset)
+    return layout.classes or layout.listed_classes, f"{cohort.dataset}'s"
 
 
 def check_training_share(config: Config, name: str) -> None:

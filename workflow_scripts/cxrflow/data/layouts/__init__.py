@@ -62,6 +62,7 @@ class Layout(Settings):
     compared_with: tuple[str, ...] = Field(
         (), description="references that labels of its reports are compared with unasked"
     )
+    classes: tuple[str, ...] = Field((), description="of its labels; none: as its files say")
     listed: str | None = Field(
         None,
         pattern=READER,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import (
     Request,
     Tables,
@@ -21,11 +22,7 @@ from cxrflow.data.readers.common_tables import (
 from cxrflow.files.csv_table import Kind, find_file, read_csv, require_file, require_root
 from cxrflow.files.drops import Drop
 
-OBSERVATIONS = (
-    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
-    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
-    *("Pleural Other", "Fracture", "Support Devices"),
-)
+OBSERVATIONS = layout("chexpert").classes
 FILES = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
 _IMAGE = ("image_id", "study_id", "subject_id", "image_path", "view")
 _PATH = (

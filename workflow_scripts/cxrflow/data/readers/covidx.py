@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, drop_repeats, require_unique, shaped
 from cxrflow.files.csv_table import read_lines, require_file, require_root
 from cxrflow.files.drops import Drop, Tally
 
-CLASSES = ("COVID-19", "pneumonia", "normal")  # in the order of ConVIRT, section 4.2
+CLASSES = layout("covidx").classes
 LISTS = {"train": "train_COVIDx4.txt", "test": "test_COVIDx4.txt"}
 
 

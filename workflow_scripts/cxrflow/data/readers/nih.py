@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.boxes import impossible, whole_regions
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -27,11 +28,7 @@ TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv")
 BOXES = "BBox_List_2017.csv"
 LISTS = {"train": "train_val_list.txt", "test": "test_list.txt"}
 NO_FINDING = "No Finding"
-CLASSES = (
-    *("Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia"),
-    *("Pneumothorax", "Consolidation", "Edema", "Emphysema", "Fibrosis", "Pleural_Thickening"),
-    *("Hernia", NO_FINDING),
-)
+CLASSES = layout("nih").classes
 _BOX_NAMES = {"Infiltrate": "Infiltration"}  # the name in the list of boxes
 _IMAGE = r"^(?P<subject_id>\d{8})_\d{3}\.png$"
 

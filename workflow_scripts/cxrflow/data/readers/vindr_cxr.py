@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -25,13 +26,7 @@ from cxrflow.files.drops import Drop
 
 FILE = "image_labels_{}.csv"
 PARTS = ("train", "test")
-CLASSES = (
-    *("Aortic enlargement", "Atelectasis", "Calcification", "Cardiomegaly", "Clavicle fracture"),
-    *("Consolidation", "Edema", "Emphysema", "Enlarged PA", "ILD", "Infiltration", "Lung Opacity"),
-    *("Lung cavity", "Lung cyst", "Mediastinal shift", "Nodule/Mass", "Pleural effusion"),
-    *("Pleural thickening", "Pneumothorax", "Pulmonary fibrosis", "Rib fracture", "Other lesion"),
-    *("COPD", "Lung tumor", "Pneumonia", "Tuberculosis", "Other diseases", "No finding"),
-)
+CLASSES = layout("vindr_cxr").classes
 _OTHERS = ("Other diseases", "Other disease")  # the second is the test table's
 _HEADER = ["image_width", "image_height", "failure"]
 
