@@ -288,3 +288,15 @@ def test_without_further_terms_the_plain_loss_is_trained(folder: Path, terms: An
     for term in ("neighbours", "multi_view"):
         other = trained(program_of(folder, **{**settings, "terms": {**GLOBAL, term: {}}}))
         assert not all(torch.equal(value, other[name]) for name, value in plain.items())
+
+
+def test_views_that_no_term_reads_are_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"text_augmentation": {}, **CROPPED}
+    program_of(folder, terms=GLOBAL, **settings)
+    assert caplog.messages[-2:] == [
+        f"settings: key '{key}' is set, but no term reads what it makes"
+        for key in ("augmentation.second_crop", "text_augmentation")
+    ]
+    caplog.clear()
+    program_of(folder, terms={**GLOBAL, "multi_view": {}}, **settings)
+    assert "no term reads" not in caplog.text

@@ -4,6 +4,7 @@ The methods of BioViL's Table 5 are terms and options of it. In ConVIRT's own tr
 3.2) a sample is a study, and its images are those that are drawn of studies.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, TextOutput
+from cxrflow.pretrain.objective import Batch, Computed, Needs, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
@@ -33,6 +34,8 @@ from cxrflow.pretrain.starts import freeze_below
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
+
+log = logging.getLogger("cxrflow")
 
 
 class PairViews(ComposableViews):
@@ -179,6 +182,7 @@ class ImageTextProgram(TermsProgram):
             settings.ghost_batch,
             self.vocabulary,
         )
+        _warn_of_unread(settings, self.needs)
         self.passes = TextPasses(text, self.vocabulary, self.needs, run.device)
         freeze_below(text, settings.frozen_layers)
 
@@ -193,3 +197,13 @@ class ImageTextProgram(TermsProgram):
         for similarity in filter(None, (term.similarity() for term in self.terms.values())):
             save_similarity(similarity, folder)
         copy_tokenizer(self.tokenizer, folder)
+
+
+def _warn_of_unread(settings: JointPretrainingSettings, needs: Needs) -> None:
+    """Say which views are described, but read by no term."""
+    views = {
+        "augmentation.second_crop": settings.augmentation.second_crop and needs.images < 2,
+        "text_augmentation": settings.text_augmentation and "augmented" not in needs.texts,
+    }
+    for key in (key for key, unread in views.items() if unread):
+        log.warning("settings: key '%s' is set, but no term reads what it makes", key)
