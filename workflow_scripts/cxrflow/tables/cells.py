@@ -72,12 +72,13 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     }
     entries = list(by_seed.values())
     if not entries:
-        reason = (
-            None if any(name in run["metrics"] for run in runs) else row.reason or column.reason
-        )
+        computed = any(name in run["metrics"] for run in runs)
+        reason = None if computed else row.reason or column.reason
         has_source = row.model is not None or row.vocabulary is not None or row.data
         if reason is None and has_source:
-            reason = UNDEFINED if runs else results.left_out.get(result or ("", None), NOT_RUN)
+            reason = results.left_out.get(result or ("", None), NOT_RUN)
+            if runs:
+                reason = UNDEFINED if computed else f"its results have no '{name}'"
         return replace(cell, reason=reason)
     scored = [run for run in runs if run["seed"] in by_seed]
     learnt = [run["learnt"] for run in scored]
