@@ -52,6 +52,8 @@ def test_published_weights_are_scored_and_the_protocol_stands_beside(
     run(model, root, tmp_path / "out", "--classes", *classes, "--prompts", "windsor")
     assert (tmp_path / "out/windsor_best_f1/metrics.json").is_file()
     assert "windsor: Windsor et al. 2023, Appendix D" in capsys.readouterr().out
+    run(model, root, tmp_path / "out", "--without", *classes)
+    assert "of 9 classes have both labels" in capsys.readouterr().out
 
 
 STARTS = "; what its encoders started from is not recorded"
@@ -87,4 +89,6 @@ def test_bad_input_is_one_line(root: Path, tmp_path: Path) -> None:
         InputError, match="--classes Weather: .*flow.json has no such class, but At"
     ):
         run(model, root, tmp_path / "c", "--classes", "Hernia", "Weather")
+    with pytest.raises(InputError, match="--without Weather: .*flow.json has no such class"):
+        run(model, root, tmp_path / "c", "--without", "Weather")
     assert not (tmp_path / "c/pixels").exists()

@@ -41,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--prompts", choices=sorted(PROMPT_SETS), default="chexzero", help="(default: chexzero)"
     )
-    arguments.add_argument("--classes", nargs="+", help="of the data set (default: the protocol's)")
+    classes = arguments.add_mutually_exclusive_group()
+    classes.add_argument("--classes", nargs="+", help="of the data set (default: the protocol's)")
+    classes.add_argument("--without", nargs="+", help="classes of the protocol to leave out")
     arguments.add_argument(
         "--threshold",
         choices=("best_f1", "best_mcc"),
@@ -66,7 +68,7 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     root = {"root": options.root, "threads": options.threads}
     kind = json.dumps({"kind": "classification", **rules.cohort})
     _stage("build_cohort", **root, layout=options.dataset, settings=kind, output=cohort)
-    _require_classes(options.classes or (), cohort / "flow.json")
+    classes = _classes(options, rules, cohort / "flow.json")
     images = cohort / "images.parquet"
     _stage("store_pixels", **root, images=images, geometry=geometry, output=pixels)
     inputs = {"model": model, "cohort": cohort}
@@ -77,7 +79,7 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
         "threshold": options.threshold,
         "metrics": ["auroc", "f1", "threshold"],
         **rules.settings,
-        **({} if options.classes is None else {"classes": options.classes}),
+        **({} if classes is None else {"classes": classes}),
     }
     result = work / f"{options.prompts}_{options.threshold}"
     about = {"features": features, "settings": json.dumps(settings), "output": result}
@@ -85,14 +87,23 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     return read_object(result / "metrics.json", ("data", "protocol", "metrics"))
 
 
-def _require_classes(names: Sequence[str], path: Path) -> None:
-    """Refuse a class that the cohort lacks before its pixels are decoded."""
-    classes = read_object(path, ("classes",))["classes"]
-    for name in names:
-        if name not in classes:
-            raise InputError(
-                f"--classes {name}: {path} has no such class, but {', '.join(classes)}"
-            )
+def _classes(options: Namespace, rules: Protocol, path: Path) -> list[str] | None:
+    """The classes that are scored; None: the protocol's.
+
+    Raises:
+        InputError: the cohort lacks a class, said before its pixels are decoded.
+    """
+    present = read_object(path, ("classes",))["classes"]
+    listed = layout(options.dataset).listed_classes  # without some that no image has
+    for key, known in (("classes", present), ("without", (*present, *listed))):
+        for name in getattr(options, key) or ():
+            if name not in known:
+                raise InputError(
+                    f"--{key} {name}: {path} has no such class, but {', '.join(present)}"
+                )
+    if options.without is None:
+        return options.classes
+    return [name for name in rules.settings["classes"] or present if name not in options.without]
 
 
 def _stage(name: str, *first: str, **options: object) -> None:
