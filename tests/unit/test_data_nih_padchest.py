@@ -139,6 +139,22 @@ def test_lists_that_do_not_name_the_images_are_said(tmp_path: Path) -> None:
     ]
 
 
+def test_an_image_in_neither_list_has_no_part_though_its_patient_has_one(tmp_path: Path) -> None:
+    """The lists are of images: what they leave out is not tested on, and is counted."""
+    root = chestxray14(tmp_path / "nih")
+    (root / "test_list.txt").write_text("\n".join(NAMES[4:7]))
+    settings = {"method": "official", "parts": {"test": "test"}}
+    options = ["--layout", "nih", "--root", root]
+    flow = make(tmp_path / "cohort", *options, kind="classification", splits=settings)
+    samples = pd.read_parquet(tmp_path / "cohort/samples.parquet")
+    assert samples["image_id"].tolist() == NAMES[4:7]
+    (step,) = (step for step in flow["steps"] if step["name"] == "images listed")
+    (drop,) = step["dropped"]
+    assert drop["reason"] == "in neither official list, unlike others of its patient"
+    assert (drop["count"], drop["examples"], drop["failed"]) == (1, [NAMES[7]], False)
+    assert flow["notes"] == ["1 images of the table are in neither official list"]
+
+
 def test_another_header_of_nih_is_one_clear_error(tmp_path: Path) -> None:
     path = chestxray14(tmp_path) / "Data_Entry_2017_v2020.csv"
     path.write_text(path.read_text().replace("Finding Labels", "Labels"))

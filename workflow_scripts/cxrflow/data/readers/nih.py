@@ -51,7 +51,9 @@ def read(root: Path, request: Request) -> Tables:
     }
     rows = rows.assign(image_id=names, subject_id=subjects, view=rows["View Position"])
     rows, wrong = without(rows.join(labels), names, tests)
-    splits, unlisted = _splits(root, rows)
+    splits, stray, unlisted = _splits(root, rows)
+    reason = "in neither official list, unlike others of its patient"
+    rows, left_out = without(rows, rows["image_id"], {reason: stray}, failed=False)
     rows = request.select(rows.assign(study_id=rows["image_id"]))
     rows["image_path"] = _paths(root, rows["image_id"])
     images = request.images_of(root, rows)
@@ -64,7 +66,7 @@ def read(root: Path, request: Request) -> Tables:
         labels=rows[["image_id", *CLASSES]],
         splits=splits,
         split_files=tuple(LISTS.values()) if splits is None else (),
-        dropped={"images": [*damage, *wrong], "boxes": box_damage},
+        dropped={"images": [*damage, *wrong, *left_out], "boxes": box_damage},
         notes=unlisted,
         opened=request.headers,
     )
@@ -82,15 +84,18 @@ def _labels(texts: pd.Series) -> pd.DataFrame:
     return pd.DataFrame(values).where(in_classes & sole)
 
 
-def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
-    """The official split by patient, and notes where lists and table differ.
+def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, pd.Series, list[str]]:
+    """The official split by patient, stray images, and notes where lists and table differ.
+
+    The lists are of images. One that neither has must not get the part of its patient.
 
     Raises:
         InputError: one list is missing, or an image or a patient is in both.
     """
     paths = {part: below(root, name) for part, name in LISTS.items()}
     if not any(path.is_file() for path in paths.values()):
-        return None, [f"neither {' nor '.join(LISTS.values())} is in the root: no official split"]
+        note = f"neither {' nor '.join(LISTS.values())} is in the root: no official split"
+        return None, pd.Series(False, index=rows.index), [note]
     names_by_part = {part: _lines(path) for part, path in paths.items()}
     repeated = sorted(names_by_part["train"] & names_by_part["test"])
     source = f"{paths['train'].name} and {paths['test'].name}"
@@ -108,7 +113,8 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, list[s
         f"{len(strange)} lines of the official lists are no image of the table "
         f"({', '.join(strange[:1])})": len(strange),
     }
-    return splits, [note for note, count in notes.items() if count]
+    stray = part.isna() & rows["subject_id"].isin(splits["subject_id"])
+    return splits, stray, [note for note, count in notes.items() if count]
 
 
 def _lines(path: Path) -> set[str]:
