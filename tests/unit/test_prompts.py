@@ -45,6 +45,23 @@ def test_composed_prompts_are_of_their_class_and_differ() -> None:
     assert negative == ("no atelectasis",)
 
 
+@pytest.mark.parametrize("name", ["Effusion", "Pleural effusion"])
+def test_an_effusion_is_composed_alike_whatever_a_data_set_calls_it(name: str) -> None:
+    """NIH and VinDr-CXR spell it otherwise than CheXpert."""
+    positive, negative = PROMPT_SETS["gloria"].of(name)
+    assert (positive, negative) == PROMPT_SETS["gloria"].of("Pleural Effusion")
+    assert len(positive) == 2 * 4 * 3 and negative == ("no pleural effusion",)
+
+
+def test_lists_name_a_class_in_words_too() -> None:
+    lists = {"positive_prompts": ["{} is seen"], "negative_prompts": ["no {}"]}
+    settings = ZeroShotClassificationSettings.model_validate(lists)
+    assert class_prompts(["Pleural_Thickening", "Mass"], settings)[0] == (
+        ["no pleural thickening"],
+        ["pleural thickening is seen"],
+    )
+
+
 @pytest.mark.parametrize("name", PROMPT_SETS)
 def test_no_class_of_nih_has_the_same_prompts_as_another(name: str) -> None:
     every = [PROMPT_SETS[name].of(label) for label in CLASSES]

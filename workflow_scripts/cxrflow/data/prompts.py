@@ -77,7 +77,11 @@ _COMPOSED: Final = {
     "Cardiomegaly": _composed("cardiomegaly,enlarged heart", "", ",mild,moderate,severe"),
     "Consolidation": _composed("consolidation,airspace consolidation", _ZONES, ",patchy,dense"),
     "Edema": _composed("pulmonary edema,interstitial edema", "", ",mild,moderate,severe"),
-    "Pleural Effusion": _composed("pleural effusion,pleural fluid", _SIDES, ",small,large"),
+    # As CheXpert, NIH and VinDr-CXR call it.
+    **dict.fromkeys(
+        ("Pleural Effusion", "Effusion", "Pleural effusion"),
+        _composed("pleural effusion,pleural fluid", _SIDES, ",small,large"),
+    ),
 }
 
 PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
@@ -105,7 +109,7 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
             exceptions={
                 **TURNED,
                 **{
-                    name: (positive, (f"no {name.lower()}",))
+                    name: (positive, (f"no {WORDS.get(name, name).lower()}",))
                     for name, positive in _COMPOSED.items()
                 },
             },

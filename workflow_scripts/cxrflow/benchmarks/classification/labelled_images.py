@@ -229,7 +229,8 @@ def class_prompts(
             )
         if of_class is None and positive is None and name in TURNED and not settings.exclusive:
             _require_own_prompts(name, texts[1])
-        present, absent = ([text.replace("{}", name.lower()) for text in side] for side in texts)
+        words = name.replace("_", " ").lower()
+        present, absent = ([text.replace("{}", words) for text in side] for side in texts)
         prompts.append((absent, present))
     return prompts
 
