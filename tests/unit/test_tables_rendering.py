@@ -240,6 +240,34 @@ def test_a_mean_without_some_classes_says_so(tmp_path):
     assert notes(m=["a_mass"], n=["edema"]) == [f"“F1” (A) {mass}", f"“F1” (B) {edema}"]
 
 
+def test_a_mean_of_thresholded_or_of_rare_classes_says_which_it_is_of(tmp_path):
+    """A threshold that could not be chosen leaves its class out of F1, and not of the AUROC."""
+    metrics = ("auroc", "f1", "auroc_rare", "auroc_common", "rare_less_common")
+    columns = [{"key": name, "label": name, "metric": name} for name in metrics]
+    table = with_rows({"label": "A", "model": "m"})
+    table = Table.model_validate({**table.model_dump(), "columns": columns})
+    each = {f"auroc/{c}": estimate(0.5) for c in ("edema", "lung_mass", "pleural_thickening")}
+    each |= {f"f1/{c}": estimate(0.5) for c in ("lung_mass", "pleural_thickening")}
+    each |= {"f1/edema": estimate(None)}
+
+    def notes(**undefined):
+        values = {name: estimate(0.5) for name in metrics} | each | undefined
+        path = write_result(tmp_path / "m.json", "grounding", "m", 0, values)
+        content = json.loads(path.read_text())
+        content["data"]["classes"] = ["Edema", "Lung Mass", "Pleural_Thickening"]
+        content["protocol"]["rare"] = ["Pleural_Thickening", "Lung Mass"]
+        path.write_text(json.dumps(content))
+        return notes_on_classes(table, read_results([path]))
+
+    f1 = "“f1” is the mean of 2 of 3 classes: edema lacks a label or a threshold."
+    assert notes() == [f1]
+    assert notes(**{"auroc/lung_mass": estimate(None)}) == [
+        "“auroc” is the mean of 2 of 3 classes: lung mass lacks a label.",
+        "“f1” is the mean of 1 of 3 classes: lung mass, edema lack a label or a threshold.",
+        "“auroc_rare” is the mean of 1 of 2 classes: lung mass lacks a label.",
+    ]
+
+
 def test_csv_has_the_contract_s_columns(files):
     _, cells, _ = cells_of(files)
     rows = list(csv.DictReader(table_csv(cells).splitlines()))

@@ -111,19 +111,38 @@ def notes_on_means(table: Table) -> list[str]:
 
 
 def _without_value(run: Mapping[str, Any], metric: str) -> str:
-    """The classes that a mean is of, and those without a value; empty if it is of all."""
-    classes, metrics = run["data"].get("classes", ()), run["metrics"]
-    start = "auroc/" if any(name.startswith("auroc/") for name in metrics) else f"{metric}/"
-    names = [
-        name.removeprefix(start).replace("_", " ")
-        for name, entry in metrics.items()
-        if name.startswith(start) and entry.get("value") is None
-    ]
-    if len(classes) < 2 or not names:
+    """The classes that a mean is of, and those without a value; empty if it is of all.
+
+    A class whose threshold could not be chosen has an AUROC, but no other value.
+    """
+    metrics = run["metrics"]
+    classes = _classes_of(run, metric)
+    lacking = {
+        start: [
+            name
+            for name in classes
+            if metrics.get(f"{start}/{name.replace(' ', '_')}", {"value": 0})["value"] is None
+        ]
+        for start in ("auroc", metric)
+    }
+    names = list(dict.fromkeys([*lacking["auroc"], *lacking[metric]]))
+    if len(run["data"].get("classes", ())) < 2 or not names:
         return ""
     few = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
     lack = "lack" if len(names) > 1 else "lacks"
-    return f"{len(classes) - len(names)} of {len(classes)} classes: {few} {lack} a label"
+    what = "a label" if len(names) == len(lacking["auroc"]) else "a label or a threshold"
+    return f"{len(classes) - len(names)} of {len(classes)} classes: {few} {lack} {what}"
+
+
+def _classes_of(run: Mapping[str, Any], metric: str) -> list[str]:
+    """The classes, in words, that a metric is the mean of; none of a difference of two means."""
+    names = [" ".join(n.lower().replace("_", " ").split()) for n in run["data"].get("classes", ())]
+    rare = {n.lower().replace("_", " ") for n in run["protocol"].get("rare") or ()}
+    if metric == "rare_less_common":
+        return []
+    if metric in ("auroc_rare", "auroc_common"):
+        return [name for name in names if (name in rare) == (metric == "auroc_rare")]
+    return names
 
 
 def notes_on_files(table: Table, results: Results) -> list[str]:
