@@ -3,6 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from cxrflow.commands import zero_shot
@@ -56,6 +57,18 @@ def test_published_weights_are_scored_and_the_protocol_stands_beside(
     assert "of 9 classes have both labels" in capsys.readouterr().out
 
 
+def test_intervals_over_images_are_not_called_those_of_patients(tmp_path: Path) -> None:
+    """RSNA without the mapping to NIH, and VinDr-CXR, name no patients."""
+    path = tmp_path / "predictions.parquet"
+    for subjects, said in (
+        (["a", "a", "b"], "patients"),
+        ([None] * 3, "images, as patients are not known"),
+        (["a", None, "b"], "patients; that of 1 samples is not known, each stands for one"),
+    ):
+        pd.DataFrame({"subject_id": pd.Series(subjects, dtype="str")}).to_parquet(path)
+        assert zero_shot._resampled(path) == said
+
+
 STARTS = "; what its encoders started from is not recorded"
 
 
@@ -66,6 +79,14 @@ STARTS = "; what its encoders started from is not recorded"
         ({"name": "rsna"}, "trained on rsna, which shares people with nih: nih"),
         ({"name": "nih"}, "trained on nih, which shares people with nih: nih"),
         ({"name": "mimic_cxr"}, f"trained on mimic_cxr, of other people than nih{STARTS}"),
+        (
+            {"name": "mimic_cxr", "synthetic": True},
+            f"trained on synthetic mimic_cxr, of other people than nih{STARTS}",
+        ),
+        (
+            {"name": "rsna", "synthetic": True},
+            f"trained on synthetic rsna, of other people than nih{STARTS}",
+        ),
         ({"name": "ours"}, "what the model was trained on is not recorded but as ours"),
         (None, "what the model was trained on is not recorded"),
     ],
@@ -75,6 +96,14 @@ def test_shared_people_are_named(data: object, said: str, folder: str, tmp_path:
     write_json(tmp_path / folder / "run.json", {} if data is None else {"data": data})
     options = Namespace(model=tmp_path / "model", output=tmp_path / "out", dataset="nih")
     assert zero_shot._people(options) == said
+
+
+def test_drawn_people_may_be_those_of_another_drawn_data_set(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    write_json(tmp_path / "model/run.json", {"data": {"name": "rsna", "synthetic": True}})
+    options = Namespace(model=tmp_path / "model", output=tmp_path / "out", dataset="nih")
+    said = "trained on synthetic rsna, which shares people with nih: nih"
+    assert zero_shot._people(options, synthetic=True) == said
 
 
 def test_bad_input_is_one_line(root: Path, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@
 Takes a model folder of a run, an exported one, or published weights. The data set's own test
 images are scored for its classes (``data/protocols/``), by a published set of prompts
 (``data/prompts.py``). Prints AUROC and F1 with 95 % intervals over patients, of each class and
-their mean, and beside it the protocol. Everything lies in the output folder: cohort, pixels,
+their mean, and beside it the protocol. Where a data set names no patients, intervals are over
+images, and it says so. Everything lies in the output folder: cohort, pixels,
 features, and the result as a benchmark writes one. Pixels that are there are not decoded again.
 """
 
@@ -23,6 +24,7 @@ from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder
+from cxrflow.files.parquet import read_table
 from cxrflow.models.run_record import read_run
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.programs.registry import PROGRAMS
@@ -84,7 +86,18 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     result = work / f"{options.prompts}_{options.threshold}"
     about = {"features": features, "settings": json.dumps(settings), "output": result}
     _stage("evaluate", TASK, **inputs, **about)
-    return read_object(result / "metrics.json", ("data", "protocol", "metrics"))
+    metrics = read_object(result / "metrics.json", ("data", "protocol", "metrics"))
+    return {**metrics, "resampled": _resampled(result / "predictions.parquet")}
+
+
+def _resampled(predictions: Path) -> str:
+    """What intervals are over: patients, as far as they are known."""
+    is_unknown = read_table(predictions, ("subject_id",))["subject_id"].isna()
+    if is_unknown.all():
+        return "images, as patients are not known"
+    if is_unknown.any():
+        return f"patients; that of {is_unknown.sum()} samples is not known, each stands for one"
+    return "patients"
 
 
 def _classes(options: Namespace, rules: Protocol, path: Path) -> list[str] | None:
@@ -164,8 +177,8 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     yield f"prompts    {options.prompts}: {PROMPT_SETS[options.prompts].source}"
     yield f"score      {record['score']}"
     yield f"F1 at      {record['threshold_rule']}"
-    yield "intervals  95 %, bootstrap over patients"
-    yield f"people     {_people(options)}"
+    yield f"intervals  95 %, bootstrap over {result['resampled']}"
+    yield f"people     {_people(options, bool(data.get('synthetic')))}"
 
 
 def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:
@@ -182,10 +195,11 @@ def _bound(value: float | None) -> str:
     return "?" if value is None else f"{value:.3f}"
 
 
-def _people(options: Namespace) -> str:
+def _people(options: Namespace, synthetic: bool = False) -> str:
     """Say whether the model was trained on people of the data set, as far as its record tells.
 
-    The record has the last training alone, not what its encoders started from.
+    The record has the last training alone, not what its encoders started from. People who are drawn
+    are nobody else's; ``synthetic``: those of the data set are.
     """
     # An exported model's record is in what was imported from it.
     records = map(read_run, (options.model, options.output / IMPORTED))
@@ -193,12 +207,14 @@ def _people(options: Namespace) -> str:
     name = record.get("name")
     if name not in LAYOUTS:
         return f"what the model was trained on is not recorded{f' but as {name}' if name else ''}"
+    drawn = bool(record.get("synthetic"))
+    trained = f"trained on {'synthetic ' if drawn else ''}{name}"
     shared = layout(name).people & layout(options.dataset).people
-    if shared:
-        return f"trained on {name}, which shares people with {options.dataset}: {', '.join(shared)}"
+    if shared and drawn == synthetic:
+        return f"{trained}, which shares people with {options.dataset}: {', '.join(shared)}"
     return (
-        f"trained on {name}, of other people than {options.dataset}; what its encoders started "
-        "from is not recorded"
+        f"{trained}, of other people than {options.dataset}; what its encoders started from is not "
+        "recorded"
     )
 
 
