@@ -10,7 +10,7 @@ import pytest
 import torch
 from benchmark_fakes import make_store
 from small_text import write_text_model
-from test_additional_supervision import ROWS, program_of, views_of
+from test_additional_supervision import ROWS, SAMPLES, program_of, views_of
 from test_cutmix import folder, term_of, variant
 from test_cutmix import views_of as mixing_views
 
@@ -76,6 +76,25 @@ def test_regions_are_the_parts_of_cells_in_boxes(tmp_path: Path) -> None:
     assert asked == [(ROWS[[1, 3]].tolist(), ["Edema", "Fracture"])]
     torch.testing.assert_close(regions[0], torch.tensor([[0.5, 0.0], [0.0, 0.0]]))
     assert not regions[1].any()
+
+
+def test_boxes_are_of_the_image_that_stands_for_a_study(tmp_path: Path) -> None:
+    """Where a sample is a study of several images, one is drawn; its number is not the study's."""
+    program: Any = program_of(write_text_model(tmp_path))
+    images, asked = program.images["train"], []
+    take = images.take
+    images.drawn = lambda rows, seed, epoch: (rows + seed + epoch) % SAMPLES
+    images.take = lambda rows: asked.append(rows.tolist()) or take(rows)
+
+    def masks(rows: np.ndarray, names: list[str]) -> np.ndarray:
+        asked.append(rows.tolist())
+        return np.zeros((len(rows), 64, 64), dtype=np.uint8)
+
+    program.true_boxes = SimpleNamespace(masks=masks)
+    views: Any = views_of(program)
+    views.true_regions([1, 3], ["Edema", "Fracture"], (2, 2))
+    drawn = (ROWS[[1, 3]] + views.batch.seed + views.batch.epoch) % SAMPLES
+    assert asked == [drawn.tolist()] * 2 and drawn.tolist() != ROWS[[1, 3]].tolist()
 
 
 def test_the_control_mixes_the_boxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,8 +111,9 @@ class PairViews(ComposableViews):
             )
         (_, seed, epoch, *_) = self.batch
         images = self._program.images[self._split]
-        stored = images.take(self.batch.rows[list(places)]).current
-        masks = torch.from_numpy(boxes.masks(self.batch.rows[list(places)], names))
+        rows = images.drawn(self.batch.rows[list(places)], seed, epoch)
+        stored = images.take(rows).current
+        masks = torch.from_numpy(boxes.masks(rows, names))
         masks = masks.to(stored.pixels.device)
         shown = self._program.augmentation.moved(stored._replace(pixels=masks), seed, epoch)
         return nn.functional.adaptive_avg_pool2d(shown, grid)[:, 0]
