@@ -123,7 +123,13 @@ def test_a_paper_makes_every_row(biovil: list[Job]) -> None:
 
 @pytest.mark.parametrize(
     ("target", "minutes"),
-    [("all", 35 - ENVIRONMENT), ("biovil", 60), ("biovil_t", 62), ("convirt", 60)],
+    [
+        ("all", 35 - ENVIRONMENT),
+        ("biovil", 60),
+        ("biovil_t", 62),
+        ("convirt", 60),
+        ("low_data", 60),
+    ],
 )
 def test_budgets(target: str, minutes: float, said: Callable[[str], str]) -> None:
     """From nothing, on two cores: `make demo` with its environment, and each paper whole.
