@@ -7,6 +7,7 @@ from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.curve import beyond, beyond_words, draw
+from cxrflow.tables.notes import note_on_learning
 
 SHARES = [10.0, 20.0, 50.0, 100.0]
 COLUMN = Column(key="auroc", label="AUROC", metric="auroc")
@@ -62,6 +63,38 @@ def test_a_curve_that_does_not_say_is_said_to_be_one(given, shares, reason) -> N
     assert words.startswith("adapted: does not say what more pairs would give; too")
 
 
+def test_twice_the_pairs_are_twice_all_of_them() -> None:
+    """Without a training on all pairs, twice the most that were trained on is not said to be it."""
+    unscored = Cell("row", "auroc", reason="not run")
+    more = beyond(SHARES, [*cells(1.0, 0.002, SHARES)[:3], unscored])
+    assert more == {"doubt": "too short: no score at 100"}
+    assert beyond(SHARES, cells(1.0, 0.002, SHARES)[:1]) == {
+        "doubt": "too short: 1 number of pairs"
+    }
+    values = FIGURE.model_dump() | {"x": {"label": "pairs", "values": [10, 20, 25, 50]}}
+    with pytest.raises(ValueError, match="the last of x.values is 50; expected 100"):
+        CurveFigure.model_validate(values)
+
+
+def test_no_score_above_the_greatest_is_expected() -> None:
+    rng = np.random.default_rng(0)
+
+    def trained(means):
+        return [
+            Cell("row", "auroc", by_seed={n: mean + 0.003 * rng.normal() for n in range(3)})
+            for mean in means
+        ]
+
+    share = np.asarray(SHARES)
+    logarithm = trained(0.9 + 0.04 * np.log(share / 10))
+    assert beyond(SHARES, logarithm)["points"][1]["value"] > 1
+    assert "the law passes 1, the greatest" in beyond(SHARES, logarithm, 1.0)["doubt"]
+    near = trained(0.995 - 0.2 * share**-0.5)
+    free, bounded = (beyond(SHARES, near, most)["points"] for most in (None, 1.0))
+    assert free[2]["high"] > 1 == bounded[2]["high"]
+    assert free[0] == bounded[0] and free[2]["value"] == bounded[2]["value"]
+
+
 def test_a_figure_without_a_law_is_recorded_as_before() -> None:
     assert "power_law" not in FIGURE.model_copy(update={"power_law": False}).record()
 
@@ -85,3 +118,20 @@ def test_the_legend_has_what_is_drawn(monkeypatch) -> None:
     assert legends == [
         ["adapted", "printed", "ours", "published", more], ["adapted", "ours", more]
     ]  # fmt: skip
+
+
+def test_a_note_says_which_shares_were_not_learnt() -> None:
+    """Of a row whose columns are shares of the pairs, each another model."""
+    columns = [
+        Column(key=f"s{share}", label=f"{share} %", metric="auroc", pairs=share)
+        for share in (1, 10)
+    ]
+    ours = [
+        Cell("ours", "s1", ours=0.5, seeds=3, unlearnt=3),
+        Cell("ours", "s10", ours=0.7, seeds=3),
+        Cell("theirs", "s1", reason="not run"),
+        Cell("theirs", "s10", ours=0.5, seeds=3, unlearnt=1),
+    ]
+    words = note_on_learning(ours, columns)
+    assert words.startswith("Training not converged: ours (1 %); theirs. The validation loss")
+    assert note_on_learning(ours[1:2], columns) == ""

@@ -68,3 +68,17 @@ def test_a_curve_that_says_nothing_is_said_to_be_one() -> None:
             ValueError, match="expected 3 or more, the largest 4 times the smallest"
         ):
             fit(few, np.ones(len(few)))
+
+
+def test_a_curve_that_grows_steeper_has_no_law() -> None:
+    """The middle of an S: a training that has just begun to learn with all pairs."""
+    rng = np.random.default_rng(0)
+    pairs = np.repeat(PAIRS * SHARES, SEEDS)
+
+    def begun(number):
+        return 0.5 + 0.42 / (1 + (number / PAIRS) ** -2.0)
+
+    law = fit(pairs, begun(pairs) + 0.008 * rng.normal(size=len(pairs)))
+    assert law.expected(2 * PAIRS, SEEDS).high < begun(2 * PAIRS)  # what it would have said
+    assert "too early" in str(doubt(law, pairs, SEEDS))
+    assert not any(fit(*curve(rng)).steepens for _ in range(20))

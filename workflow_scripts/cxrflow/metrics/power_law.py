@@ -10,6 +10,9 @@ top, slope and the logarithm of the spread have flat ones, so that all but the e
 closed form (Gelman et al. 2013, Bayesian Data Analysis, section 14.2). Intervals hold the middle of
 the draws. Not of a paper; coverage is simulated in docs/inference.md.
 
+A curve whose gain for each e-fold of pairs still grows, as that of a training that has just begun
+to learn, has an exponent below 0. Where that ends is not known, so that nothing is expected of it.
+
 Shapes: P trainings, S draws, E exponents.
 """
 
@@ -22,6 +25,7 @@ from scipy.special import logsumexp
 from cxrflow.metrics.intervals import Estimate, Floats
 
 _EXPONENTS = np.linspace(0, 2, 81)
+_ANY_EXPONENTS = np.linspace(-2, 2, 161)
 _DRAWS = 20_000
 
 #: Fewer numbers of pairs, or a smaller ratio of the largest to the smallest, have no curve.
@@ -37,6 +41,7 @@ class PowerLaw(NamedTuple):
     top_S: Floats
     slope_S: Floats
     spread_S: Floats
+    steepens: bool  # of a flat prior in [-2, 2], the middle of the exponents lies below 0
 
     def curve(self, pairs: float) -> Floats:
         """Expected score [S] of trainings on so many pairs."""
@@ -74,17 +79,10 @@ def fit(pairs_P: ArrayLike, scores_P: ArrayLike, seed: int = 0) -> PowerLaw:
             f"{len(different)} numbers of pairs from {different[0]:g} to {different[-1]:g}; "
             f"expected {LEAST_NUMBERS} or more, the largest {LEAST_RATIO:g} times the smallest"
         )
-    shape_EP = _shape(number_P / different[-1], _EXPONENTS[:, None])
-    design_EP2 = np.stack([np.ones_like(shape_EP), -shape_EP], axis=-1)
-    squares_E22 = design_EP2.swapaxes(1, 2) @ design_EP2
-    inverse_E22 = np.linalg.inv(squares_E22)
-    best_E2 = (inverse_E22 @ design_EP2.swapaxes(1, 2) @ score_P[:, None])[..., 0]
-    rest_E = ((score_P - (design_EP2 @ best_E2[..., None])[..., 0]) ** 2).sum(axis=1)
-    # A perfect fit leaves no spread to draw.
-    rest_E = np.maximum(rest_E, 1e-12 * max(score_P.var() * len(score_P), 1e-12))
-    freedom = len(score_P) - 2
-    log_E = -np.linalg.slogdet(squares_E22)[1] / 2 - freedom / 2 * np.log(rest_E)
-    weight_E = np.exp(log_E - logsumexp(log_E))
+    ratio_P, freedom = number_P / different[-1], len(score_P) - 2
+    any_weight_E = _fitted(ratio_P, score_P, _ANY_EXPONENTS)[0]
+    steepens = bool(any_weight_E[_ANY_EXPONENTS < 0].sum() > 0.975)
+    weight_E, best_E2, inverse_E22, rest_E = _fitted(ratio_P, score_P, _EXPONENTS)
     rng = np.random.default_rng(seed)
     place_S = rng.choice(len(_EXPONENTS), size=_DRAWS, p=weight_E / weight_E.sum())
     spread_S = np.sqrt(rest_E[place_S] / rng.chisquare(freedom, _DRAWS))
@@ -93,18 +91,40 @@ def fit(pairs_P: ArrayLike, scores_P: ArrayLike, seed: int = 0) -> PowerLaw:
     law_S2 = best_E2[place_S] + spread_S[:, None] * drawn_S2
     top_S, slope_S = law_S2.T
     exponent_S = _EXPONENTS[place_S]
-    return PowerLaw(float(different[-1]), len(score_P), exponent_S, top_S, slope_S, spread_S)
+    law = (float(different[-1]), len(score_P), exponent_S, top_S, slope_S, spread_S)
+    return PowerLaw(*law, steepens)
+
+
+def _fitted(
+    ratio_P: Floats, score_P: Floats, exponents_E: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Weights [E] of exponents, and for each of them the best top and slope [E, 2], the inverse of
+    their squares [E, 2, 2] and the sum of squares that they leave [E]."""
+    shape_EP = _shape(ratio_P, exponents_E[:, None])
+    design_EP2 = np.stack([np.ones_like(shape_EP), -shape_EP], axis=-1)
+    squares_E22 = design_EP2.swapaxes(1, 2) @ design_EP2
+    inverse_E22 = np.asarray(np.linalg.inv(squares_E22), np.float64)
+    best_E2 = (inverse_E22 @ design_EP2.swapaxes(1, 2) @ score_P[:, None])[..., 0]
+    rest_E = ((score_P - (design_EP2 @ best_E2[..., None])[..., 0]) ** 2).sum(axis=1)
+    # A perfect fit leaves no spread to draw.
+    rest_E = np.maximum(rest_E, 1e-12 * max(score_P.var() * len(score_P), 1e-12))
+    freedom = len(score_P) - 2
+    log_E = -np.linalg.slogdet(squares_E22)[1] / 2 - freedom / 2 * np.log(rest_E)
+    return np.exp(log_E - logsumexp(log_E)), best_E2, inverse_E22, rest_E
 
 
 def doubt(law: PowerLaw, pairs_P: ArrayLike, trainings: int) -> str | None:
     """Return why a curve does not say what more pairs would give, or None where it does.
 
-    Too flat: the interval of its slope at the end contains 0. Too noisy: the interval at twice the
-    pairs is wider than the rise from the smallest number to the largest.
+    Too flat: the interval of its slope at the end contains 0. Too early: it grows steeper, so that
+    no power law fits. Too noisy: the interval at twice the pairs is wider than the rise from the
+    smallest number to the largest.
     """
     slope = law.slope()
     if slope.low <= 0:
         return "too flat: its rise at the end may be 0"
+    if law.steepens:
+        return "too early: it still grows steeper, and a power law never does"
     twice = law.expected(2 * law.largest, trainings)
     rise = float(np.median(law.top_S - law.curve(float(np.min(pairs_P)))))
     if twice.high - twice.low > rise:

@@ -68,6 +68,11 @@ class CurveFigure(Settings):
 
     @model_validator(mode="after")
     def _series_fit_the_axis(self) -> Self:
+        if self.power_law and self.x.values[-1] != 100:
+            raise ValueError(
+                f"power_law goes on from all pairs, but the last of x.values is "
+                f"{self.x.values[-1]:g}; expected 100, in per cent of the pairs"
+            )
         for line in self.series:
             if self.x.columns is not None and len(line.cells) != 1:
                 raise ValueError(f"series '{line.label}' has several cells; expected a row")

@@ -24,6 +24,11 @@ from cxrflow.tables.text import number
 log = logging.getLogger("cxrflow")
 
 MORE = (2, 4)  # times the pairs
+#: Metrics that are never above 1, by a part of their names.
+SHARES_OF_ONE = {
+    *("auroc", "query_auroc", "recall", "average_precision", "accuracy", "balanced_accuracy"),
+    *("sensitivity", "specificity", "f1"),
+}
 
 
 def read_series(
@@ -35,11 +40,15 @@ def read_series(
     """
     series = []
     for line in figure.series:
-        cells = [make_cell(paper.spot(place), results, tests) for place in figure.cells(line)]
+        spots = [paper.spot(place) for place in figure.cells(line)]
+        cells = [make_cell(spot, results, tests) for spot in spots]
+        _, row, column = spots[-1]
+        bounded = SHARES_OF_ONE & {*row.metric_of(column).split("/")}
+        most = column.scale if bounded else None
+        more = {"more": beyond(figure.x.values, cells, most)} if figure.power_law else {}
         if len(cells) == 1:
             cells *= len(figure.x.values)
         points = [_point(x, cell) for x, cell in zip(figure.x.values, cells, strict=True)]
-        more = {"more": beyond(figure.x.values, cells)} if figure.power_law else {}
         series.append({"label": line.label, "points": points, **more})
     return series
 
@@ -53,18 +62,24 @@ def _point(x: float, cell: Cell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def beyond(shares: Sequence[float], cells: Sequence[Cell]) -> dict[str, Any]:
-    """What a power law of the trainings' scores says of more pairs.
+def beyond(
+    shares: Sequence[float], cells: Sequence[Cell], most: float | None = None
+) -> dict[str, Any]:
+    """What a power law of the trainings' scores says of more pairs; ``most``: the greatest score.
 
     ``doubt`` is the reason why the curve does not say it, if there is one. Otherwise ``points`` are
     the scores expected of as many trainings on more pairs, and ``exponent`` is the law's, with its
     interval.
     """
+    if len(cells) == 1:
+        return {"doubt": "too short: 1 number of pairs"}
     scored = [(x, v) for x, c in zip(shares, cells, strict=True) for v in c.by_seed.values()]
     numbers, scores = [x for x, _ in scored], [value for _, value in scored]
     trainings = min((len(cell.by_seed) for cell in cells if cell.by_seed), default=0)
     if len(numbers) < LEAST_NUMBERS:
         return {"doubt": f"too short: {len(numbers)} trainings"}
+    if max(numbers) < shares[-1]:  # "twice the pairs" would be twice fewer
+        return {"doubt": f"too short: no score at {shares[-1]:g}"}
     try:
         law = fit(numbers, scores)
     except ValueError as error:
@@ -76,6 +91,11 @@ def beyond(shares: Sequence[float], cells: Sequence[Cell]) -> dict[str, Any]:
         {"x": law.largest * times, **law.expected(law.largest * times, trainings).as_json()}
         for times in (1, *MORE)
     ]
+    if most is not None:
+        if points[-1]["value"] > most:
+            passes = f"too near the top: the law passes {most:g}, the greatest score there is"
+            return {"doubt": passes}
+        points = [{**point, "high": min(point["high"], most)} for point in points]
     return {"doubt": None, "exponent": law.exponent().as_json(), "points": points}
 
 

@@ -52,14 +52,26 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
     )
 
 
-def note_on_learning(cells: Sequence[Cell]) -> str:
-    """A sentence about models that do not differ from permuted pairs; empty if there is none."""
-    rows = dict.fromkeys(cell.row for cell in cells if cell.unlearnt)
-    if not rows:
+def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> str:
+    """A sentence about models that do not differ from permuted pairs; empty if there is none.
+
+    Of a row with several models, as of several shares of the pairs, it names their ``columns``.
+    """
+    rows: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.ours is not None:
+            rows.setdefault(cell.row, []).append(cell)
+    labels = {column.key: column.label for column in columns}
+    places = []
+    for row, of_row in rows.items():
+        keys = [cell.column for cell in of_row if cell.unlearnt]
+        named = [labels[key] for key in keys if key in labels] if len(keys) < len(of_row) else []
+        places += [f"{row} ({', '.join(named)})" if named else row] if keys else []
+    if not places:
         return ""
     return (
-        f"Training not converged: {'; '.join(rows)}. The validation loss does not differ from that "
-        "of permuted pairs at 5 %, so the value says nothing of the method, and no ranking is "
+        f"Training not converged: {'; '.join(places)}. The validation loss does not differ from "
+        "that of permuted pairs at 5 %, so the value says nothing of the method, and no ranking is "
         "taken from it."
     )
 
@@ -197,7 +209,11 @@ def table_notes(
 ) -> list[str]:
     """All notes below a table, except those on missing values."""
     notes = [note_on_data(results), note_on_spread(cells)]
-    notes += [note_on_learning(cells), *notes_below_chance(table, cells), *notes_on_means(table)]
+    notes += [
+        note_on_learning(cells, table.columns),
+        *notes_below_chance(table, cells),
+        *notes_on_means(table),
+    ]
     notes += notes_on_classes(table, results)
     notes += notes_on_files(table, results)
     notes += note_on_tests(cells, tests or Tests())
