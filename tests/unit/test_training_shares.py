@@ -117,6 +117,21 @@ def test_a_share_is_a_model_of_its_own_and_all_pairs_are_the_model_without_share
     assert made == ["base_share10"] and config.trainable("mine/base")
 
 
+def test_what_the_configuration_says_of_a_model_holds_for_its_shares(overlay, paper):
+    """A curve would else have other settings with all pairs than with a part of them."""
+    said = {"length": 48, "geometry": "square64", "training_share": 0.5}
+    models = {"mine/base": said, "mine/base_share10": {"length": 32}}
+    config = overlay({"papers": [paper(PAPER)], "models": models})
+    names = ("base", "base_share1", "base_share10", "both", "both_share1")
+    made = [config.model(f"mine/{name}") for name in names]
+    assert [model.settings.length for model in made] == [48, 48, 32, 64, 64]
+    assert [model.settings.training_share for model in made] == [0.5, 0.01, 0.1, 1, 0.01]
+    assert [model.geometry for model in made[:4]] == [*["square64"] * 3, "shorter128"]
+    wrong = {"papers": [paper(PAPER)], "models": {"mine/base": {"lenght": 48}}}
+    with pytest.raises(InputError, match="models.mine/base.lenght"):
+        overlay(wrong)
+
+
 def test_a_table_names_a_model_and_its_share(overlay, paper):
     config = overlay({"papers": [paper(PAPER)]})
     cells = config.table_cells("mine", "retrieval")
@@ -138,7 +153,7 @@ def test_a_training_share_needs_a_cohort_with_shares(overlay, paper):
     [
         ("columns", {"pairs": 7}, "columns.0.pairs' is 7; expected a share of mine/base, 0.5, 1, "
          "10, 100 per cent"),
-        ("rows", {"pairs": 20}, "rows.0.pairs' is 20; expected a share of mine/base, 0.5"),
+        ("rows", {"pairs": 10}, "rows.0.pairs' is 10, but column 'few' has pairs too; expected"),
         ("rows", {"model": "biovil/biovil"}, "columns.0.pairs' is 10; expected a share of biovil/"),
     ],
 )  # fmt: skip
@@ -148,6 +163,42 @@ def test_a_share_that_no_model_has(overlay, paper, place, change, message):
     wrong = paper(PAPER | {"tables": {"retrieval": table | {place: lines}}})
     with pytest.raises(InputError, match=f"mine.yaml: key 'tables.retrieval.{message}"):
         overlay({"papers": [wrong]})
+
+
+def test_a_share_of_a_row_that_no_model_has(overlay, paper):
+    table = PAPER["tables"]["retrieval"]
+    columns = [{"key": "recall", "label": "R@1", "metric": "recall/1"}]
+    rows = [table["rows"][0] | {"pairs": 20}]
+    tables = {"retrieval": table | {"columns": columns, "rows": rows}}
+    refused = "rows.0.pairs' is 20; expected a share of mine/base, 0.5"
+    with pytest.raises(InputError, match=refused):
+        overlay({"papers": [paper(PAPER | {"tables": tables})]})
+
+
+def test_a_power_law_is_fitted_where_the_models_stand(overlay, paper):
+    """A curve over 1, 10 and 100 % whose cells are those of other shares, or in another order."""
+    shares = {f"s{share}": share for share in (1, 10, 100)}
+    columns = [
+        {"key": key, "label": key, "metric": "recall/1", "pairs": share}
+        for key, share in shares.items()
+    ]
+    tables = {"retrieval": PAPER["tables"]["retrieval"] | {"columns": columns}}
+
+    def config(order, name="mine.yaml"):
+        cells = [{"row": "base", "column": key} for key in order]
+        axis = {"label": "%", "values": [1, 10, 100]}
+        series = [{"label": "base", "cells": cells}]
+        curve = {"kind": "curve", "title": "t", "table": "retrieval", "column": "s100"}
+        curve |= {"x": axis, "series": series, "power_law": True}
+        values = PAPER | {"tables": tables, "figures": {"c": curve}}
+        return overlay({"papers": [paper(values, name)]})
+
+    assert config(shares).chosen["mine"].figures["c"].power_law
+    refused = (
+        r"turned.yaml: key .figures.c.series.0. has .base. \(s10\) at 1, but turned/base_share10"
+    )
+    with pytest.raises(InputError, match=refused):
+        config(["s10", "s1", "s100"], "turned.yaml")
 
 
 @pytest.mark.parametrize(

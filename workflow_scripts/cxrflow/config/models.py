@@ -13,8 +13,8 @@ from cxrflow.config.schema import Values
 from cxrflow.encoders.released.settings import PUBLISHED
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
-from cxrflow.names import is_reference, paper_of
-from cxrflow.papers import Paper
+from cxrflow.names import is_reference, name_of_share, paper_of, short_name
+from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
@@ -141,8 +141,12 @@ class Models(Values):
 
     def _resolve(self, name: str, recipe: Recipe) -> ResolvedModel:
         scaled = recipe.scales.get(self.scale, ModelScale())
+        whole = self._whole(name)
+        # Of a share all is as of the whole, but for the share.
+        above = {k: v for k, v in self.models.get(whole or "", {}).items() if k != "training_share"}
         override = dict(self.models.get(name, {}))
-        geometry = override.pop("geometry", scaled.geometry or recipe.geometry)
+        geometry = above.pop("geometry", scaled.geometry or recipe.geometry)
+        geometry = override.pop("geometry", geometry)
         if recipe.geometry is None and geometry is not None:
             raise WrongKey(("models", name, "geometry"), "the model sees no images")
         weights = self.weights.get(name)
@@ -155,10 +159,21 @@ class Models(Values):
             recipe.kind.settings,
             self.library.overlay("models", name, recipe.settings, "settings"),
             self.library.overlay("models", name, scaled.settings, "scales", self.scale, "settings"),
+            Overlay(above, ("models", whole or name)),
             Overlay(override, ("models", name)),
         )
         geometry = spelt(geometry, ("models", name, "geometry"))
         return ResolvedModel(name, recipe, settings, geometry)
+
+    def _whole(self, name: str) -> str | None:
+        """The model with `shares` of which a model is one, if it is."""
+        paper = paper_of(name)
+        models = (self.chosen.get(paper) or load_paper(self.library.source(paper))).models
+        for short, recipe in models.items():
+            shares = (share for share in recipe.shares or () if share < 100)
+            if any(name_of_share(short, share) == short_name(name) for share in shares):
+                return f"{paper}/{short}"
+        return None
 
     @cached_property
     def _trainable(self) -> dict[str, bool]:

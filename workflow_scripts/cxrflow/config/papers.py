@@ -17,6 +17,7 @@ from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_entries, paper_file
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
+from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import cells_of
 from cxrflow.settings import SettingsT, overlay
@@ -73,6 +74,7 @@ class Library:
                 self._add_vocabulary(f"{paper.name}/{short}", paper.name)
             self._add_external(paper)
             self._check_shares(paper)
+            self._check_curves(paper)
             results = cells_of(paper.tables, None)
             for figure in paper.figures.values():
                 results += figure.results(paper.tables)
@@ -136,17 +138,44 @@ class Library:
                 share = row.pairs if by_row else column.pairs
                 if model is None or share is None or row.is_external or is_reference(model):
                     continue
-                recipe = self._entry("models", model, f"a table of {paper.name}")
-                shares = sorted({*(recipe.shares or ()), 100})
-                if share in shares:
-                    continue
                 line = ("rows", row_place) if by_row else ("columns", column_place)
                 file, key = paper_entries(self.file(paper.name)).place(
                     ("tables", name, *line, "pairs")
                 )
+                both = by_row and column.pairs is not None
+                if both and column.key not in row.blank:
+                    message = f"is {share:g}, but column '{column.key}' has pairs too; expected one"
+                    raise WrongKey(key, f"{message} of them", file)
+                recipe = self._entry("models", model, f"a table of {paper.name}")
+                shares = sorted({*(recipe.shares or ()), 100})
+                if share in shares:
+                    continue
                 expected = ", ".join(format(one, "g") for one in shares)
                 message = f"is {share:g}; expected a share of {model}, {expected} per cent"
                 raise WrongKey(key, message, file)
+
+    def _check_curves(self, paper: Paper) -> None:
+        """Check that models stand where a power law is fitted at their share of the pairs."""
+        for name, figure in paper.figures.items():
+            if not isinstance(figure, CurveFigure) or not figure.power_law:
+                continue
+            for number, line in enumerate(figure.series):
+                cells = figure.cells(line)
+                if len(cells) == 1:  # the same at every share
+                    continue
+                for x, place in zip(figure.x.values, cells, strict=True):
+                    table, row, column = paper.spot(place)
+                    model = table.model_of(row, column)
+                    if model is None or row.is_external or is_reference(model):
+                        continue
+                    share = self._entry("models", model, f"a figure of {paper.name}").share
+                    if share != x:
+                        raise WrongKey(
+                            ("figures", name, "series", number),
+                            f"has '{place.row}' ({place.column}) at {x:g}, but {model} is trained "
+                            f"on {share:g} % of the pairs; expected it there",
+                            self.file(paper.name),
+                        )
 
     def _check_reference(self, name: str, task: str, paper: str) -> None:
         references = BENCHMARKS[self.tasks[task].benchmark].references
