@@ -337,6 +337,17 @@ def test_a_series_may_be_a_row_whose_columns_are_the_axis():
     ]
 
 
+def test_a_long_label_of_the_axis_is_drawn_whole(monkeypatch):
+    canvases = []
+    monkeypatch.setattr(curve, "png_bytes", canvases.append)
+    label = "AUROC, text-to-image retrieval (no numbers are published)"
+    curve.draw(curve_paper().figures["f"], [], label, "ours")
+    (canvas,) = canvases
+    canvas.draw_without_rendering()
+    box = canvas.axes[0].yaxis.label.get_window_extent()
+    assert canvas.bbox.y0 <= box.y0 and box.y1 <= canvas.bbox.y1
+
+
 def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeypatch):
     made = curve_paper()
     monkeypatch.setattr("cxrflow.tables.picture.load_paper", lambda name: made)

@@ -8,6 +8,7 @@ beside the picture says what it shows, and why values of ours are missing.
 
 import logging
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 from cxrflow.metrics.power_law import LEAST_NUMBERS, doubt, fit
@@ -24,6 +25,7 @@ from cxrflow.tables.text import number
 log = logging.getLogger("cxrflow")
 
 MORE = (2, 4)  # times the pairs
+_LABEL = 40  # letters beside the y axis
 #: Metrics that are never above 1, by a part of their names.
 SHARES_OF_ONE = {
     *("auroc", "query_auroc", "recall", "average_precision", "accuracy", "balanced_accuracy"),
@@ -136,7 +138,7 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
     axes.set_xticks(ticks, [format(x, "g") for x in ticks])
     axes.minorticks_off()
     axes.set_xlabel(figure.x.label)
-    axes.set_ylabel(label)
+    axes.set_ylabel(fill(label, _LABEL))
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
     handles = []
