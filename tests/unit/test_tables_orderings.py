@@ -373,7 +373,7 @@ def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeyp
     assert found["lines"] == ["Ours: 60.000 at 1, – at 100", "Absent: – at 1, – at 100"]
     assert found["shows"] == [] and found["data"]["synthetic"]
     assert "synthetic data (tiny)" in found["caption"]
-    assert "Not drawn: its results have no 'auroc/100'; not run" in found["caption"]
+    assert "Not drawn: its results lack this metric; not run" in found["caption"]
     with pytest.raises(InputError, match="no figure 'g' of the kind curve"):
         curve.main(options(paper="p", figure="g", output=output))
 

@@ -17,6 +17,7 @@ from cxrflow.tables.results import NOT_RUN, Results
 from cxrflow.tables.tests import Tested, Tests
 
 UNDEFINED = "could not be computed from this data"
+LACKING = "its results lack this metric"
 SMALLER = ("median_rank", "cross_entropy", "wrong")  # metrics whose smaller values are better
 Over = Literal["samples", "runs and samples", "seeds and samples", "seeds"]
 
@@ -78,7 +79,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
         if reason is None and has_source:
             reason = results.left_out.get(result or ("", None), NOT_RUN)
             if runs:
-                reason = UNDEFINED if computed else f"its results have no '{name}'"
+                reason = UNDEFINED if computed else LACKING
         return replace(cell, reason=reason)
     scored = [run for run in runs if run["seed"] in by_seed]
     learnt = [run["learnt"] for run in scored]
