@@ -343,7 +343,7 @@ def test_record_keeps_values_and_what_they_were_laid_over(demo, tmp_path):
         ("medcutmix", "nih", {"classes": ["Hernia", "Efusion"]}, "classes': names 'Efusion'; exp"),
         ("medcutmix", "nih", {"uncertain": {"Mas": "one"}}, "some of nih's Atelectasis, Cardiom"),
         ("low_data", "probe", {"classes": ["Edemaa"]}, "some of CheXpert's No Finding, Enlarged"),
-        ("own_data", "zero_shot_findings", {"classes": ["Edemaa"]}, "some of the labeller's No F"),
+        ("own_data", "zero_shot_findings", {"classes": ["Edemaa"]}, "some of CheXpert's No Findin"),
     ],
 )
 def test_a_class_without_labels_is_said_before_anything_runs(

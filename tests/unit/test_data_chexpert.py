@@ -354,3 +354,10 @@ def test_damaged_rsna_lists(tmp_path: Path) -> None:
     (root / "test_list.txt").write_bytes("stage_2_test_images/a.dcm 1".encode("utf-16")[:-1])
     with pytest.raises(InputError, match=r"test_list\.txt: not UTF-8"):
         make(tmp_path / "out", "rsna", root, splits={"method": "official"})
+
+
+def test_chexpert_has_the_labellers_classes():
+    """What tasks may name is checked against these, whichever labels they read."""
+    from cxrflow.reports.labels.observations import OBSERVATIONS as LABELLED
+
+    assert sorted(OBSERVATIONS) == sorted(LABELLED)

@@ -13,10 +13,9 @@ from cxrflow.config.held_out import check_held_out
 from cxrflow.config.models import unknown
 from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
-from cxrflow.data.layouts import holders
+from cxrflow.data.layouts import holders, layout
 from cxrflow.names import REFERENCE, paper_of, short_name
 from cxrflow.papers import load_paper, paper_entries, paper_names
-from cxrflow.reports.labels.observations import OBSERVATIONS
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
 # rules that ask for resources under another's name.
@@ -219,12 +218,10 @@ def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
     task = config.task(name)
     source = getattr(task.settings, "label_source", None)
     cohort = config.known_cohorts[task.task.cohort]
-    if source == "reports":
-        return OBSERVATIONS, "the labeller's"
-    if cohort.recipe.kind == "pairs":
-        return OBSERVATIONS, "CheXpert's"
-    layout = config.data.layout(cohort.dataset)
-    return layout.classes or layout.listed_classes, f"{cohort.dataset}'s"
+    if source == "reports" or cohort.recipe.kind == "pairs":
+        return layout("chexpert").classes, "CheXpert's"
+    published = config.data.layout(cohort.dataset)
+    return published.classes or published.listed_classes, f"{cohort.dataset}'s"
 
 
 def check_training_share(config: Config, name: str) -> None:
