@@ -7,8 +7,8 @@ Takes a model folder of a run, an exported one, or published weights. The data s
 images are scored for its classes (``data/protocols/``), by a published set of prompts
 (``data/prompts.py``). Prints AUROC and F1 with 95 % intervals over patients, of each class and
 their mean, and beside it the protocol. Where a data set names no patients, intervals are over
-images, and it says so. Everything lies in the output folder: cohort, pixels,
-features, and the result as a benchmark writes one. Pixels that are there are not decoded again.
+images, and it says so. Everything lies in the output folder: cohort, pixels, features, and the
+result as a benchmark writes one. Pixels that are there are not decoded again.
 """
 
 import json
@@ -116,7 +116,8 @@ def _classes(options: Namespace, rules: Protocol, path: Path) -> list[str] | Non
                 )
     if options.without is None:
         return options.classes
-    return [name for name in rules.settings["classes"] or present if name not in options.without]
+    scored = rules.settings.get("classes") or present
+    return [name for name in scored if name not in options.without]
 
 
 def _stage(name: str, *first: str, **options: object) -> None:
