@@ -76,7 +76,12 @@ def slice_of(data: Path, folder: Path) -> Path:
     with tarfile.open(data / "open_i_pairs/NLMCXR_reports.tgz") as archive:
         members = [m for m in archive if m.name.endswith(".xml")]
         chosen = [m for m in members if int(Path(m.name).stem) % EVERY == 1]
-        archive.extractall(open_i, chosen, filter="data")
+        for member in chosen:  # extractall has a filter since Python 3.11.4 alone
+            report = archive.extractfile(member)
+            assert report is not None
+            file = open_i / member.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(report.read())
     numbers = {Path(member.name).stem for member in chosen}
     for image in (data / "open_i_pairs/images").iterdir():
         if image.name.split("_")[0] in numbers:
