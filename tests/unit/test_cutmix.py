@@ -19,6 +19,7 @@ from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
+from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.errors import InputError
 from cxrflow.objectives.biovil import global_alignment
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
@@ -28,7 +29,7 @@ from cxrflow.pretrain.pair_tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.terms.cutmix import Cutmix
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
-from cxrflow.text.diagnostic_sentences import read_report
+from cxrflow.text.diagnostic_sentences import pasted, read_report
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -234,8 +235,9 @@ def contrast(program: ImageTextProgram) -> Tensor:
     return loss
 
 
-def variant(folder: Path, **changes: Any) -> ImageTextProgram:
-    program = make(folder, {"global_alignment": {}, "cutmix": {**CUTMIX, **changes}})
+def variant(folder: Path, length: int = 24, **changes: Any) -> ImageTextProgram:
+    terms = {"global_alignment": {}, "cutmix": {**CUTMIX, **changes}}
+    program = make(folder, terms, length=length)
     program.text.set_dropout(0.0, 0.0)
     program.image.eval()
     return program
@@ -351,6 +353,31 @@ def test_pairs_depend_on_seed_epoch_and_batch_alone(folder: Path) -> None:
             assert any(name in s.text for s in views_of(program).sentences[place])
 
 
+@pytest.mark.parametrize("length", [8, 9, 24])
+def test_a_report_without_other_sentences_is_the_one_that_the_encoder_reads(length, folder) -> None:
+    program = variant(folder, length=length)
+    views = views_of(program)
+    ids, mask = views.texts["intact"].ids, views.texts["intact"].mask
+    term = term_of(program)
+    for place, sentences in enumerate(views.sentences):
+        report = read_report(sentences, term.diagnostic, term.continues)
+        assert pasted(report, [], []) == ids[place][mask[place].bool()][1:-1].tolist()
+        cut = [number for number, sentence in enumerate(sentences) if not sentence.text]
+        assert cut in ([], [len(sentences) - 1])
+        assert not any(report.classes[number] for number in cut)
+    any_is_cut = any(not s.text for sentences in views.sentences for s in sentences)
+    assert any_is_cut == (length < 24)
+
+
+def test_reports_that_lose_their_end_by_a_paste_are_counted(folder: Path) -> None:
+    program = variant(folder)
+    contrast(program)
+    assert term_of(program).logged()["cut"] == 0
+    program = variant(folder, length=8)
+    contrast(program)
+    assert term_of(program).logged()["cut"] > 0
+
+
 def test_pairs_of_an_epoch_stand_in_one_of_its_batches(folder: Path) -> None:
     program = make(folder, {"global_alignment": {}, "cutmix": {**CUTMIX, "per": "epoch"}})
     lines = list(trained(program, 6))
@@ -364,8 +391,6 @@ def test_pairs_of_an_epoch_stand_in_one_of_its_batches(folder: Path) -> None:
     ("change", "message"),
     [
         ({"classes": ["Hernia"]}, "classes' names Hernia, which the cohort's labels lack"),
-        ({"layer": 5}, "layer' is 5, counted from 1; expected a layer of a trunk of 4 layers"),
-        ({"layer": 4, "first_layer": 0}, "layer' is 4, counted from 0; expected"),
         ({"layers": 4}, "layers' is 4, but the text encoder has 3 layers"),
     ],
 )
@@ -374,21 +399,42 @@ def test_settings_that_do_not_fit_are_one_line(change, message, folder) -> None:
         make(folder, {"global_alignment": {}, "cutmix": {**CUTMIX, **change}})
 
 
-def test_a_trunk_that_compares_with_a_prior_image_is_named(folder: Path) -> None:
-    encoder = {**IMAGE, "projection": 8, "kind": "multi_image"}
-    with pytest.raises(InputError, match="'encoder.kind' is multi_image, which compares an image"):
-        make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, encoder=encoder)
+@pytest.mark.parametrize(
+    ("change", "encoder", "message"),
+    [
+        ({"layer": 5}, {}, "layer is 5, counted from 1; expected a layer of a trunk of 4 layers"),
+        ({"layer": 4, "first_layer": 0}, {}, "layer is 4, counted from 0; expected a layer of"),
+        ({"layer": 12}, {"kind": "vit", "blocks": 11}, "is 12, counted from 1; .* of 11 layers"),
+        ({"layer": 5}, {"kind": "clip_resnet"}, "layer is 5, .* of 4 layers"),
+        ({}, {"kind": "multi_image"}, "encoder.kind multi_image, which compares an image with a"),
+        ({"cls": "source"}, {}, "cls is source, but the trunk has no .CLS.; expected target"),
+    ],
+)
+def test_a_trunk_that_images_cannot_be_mixed_in_is_named_by_the_settings(
+    change, encoder, message
+) -> None:
+    terms = {"global_alignment": {}, "cutmix": {**CUTMIX, **change}}
+    training = {"batch_size": 12, "epochs": 3, "optimiser": {"name": "sgd"}}
+    with pytest.raises(ValidationError, match=message):
+        JointPretrainingSettings.model_validate(
+            {"training": training, "augmentation": {}, "terms": terms, "encoder": encoder}
+        )
+
+
+def test_a_trunk_of_another_kind_is_asked_when_it_is_made() -> None:
+    settings, encoder = CutmixSettings(layer=3), ImageEncoderSettings.model_construct(kind="own")
+    settings.check_trunk(encoder, encoder.depth)
+    with pytest.raises(ValueError, match="layer is 3, .* of a trunk of 2 layers"):
+        settings.check_trunk(encoder, 2)
 
 
 def test_a_cohort_without_labels_and_a_trunk_without_cls(folder: Path) -> None:
     with pytest.raises(InputError, match="the cohort has none; expected `labels: published`"):
         make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, labels=None)
-    with pytest.raises(InputError, match="cls' is source, but the trunk has no"):
-        variant(folder, cls="source")  # before the warm-up
     program = variant(folder)
     term = term_of(program)
     term.settings = term.settings.model_copy(update={"cls": "source"})  # a trunk of another kind
-    with pytest.raises(InputError, match="cls' is source, but the trunk has no"):
+    with pytest.raises(InputError, match="cls is source, but the trunk has no"):
         contrast(program)
 
 

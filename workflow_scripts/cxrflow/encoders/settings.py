@@ -111,6 +111,7 @@ class ImageEncoderSettings(Kind):
     room = "encoders"
     outside: ClassVar[bool] = True
     takes_prior: ClassVar[bool] = False  # True: compares an image with the one before it
+    has_cls: ClassVar[bool | None] = None  # True: the features begin with [CLS]; None: not said
     weightless: ClassVar[tuple[str, ...]] = ("projection", "projection_head", "normalisation")
 
     channels: Literal[1, 3] = Field(3, description="3 repeats the grey image, as the released")
@@ -133,11 +134,17 @@ class ImageEncoderSettings(Kind):
         """The settings of the part that sees one image at a time."""
         return self
 
+    @property
+    def depth(self) -> int | None:
+        """Stages of the trunk; None: the trunk alone knows."""
+        return None
+
 
 class ConvolutionalSettings(ImageEncoderSettings):
     """Sizes of a ResNet (BioViL Appendix E.2); the defaults are ResNet-50."""
 
     weightless = (*ImageEncoderSettings.weightless, "dilate")
+    has_cls = False
 
     block: Literal["basic", "bottleneck"] = "bottleneck"
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
@@ -147,6 +154,11 @@ class ConvolutionalSettings(ImageEncoderSettings):
         description="replace the stride of stages 2 to 4 by dilation, for a finer grid",
     )
     stem_pool: bool = Field(True, description="3x3 max pooling after the stem, as published")
+
+    @property
+    def depth(self) -> int:
+        """Stages of a ResNet."""
+        return len(self.layers)
 
 
 class ResNetSettings(ConvolutionalSettings):
@@ -172,12 +184,19 @@ class MultiImageSettings(ConvolutionalSettings):
 class VitSettings(ImageEncoderSettings):
     """A vision transformer with [CLS]; the defaults are ViT-B/16 at 224 x 224 (MedCutMix 3.1)."""
 
+    has_cls = True
+
     kind: Literal["vit"] = "vit"
     blocks: int = Field(12, ge=1)
     width: int = Field(768, ge=1)
     heads: int = Field(12, ge=1)
     patch: int = Field(16, ge=1, description="pixels of a patch's side")
     grid: int = Field(14, ge=1, description="patches of an image's side, which have positions")
+
+    @property
+    def depth(self) -> int:
+        """Its blocks."""
+        return self.blocks
 
     @model_validator(mode="after")
     def _heads_share_the_width(self) -> Self:
@@ -188,6 +207,8 @@ class VitSettings(ImageEncoderSettings):
 
 class ClipResNetSettings(ImageEncoderSettings):
     """CLIP's modified ResNet (Radford et al. 2021, section 2.4); the defaults are its ResNet-50."""
+
+    has_cls = False
 
     kind: Literal["clip_resnet"] = "clip_resnet"
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
@@ -201,6 +222,11 @@ class ClipResNetSettings(ImageEncoderSettings):
     )
     projection: int = Field(1024, ge=2, description="width of the joint space")
     projection_head: ProjectionHeadKind = ClipHeadSettings()
+
+    @property
+    def depth(self) -> int:
+        """Stages of a ResNet."""
+        return len(self.layers)
 
     @model_validator(mode="after")
     def _clip_colours_are_three(self) -> Self:

@@ -23,7 +23,13 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
-from cxrflow.text.report_batch import ReportSentence, ReportTokens, Section, WordMasker
+from cxrflow.text.report_batch import (
+    ReportSentence,
+    ReportTokens,
+    Section,
+    WordMasker,
+    cut_sentences,
+)
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 
@@ -81,19 +87,15 @@ class Texts:
         )
 
     def sentences(self, batch: Batch) -> list[list[ReportSentence]]:
-        """The sentences of all processes' texts in a batch, as they stand, up to the longest."""
+        """The sentences of all processes' texts in a batch, as they stand and as they are cut."""
         texts: list[list[ReportSentence]] = [[] for _ in batch.rows]
-        lengths = [2] * len(texts)  # [CLS] and [SEP]
         for section in self.sections:
             chosen = self.reports.chosen(
                 batch.rows, section, batch.seed, batch.epoch, self.shuffle, self.one_sentence
             )
             for place, number in zip(*chosen, strict=True):
-                sentence = self.reports.sentence(section, number)
-                lengths[place] += len(sentence.tokens)
-                if lengths[place] <= self.reports.max_length:
-                    texts[place].append(sentence)
-        return texts
+                texts[place].append(self.reports.sentence(section, number))
+        return [cut_sentences(text, self.reports.max_length) for text in texts]
 
     def _joined(self, section_tokens: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         """[CLS], one section after another, [SEP]; what is too long loses its end."""

@@ -160,6 +160,13 @@ class JointPretrainingSettings(StoredImagesSettings):
         return self
 
     @model_validator(mode="after")
+    def _images_are_mixed_within_the_trunk(self) -> Self:
+        cutmix = getattr(self.terms, "cutmix", None)
+        if cutmix is not None:
+            cutmix.check_trunk(self.encoder, self.encoder.depth)
+        return self
+
+    @model_validator(mode="after")
     def _augmented_texts_are_made(self) -> Self:
         if getattr(self.terms, "multi_view", None) is not None and self.text_augmentation is None:
             raise ValueError(

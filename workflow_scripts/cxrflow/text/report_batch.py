@@ -16,7 +16,7 @@ Shapes: ``N`` reports, ``B`` rows of a batch, ``L`` places of its longest, ``M``
 ``V`` pieces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -44,6 +44,21 @@ class ReportSentence(NamedTuple):
 
     text: str
     tokens: NDArray[np.int32]
+
+
+def cut_sentences(sentences: Iterable[ReportSentence], length: int) -> list[ReportSentence]:
+    """The sentences of a text of at most ``length`` tokens, with [CLS] and [SEP].
+
+    What the cut leaves of a sentence keeps its tokens and no text, as it says nothing for certain.
+    """
+    kept, room = [], length - 2
+    for sentence in sentences:
+        if room <= 0:
+            break
+        whole = len(sentence.tokens) <= room
+        kept.append(sentence if whole else ReportSentence("", sentence.tokens[:room]))
+        room -= len(sentence.tokens)
+    return kept
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from cxrflow.reports.labels.present import positive_findings
 from cxrflow.similarity.words import WordReader
 from cxrflow.text.cleaned_reports import cleaned_sentences
 from cxrflow.text.diagnostic_sentences import DiagnosticSentences, ReadReport, read_report
-from cxrflow.text.report_batch import ReportSentence
+from cxrflow.text.report_batch import ReportSentence, cut_sentences
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.positive_pairs import PositivePair, draw_pairs
@@ -106,12 +106,9 @@ def read_reports(
     diagnostic = DiagnosticSentences(settings.classes, finder)
     texts = []
     for report in reports:
-        room, sentences = settings.length - 2, []  # [CLS] and [SEP]
-        for sentence in report:
-            room -= len(tokens[sentence])
-            if room >= 0:
-                sentences.append(ReportSentence(sentence, tokens[sentence]))
-        texts.append(read_report(sentences, diagnostic, vocabulary.continues))
+        sentences = (ReportSentence(sentence, tokens[sentence]) for sentence in report)
+        kept = cut_sentences(sentences, settings.length)
+        texts.append(read_report(kept, diagnostic, vocabulary.continues))
     return texts
 
 

@@ -41,7 +41,6 @@ log = logging.getLogger("cxrflow")
 
 PAIRS, REGIONS, EPOCH = 51, 52, 53  # streams of the keyed draws
 SKIPPED = ("warm_up", "epoch_has_them", "few_pairs")
-CONVOLUTIONAL = ("resnet", "clip_resnet")  # trunks without [CLS]
 
 
 class Cutmix(Term):
@@ -64,22 +63,13 @@ class Cutmix(Term):
                 f"settings: key 'terms.cutmix.classes' names {missing[0]}, which the cohort's "
                 f"labels lack; expected some of {', '.join(samples.classes)}"
             )
-        stage = settings.layer - settings.first_layer + 1
-        kind, stages = encoders.image.settings.kind, encoders.trunk.stages
-        if encoders.image.takes_prior:
-            raise InputError(
-                f"settings: key 'encoder.kind' is {kind}, which compares an image with a prior "
-                "one; expected another with 'terms.cutmix'"
-            )
-        if stage > stages:
-            raise InputError(
-                f"settings: key 'terms.cutmix.layer' is {settings.layer}, counted from "
-                f"{settings.first_layer}; expected a layer of a trunk of {stages} layers "
-                f"(encoder.kind is {kind})"
-            )
-        if settings.cls != "target" and kind in CONVOLUTIONAL:  # not after the warm-up
-            raise _without_cls(settings.cls)
-        if kind == "vit" and stage == stages and settings.cls in ("target", "source"):
+        image, stages = encoders.image.settings, encoders.trunk.stages
+        try:
+            settings.check_trunk(image, stages)
+        except ValueError as error:
+            raise InputError(f"settings: {error}") from None
+        last = settings.stage == stages
+        if image.has_cls and last and settings.cls in ("target", "source"):
             log.warning(
                 "terms.cutmix: images are mixed after the last of %d blocks, where the %s's [CLS] "
                 "no longer changes by it",
@@ -91,7 +81,9 @@ class Cutmix(Term):
                 f"settings: key 'terms.cutmix.layers' is {settings.layers}, but the text encoder "
                 f"has {depth} layers; expected no more than that"
             )
-        self.needs = Needs(images=1, texts=("intact",), layers=settings.layers, stage=stage)
+        self.needs = Needs(
+            images=1, texts=("intact",), layers=settings.layers, stage=settings.stage
+        )
         self.columns = [samples.classes.index(name) for name in classes]
         self.count = settings.pairs // len(classes)
         lacking = [
@@ -118,7 +110,8 @@ class Cutmix(Term):
         if not self.training:
             return nothing
         names = [f"pairs/{name}" for name in self.settings.classes]
-        self._values = dict.fromkeys([*names, *(f"skipped/{why}" for why in SKIPPED), "mixed"], 0.0)
+        names += [*(f"skipped/{why}" for why in SKIPPED), "mixed", "cut"]
+        self._values = dict.fromkeys(names, 0.0)
         why = self._rest(views.batch)
         if why is None:
             reports = [read_report(t, self.diagnostic, self.continues) for t in views.sentences]
@@ -129,7 +122,10 @@ class Cutmix(Term):
         return nothing
 
     def logged(self) -> dict[str, float]:
-        """Pairs by class, steps without the term by reason, and the sum of the mixed shares."""
+        """Pairs by class, steps without the term by reason, the sum of the mixed shares.
+
+        ``cut``: pairs whose report is too long with the pasted sentences, and loses its end.
+        """
         return self._values
 
     def _rest(self, batch: Batch) -> str | None:
@@ -177,19 +173,24 @@ class Cutmix(Term):
         )
         (features,), _ = batch.gather(views.features)
         if settings.cls != "target" and features.dim() == 4:
-            raise _without_cls(settings.cls)
+            raise InputError(f"settings: {settings.without_cls()}")
         cls_share_K = region_Khw.new_full((len(local_pairs),), float(settings.cls == "source"))
         if settings.cls == "mixed":
             cls_share_K = region_Khw.mean((1, 2))
         mixed = mixed_features(features[sources], features[targets], region_Khw, cls_share_K)
         image = views.resumed(mixed, mean_pooled=settings.cls == "patches")
-        text = views.encoded(self._texts(reports, pairs)[share])
+        tokens = self._texts(reports, pairs)[share]
+        text = views.encoded(tokens)
         (image_KP, text_KP), rows = processes.gather(
             len(pairs), image.projected_global, text.projected
         )
         for pair in local_pairs:
             self._values[f"pairs/{settings.classes[pair.class_number]}"] += 1
         self._values["mixed"] = float(region_Khw.mean((1, 2)).sum())
+        kept_K = (text.mask.sum(1) - 2).tolist()  # without [CLS] and [SEP]
+        self._values["cut"] = float(
+            sum(kept < len(whole) for kept, whole in zip(kept_K, tokens, strict=True))
+        )
         return global_alignment(image_KP, text_KP, settings.temperature, rows) / 2
 
     def _texts(self, reports: list[ReadReport], pairs: list[PositivePair]) -> list[list[int]]:
@@ -251,12 +252,6 @@ def pairs_of(pairs: list[PositivePair], rank: int, world: int) -> slice:
     """The pairs that a process makes, as ``Processes.gather`` expects them."""
     places = np.array_split(np.arange(len(pairs)), world)[rank]
     return slice(int(places[0]), int(places[-1]) + 1)
-
-
-def _without_cls(cls: str) -> InputError:
-    return InputError(
-        f"settings: key 'terms.cutmix.cls' is {cls}, but the trunk has no [CLS]; expected target"
-    )
 
 
 def _of_another_class(pairs: list[PositivePair], number: int) -> PositivePair:

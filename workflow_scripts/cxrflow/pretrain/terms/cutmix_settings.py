@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.pretrain.terms.base_settings import TermSettings
 
 CUTMIX_CLASSES = (
@@ -93,3 +94,33 @@ class CutmixSettings(TermSettings):
         if len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes is {list(self.classes)}; expected each once")
         return self
+
+    @property
+    def stage(self) -> int:
+        """The number of the layer that images are mixed after, counted from 1."""
+        return self.layer - self.first_layer + 1
+
+    def check_trunk(self, encoder: ImageEncoderSettings, depth: int | None) -> None:
+        """Raise ValueError if images cannot be mixed in such a trunk of ``depth`` stages.
+
+        ``depth``: None where it is not known before the trunk is made.
+        """
+        kind = encoder.kind
+        if encoder.takes_prior:
+            raise ValueError(
+                f"terms.cutmix with encoder.kind {kind}, which compares an image with a prior one; "
+                "expected one of single images"
+            )
+        if depth is not None and self.stage > depth:
+            raise ValueError(
+                f"terms.cutmix.layer is {self.layer}, counted from {self.first_layer}; expected a "
+                f"layer of a trunk of {depth} layers (encoder.kind is {kind})"
+            )
+        if self.cls != "target" and encoder.has_cls is False:
+            raise self.without_cls()
+
+    def without_cls(self) -> ValueError:
+        """What is wrong if the trunk has no [CLS]."""
+        return ValueError(
+            f"terms.cutmix.cls is {self.cls}, but the trunk has no [CLS]; expected target"
+        )
