@@ -1,5 +1,7 @@
 """What a curve of shares says of more pairs than there are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,15 @@ def test_twice_the_pairs_are_twice_all_of_them() -> None:
     values = FIGURE.model_dump() | {"x": {"label": "pairs", "values": [10, 20, 25, 50]}}
     with pytest.raises(ValueError, match="the last of x.values is 50; expected 100"):
         CurveFigure.model_validate(values)
+
+
+def test_nothing_is_expected_of_trainings_that_have_not_learnt() -> None:
+    given = cells(1.0, 0.002, SHARES)
+    at_chance = [*given[:3], replace(given[3], unlearnt=2)]
+    assert beyond(SHARES, at_chance) == {
+        "doubt": "too early: 2 of 3 trainings at 100 do not differ from permuted pairs"
+    }
+    assert beyond(SHARES, [replace(given[0], unlearnt=3), *given[1:]])["doubt"] is None
 
 
 def test_no_score_above_the_greatest_is_expected() -> None:

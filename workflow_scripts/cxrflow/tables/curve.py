@@ -82,6 +82,9 @@ def beyond(
         return {"doubt": f"too short: {len(numbers)} trainings"}
     if max(numbers) < shares[-1]:  # "twice the pairs" would be twice fewer
         return {"doubt": f"too short: no score at {shares[-1]:g}"}
+    if cells[-1].unlearnt:
+        of = f"{cells[-1].unlearnt} of {len(cells[-1].by_seed)} trainings at {shares[-1]:g}"
+        return {"doubt": f"too early: {of} do not differ from permuted pairs"}
     try:
         law = fit(numbers, scores)
     except ValueError as error:
