@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Run, move, require_whole_ghosts
 from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
@@ -264,7 +265,7 @@ class Term(nn.Module, ABC):
     def after_update(self) -> None:
         """Called without gradients when the weights have changed."""
 
-    def logged(self) -> dict[str, float]:
+    def logged(self) -> Mapping[str, float | Tensor]:
         """Values of the last loss for the log, this process's share; the same names every time."""
         return {}
 
@@ -356,9 +357,12 @@ class TermsProgram(Program):
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
         batch = Batch(rows, seed, epoch, processes, self.samples["train"])
         losses = self.objective(self.views("train", batch))
-        for name, term in self.terms.items():
-            for key, value in term.logged().items():
-                losses.terms[f"{name}/{key}"] = losses.total.new_tensor(value)
+        terms = self.terms.items()
+        logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}
+        known = {name: value for name, value in logged.items() if not isinstance(value, Tensor)}
+        total = losses.total
+        sent_values = sent(torch.tensor([*known.values()], dtype=total.dtype), total.device)
+        losses.terms.update(logged | dict(zip(known, sent_values, strict=True)))
         return losses
 
     def validate(self) -> dict[str, float]:

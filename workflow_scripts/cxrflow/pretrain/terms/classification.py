@@ -7,6 +7,7 @@ Shapes: N images of a batch, F features of the trunk, C classes.
 
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import ImageClassSettings
@@ -27,11 +28,11 @@ class Classification(Term):
 
     def loss(self, views: Views) -> Tensor:
         logits_NC = self.classifier(views.images[0].pooled)
-        labels_N = views.batch.labels.to(logits_NC.device)
+        labels_N = sent(views.batch.labels, logits_NC.device)
         summed = nn.functional.cross_entropy(logits_NC, labels_N, reduction="sum")
         return summed / len(views.batch.rows)
 
     def comparisons(self, views: Views) -> Comparisons:
         log_shares_NC = self.classifier(views.images[0].pooled).log_softmax(dim=1)
-        labels_N = views.batch.labels.to(log_shares_NC.device)
+        labels_N = sent(views.batch.labels, log_shares_NC.device)
         return Comparisons.of_batch(log_shares_NC[:, labels_N])

@@ -11,6 +11,7 @@ Shapes: N samples of the batch, K pairs of it, h x w patches, W words, P joint s
 """
 
 import logging
+from collections.abc import Mapping
 from random import Random
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.errors import InputError
 from cxrflow.objectives.biovil import global_alignment
@@ -102,7 +104,7 @@ class Cutmix(Term):
         self.diagnostic = DiagnosticSentences(classes, reader)
         self.reader = WordReader.of(encoders.vocabulary, settings.layers, cls_is_word=False)
         self.continues = encoders.vocabulary.continues
-        self._values: dict[str, float] = {}
+        self._values: dict[str, float | Tensor] = {}
 
     def loss(self, views: Views) -> Tensor:
         assert isinstance(views, ComposableViews)  # all programs that have the term
@@ -121,7 +123,7 @@ class Cutmix(Term):
         self._values[f"skipped/{why or 'few_pairs'}"] = 1 / views.batch.processes.world
         return nothing
 
-    def logged(self) -> dict[str, float]:
+    def logged(self) -> Mapping[str, float | Tensor]:
         """Pairs by class, steps without the term by reason, the sum of the mixed shares.
 
         ``cut``: pairs whose report is too long with the pasted sentences, and loses its end.
@@ -168,7 +170,7 @@ class Cutmix(Term):
         region_Khw = self._regions(views, reports, pairs)[share]
         local_pairs = pairs[share]
         sources, targets = (
-            torch.tensor([getattr(pair, name) for pair in local_pairs], device=region_Khw.device)
+            sent(torch.tensor([getattr(pair, name) for pair in local_pairs]), region_Khw.device)
             for name in ("source", "target")
         )
         (features,), _ = batch.gather(views.features)
@@ -186,7 +188,7 @@ class Cutmix(Term):
         )
         for pair in local_pairs:
             self._values[f"pairs/{settings.classes[pair.class_number]}"] += 1
-        self._values["mixed"] = float(region_Khw.mean((1, 2)).sum())
+        self._values["mixed"] = region_Khw.mean((1, 2)).sum()
         kept_K = (text.mask.sum(1) - 2).tolist()  # without [CLS] and [SEP]
         self._values["cut"] = float(
             sum(kept < len(whole) for kept, whole in zip(kept_K, tokens, strict=True))
@@ -231,11 +233,11 @@ class Cutmix(Term):
             places = report.of(pair.class_number, settings.first)
             of_sentence = np.isin(report.word_sentence, places)
             is_word_KW[number, : len(of_sentence)] = of_sentence
-        sources = torch.tensor([pair.source for pair in pairs], device=patch_NhwP.device)
+        sources = sent(torch.tensor([pair.source for pair in pairs]), patch_NhwP.device)
         region_KM = sentence_regions(
             patch_NhwP[sources].flatten(1, 2).float(),
             normalize(words.word_BWD[sources].float(), dim=2),
-            torch.from_numpy(is_word_KW).to(sources.device),
+            sent(torch.from_numpy(is_word_KW), sources.device),
             settings.region_temperature,
             settings.region,
         )
@@ -244,7 +246,7 @@ class Cutmix(Term):
         if settings.control == "shuffled_region":
             draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), REGIONS)
             order = [draws.sample(range(region_KM.shape[1]), region_KM.shape[1]) for _ in pairs]
-            region_KM = region_KM.gather(1, torch.tensor(order, device=region_KM.device))
+            region_KM = region_KM.gather(1, sent(torch.tensor(order), region_KM.device))
         return region_KM.unflatten(1, grid)
 
 

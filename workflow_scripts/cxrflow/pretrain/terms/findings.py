@@ -6,6 +6,7 @@ Shapes: N images of a batch, F features of the trunk, C findings.
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import FindingsSettings
@@ -29,7 +30,7 @@ class Findings(Term):
 
     def loss(self, views: Views) -> Tensor:
         logits_NC = self.classifier(self.dropout(views.images[0].pooled))
-        labels_NC = views.batch.labels.to(logits_NC.device)
+        labels_NC = sent(views.batch.labels, logits_NC.device)
         known_NC = torch.isfinite(labels_NC)
         summed = nn.functional.binary_cross_entropy_with_logits(
             logits_NC[known_NC], labels_NC[known_NC], reduction="sum"

@@ -54,13 +54,13 @@ class MirroredPairs(Term):
         mirrored = self._image[0](views.pixels(0).each(lambda pixels: pixels.flip(-1)))
         rows_S, ids_SL = exchanged_sides(text.ids, self.sides)
         mask_SL, device = text.mask[rows_S], text.projected.device
-        texts = text.projected[rows_S.to(device)]
+        texts = text.projected[sent(rows_S, device)]
         exchanged = texts
         if len(rows_S):
             states = text.encoder.last_states(sent(ids_SL, device), mask_SL, 1)
             exchanged = text.encoder.project(states[-1], mask_SL)
         images = (image.projected_global, mirrored.projected_global)
-        images_S2P = torch.stack([each[rows_S.to(device)] for each in images], dim=1)
+        images_S2P = torch.stack([each[sent(rows_S, device)] for each in images], dim=1)
         texts_S2P = torch.stack([texts, exchanged], dim=1)
         return side_scores(images_S2P, texts_S2P, self.settings.temperature), rows_S
 

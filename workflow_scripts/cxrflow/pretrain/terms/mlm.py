@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.biovil import masked_language_modelling
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons, PairGroup
@@ -44,7 +45,7 @@ class Mlm(Term):
             assert text.texts is not None
             log_total_M = text.logits.float().logsumexp(dim=1)
             for number in text.texts.unique().tolist():
-                places = (text.texts == number).nonzero()[:, 0].to(text.logits.device)
+                places = sent((text.texts == number).nonzero()[:, 0], text.logits.device)
                 score_KK = text.logits[places][:, text.targets[places]] - log_total_M[places, None]
                 groups.append(PairGroup(score_KK, np.full(len(places), number)))
         by_token = self.settings.reduction == "token"

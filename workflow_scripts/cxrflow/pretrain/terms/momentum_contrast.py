@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.compute.fifo import enqueue
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.image_encoder import Frames
@@ -79,10 +80,10 @@ class MomentumContrast(Term):
             (pixels,), own = batch.gather(frames.current)
             rows = torch.from_numpy(batch.rows)
             order_N = row_state(rows, batch.seed, batch.epoch, SHUFFLING).argsort()
-            frames = Frames(pixels[order_N.to(pixels.device)][own])
+            frames = Frames(pixels[sent(order_N, pixels.device)][own])
         key_NP = self.key_head(self.key_trunk(frames).pooled).to(self.queue.dtype)
         (key_NP,), own = batch.gather(normalize(key_NP, dim=1))
-        return key_NP[order_N.argsort().to(key_NP.device)], own
+        return key_NP[sent(order_N.argsort(), key_NP.device)], own
 
     def after_update(self) -> None:
         followers = [*self.key_trunk.parameters(), *self.key_head.parameters()]

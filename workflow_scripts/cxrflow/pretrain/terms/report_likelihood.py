@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.biovil import report_likelihood
 from cxrflow.pretrain.objective import Term, Views, WrittenText
 from cxrflow.pretrain.permutation import Comparisons, PairGroup
@@ -44,4 +45,6 @@ class ReportLikelihood(Term):
 def _likelihoods(written: WrittenText, reports: int) -> Tensor:
     """The log-likelihood of each report, [N]."""
     losses_T = cross_entropy(written.logits.float(), written.targets, reduction="none")
-    return -losses_T.new_zeros(reports).index_add(0, written.reports.to(losses_T.device), losses_T)
+    return -losses_T.new_zeros(reports).index_add(
+        0, sent(written.reports, losses_T.device), losses_T
+    )

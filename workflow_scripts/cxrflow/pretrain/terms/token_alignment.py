@@ -9,6 +9,7 @@ Shapes: N pairs of this process, W words of the longest report, M patches, P joi
 import torch
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.word_aggregation import Words, aggregate_words
 from cxrflow.objectives.token_alignment import TokenMatching, token_alignment, token_weights
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
@@ -55,7 +56,7 @@ class TokenAlignment(Term):
         attention_NV = self.attention(text)
         behind = word_NWP.shape[1] - attention_NV.shape[1]  # padding that counts
         weight_NW = token_weights(torch.nn.functional.pad(attention_NV, (0, behind)))
-        return word_NWP, is_word_NW.to(word_NWP.device), weight_NW
+        return word_NWP, sent(is_word_NW, word_NWP.device), weight_NW
 
     @torch.no_grad()
     def attention(self, text: TextOutput) -> Tensor:
