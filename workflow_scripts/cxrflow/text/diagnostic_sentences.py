@@ -47,7 +47,13 @@ class ReadReport(NamedTuple):
 
     sentences: Sequence[ReportSentence]  # S
     classes: Sequence[frozenset[int]]  # S: what each is diagnostic of
-    word_sentence: NDArray[np.int64]  # [W]: of each word, the number of its sentence
+    continues_V: NDArray[np.bool_]  # pieces of the vocabulary that continue a word
+
+    @property
+    def word_sentence(self) -> NDArray[np.int64]:
+        """[W]: of each word, the number of its sentence."""
+        words = [int((~self.continues_V[sentence.tokens]).sum()) for sentence in self.sentences]
+        return np.repeat(np.arange(len(words)), words)
 
     def of(self, number: int, first: bool = False) -> list[int]:
         """The places of the sentences of a class, or of the first of them alone."""
@@ -61,12 +67,7 @@ def read_report(
     continues_V: NDArray[np.bool_],
 ) -> ReadReport:
     """Read the sentences of a text. ``continues_V``: pieces that continue a word."""
-    words = [int((~continues_V[sentence.tokens]).sum()) for sentence in sentences]
-    return ReadReport(
-        sentences,
-        [diagnostic(sentence.text) for sentence in sentences],
-        np.repeat(np.arange(len(sentences)), words),
-    )
+    return ReadReport(sentences, [diagnostic(one.text) for one in sentences], continues_V)
 
 
 def pasted(

@@ -146,13 +146,13 @@ class Cutmix(Term):
         samples = batch.samples
         assert samples.labels is not None
         positive_NC = samples.labels[batch.rows][:, self.columns] == 1
+        stated_NC = np.zeros_like(positive_NC)
         for place, report in enumerate(reports):
-            stated = frozenset().union(*report.classes)
-            positive_NC[place] &= [number in stated for number in range(len(self.columns))]
+            stated_NC[place, list(frozenset().union(*report.classes))] = True
         patients = samples.patients
         patients_N = batch.rows.astype(str) if patients is None else patients[batch.rows]
         draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
-        return draw_pairs(positive_NC, patients_N, self.count, draws)
+        return draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
 
     def _suffice(self, pairs: list[PositivePair], batch: Batch) -> bool:
         """True if each pair has a negative and each process at least one pair to make."""
