@@ -378,13 +378,20 @@ def test_reports_that_lose_their_end_by_a_paste_are_counted(folder: Path) -> Non
     assert term_of(program).logged()["cut"] > 0
 
 
-def test_pairs_of_an_epoch_stand_in_one_of_its_batches(folder: Path) -> None:
-    program = make(folder, {"global_alignment": {}, "cutmix": {**CUTMIX, "per": "epoch"}})
+@pytest.mark.parametrize("size", [12, 9])  # 9: six samples of each epoch stand in no batch
+def test_pairs_of_an_epoch_stand_in_one_of_its_batches(size: int, folder: Path) -> None:
+    training = {"batch_size": size, "epochs": 3, "optimiser": {"name": "sgd"}}
+    terms = {"global_alignment": {}, "cutmix": {**CUTMIX, "per": "epoch"}}
+    program = make(folder, terms, training=training)
     lines = list(trained(program, 6))
-    assert [line["cutmix/skipped/epoch_has_them"] for line in lines[2:]].count(1) == 2
     for epoch in (1, 2):
         both = lines[2 * epoch : 2 * epoch + 2]
         assert sum(line["cutmix/skipped/epoch_has_them"] for line in both) == 1
+    term, drawn = term_of(program), []
+    for epoch in range(1, 30):
+        batches = (Batch(np.arange(2), 0, epoch, ALONE, number=n, batches=2) for n in range(2))
+        drawn += [n for n, batch in enumerate(batches) if term._rest(batch) is None]
+    assert len(drawn) == 29 and set(drawn) == {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ class Batch(NamedTuple):
     epoch: int
     processes: Processes
     samples: SampleTable = SampleTable(())  # of the split
+    number: int = 0  # of the batch in its epoch, from 0
+    batches: int = 1  # in an epoch
 
     @property
     def own(self) -> np.ndarray:
@@ -355,7 +357,8 @@ class TermsProgram(Program):
     def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
         """The objective of a batch."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
-        batch = Batch(rows, seed, epoch, processes, self.samples["train"])
+        place = index, self.batches_per_epoch
+        batch = Batch(rows, seed, epoch, processes, self.samples["train"], *place)
         losses = self.objective(self.views("train", batch))
         terms = self.terms.items()
         logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}

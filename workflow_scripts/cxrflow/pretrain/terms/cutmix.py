@@ -99,7 +99,6 @@ class Cutmix(Term):
                 "part are positive",
                 ", ".join(lacking),
             )
-        self.training_samples = len(samples)
         reader = None if settings.sentences == "name" else positive_findings
         self.diagnostic = DiagnosticSentences(classes, reader)
         self.reader = WordReader.of(encoders.vocabulary, settings.layers, cls_is_word=False)
@@ -137,8 +136,8 @@ class Cutmix(Term):
         if self.count == 0:
             return "few_pairs"
         if self.settings.per == "epoch":
-            row = _random(batch.seed, batch.epoch, 0, EPOCH).randrange(self.training_samples)
-            return None if row in batch.rows else "epoch_has_them"
+            drawn = _random(batch.seed, batch.epoch, 0, EPOCH).randrange(batch.batches)
+            return None if batch.number == drawn else "epoch_has_them"
         return None
 
     def _pairs(self, batch: Batch, reports: list[ReadReport]) -> list[PositivePair]:
