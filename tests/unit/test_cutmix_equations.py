@@ -39,6 +39,19 @@ def test_regions_are_equation_2() -> None:
     assert not sentence_regions(patches.requires_grad_(), words, is_word).requires_grad
 
 
+def test_regions_are_as_exact_in_mixed_precision() -> None:
+    """A temperature of .005 makes the half of the last bit of a bf16 cosine a factor of two."""
+    common = draw(1, 1, 16)
+    patches = torch.nn.functional.normalize(common + 0.5 * draw(4, 9, 16, seed=1), dim=2).float()
+    words = torch.nn.functional.normalize(common + 0.5 * draw(4, 5, 16, seed=2), dim=2).float()
+    is_word = torch.ones(4, 5, dtype=torch.bool)
+    exact = sentence_regions(patches, words, is_word)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = sentence_regions(patches, words, is_word)
+    assert mixed.dtype == torch.float32
+    assert torch.equal(mixed, exact)
+
+
 @pytest.mark.parametrize("kind", ["convolutions", "tokens"])
 def test_mixing_is_equation_4(kind: str) -> None:
     """By hand, on four patches: C = 0 is the target, C = 1 the source."""
