@@ -31,7 +31,7 @@ from cxrflow.pretrain.terms.cutmix import Cutmix
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.text.diagnostic_sentences import pasted, read_report
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
-from cxrflow.training.processes import ALONE
+from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.step import DataClock, Step
 
@@ -121,6 +121,32 @@ def test_without_pairs_and_in_warm_up_the_weights_are_the_host_s(host, change, f
         assert line["loss"] == values["loss"] and line["cutmix"] == 0
         why = "few_pairs" if "pairs" in change and number >= 2 else "warm_up"
         assert line[f"cutmix/skipped/{why}"] == 1
+
+
+def test_fewer_pairs_than_classes_are_said(folder: Path, caplog) -> None:
+    make(folder, {**BIOVIL, "cutmix": {**CUTMIX, "pairs": 1}})
+    assert "no pair is made: pairs is 1, fewer than the 2 classes" in caplog.messages[-1]
+    caplog.clear()
+    make(folder, {**BIOVIL, "cutmix": {**CUTMIX, "pairs": 0}})
+    assert not caplog.messages
+
+
+def test_no_pair_is_alone_in_a_ghost_batch(folder: Path) -> None:
+    """It would have no batch statistics, and end a training in the middle of an epoch."""
+    program = make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, ghost_batch=6)
+    views, term = views_of(program), term_of(program)
+    reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
+    pairs = term._pairs(views.batch, reports)
+    assert len(pairs) == 8
+    term.ghost_batch = 7
+    assert term._pairs(views.batch, reports) == pairs[:-1]
+
+
+def test_ghost_batches_in_several_processes_are_refused_in_the_first_step(folder: Path) -> None:
+    program = make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, ghost_batch=6)
+    batch = Batch(np.arange(12), 0, 0, Processes(0, 2), program.samples["train"])
+    with pytest.raises(InputError, match="ghost_batch' is 6, with terms.cutmix in 2 processes"):
+        term_of(program)._rest(batch)
 
 
 def test_a_batch_without_pairs_is_counted(folder: Path, caplog) -> None:
@@ -450,6 +476,7 @@ def test_a_cohort_without_labels_and_a_trunk_without_cls(folder: Path) -> None:
     [
         ({"layer": 0}, "layer is 0; expected at least first_layer, 1"),
         ({"classes": ["Edema", "Edema"]}, "expected each once"),
+        ({"classes": ["Edema"], "control": "other_class"}, "other_class, but .* expected several"),
     ],
 )
 def test_settings_are_checked(change: dict[str, Any], message: str) -> None:

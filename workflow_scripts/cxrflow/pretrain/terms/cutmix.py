@@ -99,6 +99,12 @@ class Cutmix(Term):
                 "part are positive",
                 ", ".join(lacking),
             )
+        if settings.pairs and not self.count:
+            log.warning(
+                "terms.cutmix: no pair is made: pairs is %d, fewer than the %d classes",
+                *(settings.pairs, len(classes)),
+            )
+        self.ghost_batch = encoders.ghost_batch
         reader = None if settings.sentences == "name" else positive_findings
         self.diagnostic = DiagnosticSentences(classes, reader)
         self.reader = WordReader.of(encoders.vocabulary, settings.layers, cls_is_word=False)
@@ -130,7 +136,17 @@ class Cutmix(Term):
         return self._values
 
     def _rest(self, batch: Batch) -> str | None:
-        """Return why this batch has no pairs, whatever its samples; None if it may have some."""
+        """Return why this batch has no pairs, whatever its samples; None if it may have some.
+
+        Raises:
+            InputError: ghost batches in several processes, whose shares of the pairs are not whole.
+        """
+        if self.ghost_batch is not None and batch.processes.world > 1:
+            raise InputError(
+                f"settings: key 'ghost_batch' is {self.ghost_batch}, with terms.cutmix in "
+                f"{batch.processes.world} processes, whose shares of the pairs are no whole ghost "
+                "batches; expected null, or one process"
+            )
         if batch.epoch < self.settings.warmup_epochs:
             return "warm_up"
         if self.count == 0:
@@ -151,7 +167,10 @@ class Cutmix(Term):
         patients = samples.patients
         patients_N = batch.rows.astype(str) if patients is None else patients[batch.rows]
         draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
-        return draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
+        pairs = draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
+        # One pair alone in a ghost batch would have no statistics.
+        alone = self.ghost_batch is not None and len(pairs) % self.ghost_batch == 1
+        return pairs[:-1] if alone else pairs
 
     def _suffice(self, pairs: list[PositivePair], batch: Batch) -> bool:
         """True if each pair has a negative and each process at least one pair to make."""

@@ -93,6 +93,10 @@ class CutmixSettings(TermSettings):
             raise ValueError(f"layer is {self.layer}; expected at least first_layer, 1")
         if len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes is {list(self.classes)}; expected each once")
+        if self.control == "other_class" and len(self.classes) < 2:
+            raise ValueError(
+                f"control is other_class, but classes is {list(self.classes)}; expected several"
+            )
         return self
 
     @property
