@@ -224,6 +224,10 @@ def test_more_layers_than_there_are_are_refused(tmp_path: Path) -> None:
         ({"padded_words": 14}, "padded_words is 14; expected at least 15"),
         ({"ghost_batch": 2}, "ghost_batch is 2 without .*padded_words"),
         ({"text": "impression"}, "Input should be 'report'"),
+        (
+            {"terms": {"global_alignment": {}, "cutmix": {"layer": 1}}},
+            "no other term trains, so that regions would be random; expected terms.token_alignment",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(changes: dict[str, Any], said: str) -> None:
@@ -232,6 +236,12 @@ def test_settings_that_do_not_fit_are_refused(changes: dict[str, Any], said: str
         values["encoder"]["projection_head"]["padded_words"] = padded
     with pytest.raises(ValidationError, match=said):
         ImageReportSettings.model_validate(values)
+
+
+def test_mixing_without_regions_needs_no_trained_words() -> None:
+    for control in ("unmixed", "text_alone", "true_boxes"):
+        settings_of(terms={"global_alignment": {}, "cutmix": {"layer": 1, "control": control}})
+    settings_of(terms={"token_alignment": {}, "cutmix": {"layer": 1}})
 
 
 # --- the program ----------------------------------------------------------------------------------

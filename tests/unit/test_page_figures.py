@@ -255,6 +255,23 @@ def test_a_term_that_never_computed_anything_is_named():
     assert resting({0: Training({}, log)}) == resting({}) == []
 
 
+def test_kept_weights_that_a_term_never_trained_are_named():
+    """The best score may lie in MedCutMix's warm-up: the model is then its base model's."""
+    log = [
+        {"step": step, "split": split, "epoch": step / 10, "loss": 1.0, "cutmix": float(step > 20)}
+        for step in (10, 20, 30)
+        for split in ("train", "validate")
+    ]
+    terms = {"global_alignment": {"weight": 1.0}, "mlm": None, "cutmix": {"warmup_epochs": 2}}
+    run = {"settings": {"terms": terms}, "kept_step": 20}
+    (said,) = resting({3: Training(run, log)})
+    assert said == (
+        "seed 3: the weights that were kept are of epoch 2, and MedCutMix begins after epoch 2: "
+        "they are those of a training without it"
+    )
+    assert resting({3: Training({**run, "kept_step": 30}, log)}) == []
+
+
 def test_no_curve_without_values():
     assert curve({}, "loss") is None
 

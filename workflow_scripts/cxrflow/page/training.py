@@ -128,7 +128,10 @@ def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
 
 
 def resting(trainings: Mapping[int, Training]) -> list[str]:
-    """Name the terms of each seed that were 0 at every step, and classes without a mixed pair."""
+    """Name the terms of each seed that were 0 at every step, and classes without a mixed pair.
+
+    Named too are terms that begin later than the weights that were kept.
+    """
     words = []
     for seed, training in trainings.items():
         steps = [line for line in training.log if line["split"] == "train"]
@@ -140,7 +143,21 @@ def resting(trainings: Mapping[int, Training]) -> list[str]:
             words.append(f"seed {seed}: {', '.join(terms)} was 0 at every step")
         elif classes:
             words.append(f"seed {seed}: no pair of {', '.join(classes)}")
+        words += [f"seed {seed}: {late}" for late in _begun_late(training)]
     return words
+
+
+def _begun_late(training: Training) -> list[str]:
+    """Say which terms begin after the step whose weights were kept, as the best of a score."""
+    step = training.run.get("kept_step")
+    epoch = next((line["epoch"] for line in training.log if line["step"] == step), None)
+    terms = training.run.get("settings", {}).get("terms", {})
+    return [
+        f"the weights that were kept are of epoch {epoch:g}, and {term_title(name)} begins after "
+        f"epoch {term['warmup_epochs']}: they are those of a training without it"
+        for name, term in terms.items()
+        if epoch is not None and (term or {}).get("warmup_epochs", 0) >= epoch
+    ]
 
 
 def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]]) -> dict[str, Any]:

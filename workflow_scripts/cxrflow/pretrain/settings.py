@@ -167,6 +167,19 @@ class JointPretrainingSettings(StoredImagesSettings):
         return self
 
     @model_validator(mode="after")
+    def _regions_are_of_trained_projections(self) -> Self:
+        """MGCA's projections of patches and words are their own, and begin at random."""
+        cutmix, kind = getattr(self.terms, "cutmix", None), self.encoder.projection_head.kind
+        trained = any(term.matches_words for term in self.terms.named().values())
+        if cutmix is not None and cutmix.reads_regions and kind == "mgca" and not trained:
+            raise ValueError(
+                "terms.cutmix with encoder.projection_head.kind mgca, whose projections of patches "
+                "and words no other term trains, so that regions would be random; expected "
+                "terms.token_alignment or terms.local_alignment beside it"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _augmented_texts_are_made(self) -> Self:
         if getattr(self.terms, "multi_view", None) is not None and self.text_augmentation is None:
             raise ValueError(

@@ -123,6 +123,11 @@ class CutmixSettings(TermSettings):
         if self.cls != "target" and encoder.has_cls is False:
             raise self.without_cls()
 
+    @property
+    def reads_regions(self) -> bool:
+        """It mixes by the regions that words attend to."""
+        return self.control not in ("unmixed", "text_alone", "true_boxes")
+
     def without_cls(self) -> ValueError:
         """What is wrong if the trunk has no [CLS]."""
         return ValueError(
