@@ -261,7 +261,7 @@ def predictions_of(
         },
         {
             "geometry": features.geometry,
-            "score": f"softmax over the cosines with {prompts}",
+            "score": f"softmax over the similarities with {prompts}",
             "threshold_rule": threshold_words(settings),
         },
         draw=lambda metrics: [draw_roc(predictions, metrics)],
