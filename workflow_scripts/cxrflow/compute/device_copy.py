@@ -1,5 +1,7 @@
 """Copies of tensors from the host to the device that computes with them."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -13,3 +15,10 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def sent_values(values: Mapping[str, float | Tensor], like: Tensor) -> dict[str, Tensor]:
+    """Return ``values`` on the device of ``like``; the numbers among them go there in one copy."""
+    numbers = {name: value for name, value in values.items() if not isinstance(value, Tensor)}
+    on_device = sent(torch.tensor([*numbers.values()], dtype=like.dtype), like.device)
+    return {**values, **dict(zip(numbers, on_device, strict=True))}

@@ -25,8 +25,9 @@ from cxrflow.encoders.image_encoder import (
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
+from cxrflow.pretrain.computed import Computed
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Computed, Needs, TermsProgram, TextOutput
+from cxrflow.pretrain.objective import Batch, Needs, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings

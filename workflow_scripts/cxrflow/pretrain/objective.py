@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cxrflow.compute.device_copy import sent
+from cxrflow.compute.device_copy import sent_values
 from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Run, move, require_whole_ghosts
 from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, ImageTrunk
     from cxrflow.encoders.word_aggregation import Words
     from cxrflow.similarity.similarity import Similarity
-
-KeyT = TypeVar("KeyT")
-ViewT = TypeVar("ViewT")
 
 
 class Batch(NamedTuple):
@@ -180,18 +177,6 @@ class WrittenText(NamedTuple):
     tokens: int  # predicted ones, of all processes
     reports: Tensor  # int64 [T], on the CPU: of this process's reports, the one of each
     attended: Tensor | None = None  # where a captioner looked; see objectives/doubly_stochastic.py
-
-
-class Computed(dict[KeyT, ViewT]):
-    """Views by name or number, each computed when it is first read."""
-
-    def __init__(self, compute: Callable[[KeyT], ViewT]) -> None:
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, key: KeyT) -> ViewT:
-        self[key] = self._compute(key)
-        return self[key]
 
 
 class Views:
@@ -362,10 +347,7 @@ class TermsProgram(Program):
         losses = self.objective(self.views("train", batch))
         terms = self.terms.items()
         logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}
-        known = {name: value for name, value in logged.items() if not isinstance(value, Tensor)}
-        total = losses.total
-        sent_values = sent(torch.tensor([*known.values()], dtype=total.dtype), total.device)
-        losses.terms.update(logged | dict(zip(known, sent_values, strict=True)))
+        losses.terms.update(sent_values(logged, losses.total))
         return losses
 
     def validate(self) -> dict[str, float]:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from cxrflow.encoders.image_encoder import Frames, Patches, build_trunk
 from cxrflow.encoders.weights import save_weights
 from cxrflow.images.augment import Augmentation
+from cxrflow.pretrain.computed import Computed
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, Views
+from cxrflow.pretrain.objective import Batch, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training.samples import SampleTable
