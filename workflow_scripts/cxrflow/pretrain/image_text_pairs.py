@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.computed import Computed
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import (
     Frames,
@@ -25,7 +26,6 @@ from cxrflow.encoders.image_encoder import (
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
-from cxrflow.pretrain.computed import Computed
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Needs, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts

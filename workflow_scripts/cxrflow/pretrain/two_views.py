@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.computed import Computed
 from cxrflow.encoders.image_encoder import Frames, Patches, build_trunk
 from cxrflow.encoders.weights import save_weights
 from cxrflow.images.augment import Augmentation
-from cxrflow.pretrain.computed import Computed
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
