@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cxrflow.compute.computed import Computed
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import (
     Frames,
@@ -27,7 +26,7 @@ from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Needs, TermsProgram, TextOutput
+from cxrflow.pretrain.objective import Batch, Computed, Needs, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings

@@ -93,8 +93,7 @@ class Needs:
 
     Attributes:
         images: augmented views of each image that go through the image encoder, from the first.
-        texts: names of the text passes (docs/joint_training.md): ``intact``, ``other``; in phase
-            III ``findings`` and ``impression``.
+        texts: names of the text passes (docs/joint_training.md), such as ``intact``.
         layers: last layers of the text encoder whose states it reads of these texts.
         masking: how words are masked that it predicts; None: it predicts none.
         stage: of the image trunk, after which it reads features; None: it reads none.
@@ -177,6 +176,18 @@ class WrittenText(NamedTuple):
     tokens: int  # predicted ones, of all processes
     reports: Tensor  # int64 [T], on the CPU: of this process's reports, the one of each
     attended: Tensor | None = None  # where a captioner looked; see objectives/doubly_stochastic.py
+
+
+class Computed(dict[Any, Any]):
+    """Views by name or number, each computed when it is first read."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: Any) -> Any:
+        self[key] = self._compute(key)
+        return self[key]
 
 
 class Views:
@@ -342,8 +353,8 @@ class TermsProgram(Program):
     def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
         """The objective of a batch."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
-        place = index, self.batches_per_epoch
-        batch = Batch(rows, seed, epoch, processes, self.samples["train"], *place)
+        known = self.samples["train"], index, self.batches_per_epoch
+        batch = Batch(rows, seed, epoch, processes, *known)
         losses = self.objective(self.views("train", batch))
         terms = self.terms.items()
         logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}

@@ -17,13 +17,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from cxrflow.compute.computed import Computed
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
-from cxrflow.pretrain.objective import Batch, MaskedText, Needs, TextOutput, Views
+from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
 from cxrflow.text.report_batch import (
     ReportSentence,
     ReportTokens,

@@ -3,17 +3,15 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cxrflow.compute.computed import Computed
 from cxrflow.encoders.image_encoder import Frames, Patches, build_trunk
 from cxrflow.encoders.weights import save_weights
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.objective import Batch, TermsProgram, Views
+from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training.samples import SampleTable
@@ -26,7 +24,7 @@ class TwoViews(Views):
         super().__init__(batch)
         self.program = program
         self._stored = images.take(batch.own).current
-        self.images: Computed[int, Any] = Computed(self._patches)
+        self.images = Computed(self._patches)
 
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of each image, with as many channels as the trunk takes."""
