@@ -20,5 +20,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 def sent_values(values: Mapping[str, float | Tensor], like: Tensor) -> dict[str, Tensor]:
     """Return ``values`` on the device of ``like``; the numbers among them go there in one copy."""
     numbers = {name: value for name, value in values.items() if not isinstance(value, Tensor)}
+    if not numbers:
+        return dict(values)  # type: ignore[arg-type]
     on_device = sent(torch.tensor([*numbers.values()], dtype=like.dtype), like.device)
     return {**values, **dict(zip(numbers, on_device, strict=True))}
