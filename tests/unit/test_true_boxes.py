@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import torch
 from benchmark_fakes import make_store
+from small_cutmix import folder, term_of, variant
+from small_cutmix import views_of as mixing_views
 from small_text import write_text_model
 from test_additional_supervision import ROWS, SAMPLES, program_of, views_of
-from test_cutmix import folder, term_of, variant
-from test_cutmix import views_of as mixing_views
 
 from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
