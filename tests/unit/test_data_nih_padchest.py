@@ -236,6 +236,18 @@ def test_padchest_lists_are_split_into_whole_items(tmp_path: Path) -> None:
     }
 
 
+def test_padchest_images_of_monochrome1_are_counted_in_a_note(tmp_path: Path) -> None:
+    labels = dict.fromkeys(["a.png", "b.png", "c.png"], "['normal']")
+    column = {"PhotometricInterpretation_DICOM": ["MONOCHROME1", "", "MONOCHROME1"]}
+    root = padchest_rows(tmp_path / "p", labels, **column)
+    (note,) = padchest.read(root, Request(headers=False)).notes
+    assert note.startswith(
+        "PhotometricInterpretation_DICOM is MONOCHROME1 of 2 images (a.png, c.png); their files are"
+    )
+    (note,) = padchest.read(root, Request(headers=False, images={"c.png"})).notes
+    assert "MONOCHROME1 of 1 images (c.png)" in note
+
+
 def test_padchest_images_lie_where_the_archives_put_them(tmp_path: Path) -> None:
     root = padchest_rows(tmp_path / "p", {"a.png": "['normal']"})
     assert padchest.read(root, Request()).images["failure"].tolist() == ["file not found"]

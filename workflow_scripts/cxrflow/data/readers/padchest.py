@@ -4,7 +4,8 @@ The table has 36 columns, of which lists are written as Python writes them, with
 their items. Classes are those of the 193 labels that KAD lists which occur. Only rows that a
 physician labelled (``MethodLabel``) are read; those labelled by a recurrent network are counted.
 ``Projection`` is reliable, ``ViewPosition_DICOM`` is not. Images are PNG files of 16 bits, a few of
-which are cut off or missing.
+which are cut off or missing. A PNG file does not say whether its radiograph was MONOCHROME1, dark
+where the body is dense; the table does.
 """
 
 import ast
@@ -22,6 +23,7 @@ from cxrflow.files.reading import below
 
 TABLE = "PADCHEST_chest_x_ray_images_labels_160K*.csv*"
 PHYSICIAN, NETWORK = "Physician", "RNN_model"
+PHOTOMETRIC = "PhotometricInterpretation_DICOM"
 #: Views as other data sets call them; what is not here keeps its name.
 VIEWS = {"L": "LATERAL", "AP_horizontal": "AP SUPINE"}
 
@@ -36,6 +38,7 @@ def read(root: Path, request: Request) -> Tables:
             **{"Projection": "text", "MethodLabel": "id", "Labels": "text"},
         },
         "ImageID",
+        optional={PHOTOMETRIC: "text"},
     )
     names = rows["ImageID"]
     rows, by_network = without(
@@ -66,13 +69,21 @@ def read(root: Path, request: Request) -> Tables:
     )
     rows["image_path"] = _paths(root, rows)
     labels, unlisted = _labels(rows["items"])
+    notes = [f"label '{name}' of {n} images is none of the 193" for name, n in unlisted.items()]
+    turned = rows.loc[rows[PHOTOMETRIC] == "MONOCHROME1", "image_id"]
+    if len(turned):
+        notes.append(
+            f"{PHOTOMETRIC} is MONOCHROME1 of {len(turned)} images ({', '.join(turned[:3])}); their "
+            "files are read as they are: where lungs are white in them, take the rows out of the "
+            "table"
+        )
     return Tables(
         source=root,
         studies=shaped("studies", rows.drop_duplicates("study_id")),
         images=request.images_of(root, rows),
         labels=pd.concat([rows[["image_id"]], labels], axis=1),
         dropped={"images": [*damage, *by_network, *wrong, *broken, *unlabelled]},
-        notes=[f"label '{name}' of {n} images is none of the 193" for name, n in unlisted.items()],
+        notes=notes,
         opened=request.headers,
     )
 
