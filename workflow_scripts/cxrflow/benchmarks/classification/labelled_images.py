@@ -40,6 +40,11 @@ def score_columns(by_kind: Mapping[str, Floats], classes: Sequence[str]) -> dict
     }
 
 
+def with_columns(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a table with further columns, of which 193 classes give hundreds, put on at once."""
+    return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+
+
 @dataclass(frozen=True)
 class LabelledImages:
     """Images with labels and features.
@@ -73,7 +78,8 @@ class LabelledImages:
         labels = dict(
             zip(class_columns("label", self.classes), self.labels_NC[first].T, strict=True)
         )
-        return self.table.iloc[first][list(SHOWN)].reset_index(drop=True).assign(**labels)
+        samples = self.table.iloc[first][list(SHOWN)].reset_index(drop=True)
+        return with_columns(samples, labels)
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers of samples and of positives, by class where there are several."""

@@ -29,6 +29,7 @@ from cxrflow.benchmarks.classification.labelled_images import (
     class_prompts,
     labelled_splits,
     score_columns,
+    with_columns,
 )
 from cxrflow.benchmarks.classification.logistic_regression import (
     LinearHeads,
@@ -236,7 +237,7 @@ def probed(
         for share, scores_SMC in scores.items()
         for seed, scores_MC in zip(settings.seeds, scores_SMC, strict=True)
     }
-    predictions = test.samples().assign(**score_columns(by_probe, classes))
+    predictions = with_columns(test.samples(), score_columns(by_probe, classes))
     return Predictions(
         predictions,
         statistic(predictions, settings),

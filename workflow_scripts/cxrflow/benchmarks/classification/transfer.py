@@ -25,6 +25,7 @@ from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     labelled_splits,
     score_columns,
+    with_columns,
 )
 from cxrflow.benchmarks.classification.linear_probe import share_rows, targets
 from cxrflow.benchmarks.classification.scores import (
@@ -234,7 +235,8 @@ def predictions_of(
     samples = splits.test.samples()
     partner = exchange(pd.Series(clusters_of(samples["subject_id"])))
     partner_ids = samples["sample_id"].iloc[partner].reset_index(drop=True).where(partner >= 0)
-    table = samples.assign(other=partner_ids, **score_columns(by_run, splits.classes))
+    columns = {"other": partner_ids, **score_columns(by_run, splits.classes)}
+    table = with_columns(samples, columns)
     intervals = settings.intervals
     clusters = patients(table, intervals.unit)
     runs = {

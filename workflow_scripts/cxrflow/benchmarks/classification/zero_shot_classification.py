@@ -27,7 +27,9 @@ from cxrflow.benchmarks.classification.labelled_images import (
     class_prompts,
     labelled_images,
     score_columns,
+    with_columns,
 )
+from cxrflow.benchmarks.classification.pictures import draw_classes
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
@@ -37,9 +39,9 @@ from cxrflow.benchmarks.classification.scores import (
 )
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, png_of, slug
-from cxrflow.metrics.classification import auroc, operating_points, roc_curve
-from cxrflow.metrics.intervals import Estimate, Floats, Statistic
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
+from cxrflow.metrics.classification import auroc
+from cxrflow.metrics.intervals import Floats, Statistic
 from cxrflow.metrics.multilabel import by_class, mean_of_classes
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.similarity import EncodedImages
@@ -164,38 +166,6 @@ def by_rarity(
     return {**means, "rare_less_common": means["auroc_rare"] - means["auroc_common"]}
 
 
-def draw_roc(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
-    """The ROC curves, with the operating point of the table where there is one class."""
-    from matplotlib.figure import Figure as Canvas
-
-    area = metrics["auroc"]
-    canvas = Canvas(figsize=(4, 4), dpi=100, layout="constrained")
-    axes = canvas.subplots()
-    axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1, label="chance")
-    names = class_names(predictions)
-    labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
-    for number, name in enumerate(names or [""]):
-        labelled = np.isfinite(labels_NC[:, number])
-        if not labelled.any():
-            continue
-        points = operating_points(labels_NC[labelled, number], scores_NC[labelled, number])
-        value = metrics[f"auroc/{name}"].value if name else area.value
-        color = None if name else "#1b5e8c"
-        label = f"{name or 'AUROC'} {value:.3f}".replace("_", " ")
-        axes.plot(*roc_curve(points), color=color, label=label)
-    caption = f"{area.n} images; AUROC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})."
-    if not names and {"specificity", "sensitivity", "f1"} <= metrics.keys():
-        axes.plot(
-            1 - metrics["specificity"].value, metrics["sensitivity"].value, "o", color="#b3441f",
-            label=f"best F1 {metrics['f1'].value:.3f}",
-        )  # fmt: skip
-        caption += " The dot is the threshold with the best F1."
-    axes.set(xlabel="1 − specificity", ylabel="sensitivity", xlim=(0, 1), ylim=(0, 1.01))
-    axes.set_aspect("equal")
-    axes.legend(loc="lower right", frameon=False, fontsize="small" if names else None)
-    return Figure("roc.png", png_of(canvas), "ROC curve of zero-shot classification", caption)
-
-
 def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Predictions:
     """Score the labelled images for the prompts of each class."""
     model = inputs.model
@@ -233,7 +203,7 @@ def predictions_of(
         return images, {kind: images.of_samples(x) for kind, x in score(images).items()}
 
     images, by_kind = scored(settings.split)
-    predictions = images.samples().assign(**score_columns(by_kind, images.classes))
+    predictions = with_columns(images.samples(), score_columns(by_kind, images.classes))
     data: dict[str, Any] = {"dropped": images.dropped}
     if settings.threshold_part is not None:
         chosen, values = scored(settings.threshold_part)
@@ -243,7 +213,7 @@ def predictions_of(
             if kind.startswith("score")
         }
         columns = score_columns({k: v[None] for k, v in thresholds.items()}, images.classes)
-        predictions = predictions.assign(**{name: float(v[0]) for name, v in columns.items()})
+        predictions = with_columns(predictions, {k: float(v[0]) for k, v in columns.items()})
         data["thresholds"] = {
             "samples": len(chosen.samples()),
             "classes_without": int(np.isnan(thresholds[THRESHOLD]).sum()),
@@ -264,7 +234,7 @@ def predictions_of(
             "score": f"softmax over the similarities with {prompts}",
             "threshold_rule": threshold_words(settings),
         },
-        draw=lambda metrics: [draw_roc(predictions, metrics)],
+        draw=lambda metrics: [draw_classes(predictions, metrics)],
     )
 
 

@@ -29,13 +29,13 @@ from cxrflow.benchmarks.classification.labelled_images import (
     class_columns,
     labelled_images,
 )
+from cxrflow.benchmarks.classification.pictures import draw_classes
 from cxrflow.benchmarks.classification.references import plain_features
 from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
 )
 from cxrflow.benchmarks.classification.zero_shot_classification import (
-    draw_roc,
     predictions_of,
     statistic,
 )
@@ -125,5 +125,5 @@ def _learnt(
         table=samples,
         statistic=statistic(samples, settings),
         protocol={**predictions.protocol, "classes_without_head": without},
-        draw=lambda metrics: [draw_roc(samples, metrics)],
+        draw=lambda metrics: [draw_classes(samples, metrics)],
     )

@@ -1,0 +1,80 @@
+"""Pictures of how well images are classified: ROC curves, or the areas under them by class."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from cxrflow.benchmarks.classification.scores import class_names, columns_of
+from cxrflow.benchmarks.result import Figure, png_of
+from cxrflow.metrics.classification import operating_points, roc_curve
+from cxrflow.metrics.intervals import Estimate
+
+BLUE, RED = "#1b5e8c", "#b3441f"
+CURVES = 5  # more cannot be told apart in one picture
+ROWS = 20  # of the highest areas, and of the lowest
+
+
+def draw_classes(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
+    """The ROC curves; of more classes than :data:`CURVES` the areas under them."""
+    draw = _curves if len(class_names(predictions)) <= CURVES else _areas
+    return draw(predictions, metrics)
+
+
+def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
+    from matplotlib.figure import Figure as Canvas
+
+    found = {name: metrics.get(f"auroc/{name}") for name in class_names(predictions)}
+    areas = {k: v for k, v in found.items() if v is not None and np.isfinite(v.value)}
+    names = sorted(areas, key=lambda name: areas[name].value)  # drawn from the bottom up
+    shown = names if len(names) <= 2 * ROWS else [*names[:ROWS], *names[-ROWS:]]
+    canvas = Canvas(figsize=(5, 0.8 + 0.19 * len(shown)), dpi=100, layout="constrained")
+    axes = canvas.subplots()
+    axes.axvline(0.5, color="0.7", linestyle="--", linewidth=1)
+    for place, name in enumerate(shown):
+        axes.plot([areas[name].low, areas[name].high], [place, place], color=BLUE, linewidth=1)
+        axes.plot(areas[name].value, place, "o", color=BLUE, markersize=4)
+    axes.set_yticks(range(len(shown)), [name.replace("_", " ") for name in shown], fontsize="small")
+    axes.set(xlabel="AUROC", xlim=(0, 1), ylim=(-0.7, len(shown) - 0.3))
+    axes.grid(axis="x", color="0.93")
+    axes.spines[["top", "right"]].set_visible(False)
+    mean = metrics["auroc"]
+    caption = (
+        f"{mean.n} images; AUROC of each class with its interval, mean {mean.value:.3f} "
+        f"({mean.low:.3f} to {mean.high:.3f}). The dashed line is chance."
+    )
+    if len(shown) < len(names):
+        caption += f" The {ROWS} highest and the {ROWS} lowest of {len(names)} classes."
+    return Figure("classes.png", png_of(canvas), "Zero-shot classification by class", caption)
+
+
+def _curves(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
+    """With the operating point of the table where there is one class."""
+    from matplotlib.figure import Figure as Canvas
+
+    area = metrics["auroc"]
+    canvas = Canvas(figsize=(4, 4), dpi=100, layout="constrained")
+    axes = canvas.subplots()
+    axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1, label="chance")
+    names = class_names(predictions)
+    labels_NC, scores_NC = (columns_of(predictions, kind) for kind in ("label", "score"))
+    for number, name in enumerate(names or [""]):
+        labelled = np.isfinite(labels_NC[:, number])
+        if not labelled.any():
+            continue
+        points = operating_points(labels_NC[labelled, number], scores_NC[labelled, number])
+        value = metrics[f"auroc/{name}"].value if name else area.value
+        color = None if name else BLUE
+        label = f"{name or 'AUROC'} {value:.3f}".replace("_", " ")
+        axes.plot(*roc_curve(points), color=color, label=label)
+    caption = f"{area.n} images; AUROC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})."
+    if not names and {"specificity", "sensitivity", "f1"} <= metrics.keys():
+        axes.plot(
+            1 - metrics["specificity"].value, metrics["sensitivity"].value, "o", color=RED,
+            label=f"best F1 {metrics['f1'].value:.3f}",
+        )  # fmt: skip
+        caption += " The dot is the threshold with the best F1."
+    axes.set(xlabel="1 − specificity", ylabel="sensitivity", xlim=(0, 1), ylim=(0, 1.01))
+    axes.set_aspect("equal")
+    axes.legend(loc="lower right", frameon=False, fontsize="small" if names else None)
+    return Figure("roc.png", png_of(canvas), "ROC curve of zero-shot classification", caption)
