@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from toy_training import train, train_and_tell
 
 from cxrflow.errors import InputError
 from cxrflow.files.outputs import claim_folder
+from cxrflow.training.engine import Engine
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.state import StateFolder
@@ -106,6 +108,13 @@ def test_the_record_is_that_of_the_kept_weights(undisturbed, tmp_path, keep):
     losses = [said["loss"] for step, said in validations.items() if step <= run["kept_step"]]
     assert run["permuted_pairs"]["losses"] == losses
     assert (run["kept_step"] == run["steps"]) or keep == "best"
+
+
+def test_a_line_leaves_counts_by_class_to_the_metrics_log():
+    engine = SimpleNamespace(totals={"samples": 8, "seconds": 2.0}, step=1, steps=3)
+    values = {"loss": 1.0, "cutmix/pairs": 2.0, "cutmix/pairs/Edema": 2.0}
+    said = Engine._line(engine, values)
+    assert said == "step 1/3 loss 1.0000 cutmix/pairs 2.0000 4 samples/s, 4 s left"
 
 
 def test_finished_run_is_not_trained_again(undisturbed, caplog):

@@ -342,7 +342,8 @@ class Engine:
         }
 
     def _line(self, values: dict[str, float]) -> str:
-        terms = " ".join(f"{name} {value:.4f}" for name, value in values.items())
+        # A line has no room for what a term counts by class or reason; metrics.jsonl has it.
+        terms = " ".join(f"{k} {value:.4f}" for k, value in values.items() if k.count("/") < 2)
         rate = self.totals["samples"] / max(self.totals["seconds"], 1e-9)
         remaining = self.totals["seconds"] / self.step * (self.steps - self.step)
         return f"step {self.step}/{self.steps} {terms} {rate:.0f} samples/s, {remaining:.0f} s left"

@@ -117,7 +117,7 @@ class Cutmix(Term):
         if not self.training:
             return nothing
         names = [f"pairs/{name}" for name in self.settings.classes]
-        names += [*(f"skipped/{why}" for why in SKIPPED), "mixed", "cut"]
+        names += [*(f"skipped/{why}" for why in SKIPPED), "pairs", "mixed", "cut"]
         self._values = dict.fromkeys(names, 0.0)
         why = self._rest(views.batch)
         if why is None:
@@ -129,7 +129,7 @@ class Cutmix(Term):
         return nothing
 
     def logged(self) -> Mapping[str, float | Tensor]:
-        """Pairs by class, steps without the term by reason, the sum of the mixed shares.
+        """Pairs, also by class, steps without the term by reason, the sum of the mixed shares.
 
         ``cut``: pairs whose report is too long with the pasted sentences, and loses its end.
         """
@@ -206,6 +206,7 @@ class Cutmix(Term):
         )
         for pair in local_pairs:
             self._values[f"pairs/{settings.classes[pair.class_number]}"] += 1
+        self._values["pairs"] = float(len(local_pairs))
         self._values["mixed"] = region_Khw.mean((1, 2)).sum()
         kept_K = (text.mask.sum(1) - 2).tolist()  # without [CLS] and [SEP]
         self._values["cut"] = float(
