@@ -20,6 +20,7 @@ from PIL import Image
 
 from command_options import options
 from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.metric_names import measures
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.image_encoder import Frames
@@ -73,7 +74,14 @@ def result_of(
     read |= vars(folders or Namespace())
     inputs = inputs_of(benchmark, Namespace(**read), settings)
     vars(inputs).update(contents)
-    return score(benchmark, inputs, settings, reference, external)
+    result = score(benchmark, inputs, settings, reference, external)
+    require_known(benchmark, result.metrics)
+    return result
+
+
+def require_known(benchmark: str, metrics: Iterable[str]) -> None:
+    """Every metric is one that a table may read (:mod:`cxrflow.benchmarks.metric_names`)."""
+    assert [name for name in metrics if not measures(benchmark, name)] == []
 
 
 def metrics_of(
@@ -81,7 +89,9 @@ def metrics_of(
 ) -> dict[str, Any]:
     """metrics.json of a program with these options."""
     program([*words, *options(output=output, **values)])
-    return read_json(output / "metrics.json")
+    found = read_json(output / "metrics.json")
+    require_known(found["benchmark"], found["metrics"])
+    return found
 
 
 def boxes_of(number: int) -> list[list[int]]:

@@ -138,6 +138,27 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
         overlay({"papers": [paper(own, "leak.yaml")]})
 
 
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("aurok", "is 'aurok', but linear_probe, of task biovil/linear_probe, measures auroc, av"),
+        ("cnr", "is 'cnr', but linear_probe, of task biovil/linear_probe, measures auroc, average"),
+        ("auroc/10", None),
+        ("accuracy_sd/1", None),
+    ],
+)
+def test_a_metric_that_no_task_measures_is_refused(overlay, paper, metric, said):
+    rows = [{"label": "SimCLR", "model": "biovil/simclr"}]
+    column = {"key": "a", "label": "A", "metric": metric}
+    table = {"title": "T", "source": "ours", "task": "biovil/linear_probe", "rows": rows}
+    own = paper({"tables": {"probes": table | {"columns": [column]}}})
+    if said is None:
+        assert overlay({"papers": [own]}).table("mine", "probes").column("a").metric == metric
+        return
+    with pytest.raises(InputError, match=f"mine.yaml: key 'tables.probes.columns.0.metric' {said}"):
+        overlay({"papers": [own]})
+
+
 def test_papers_use_each_others_models(overlay, paper):
     def model(name, **recipe):
         return {"models": {name: recipe}}

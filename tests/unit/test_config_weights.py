@@ -76,7 +76,7 @@ def papers(paper):
                 "title": "Mine",
                 "source": "mine",
                 "task": "biovil/sentence_similarity",
-                "columns": [{"key": "gap", "label": "Gap", "metric": "gap"}],
+                "columns": [{"key": "gap", "label": "Gap", "metric": "cont_gap"}],
                 "rows": [{"label": name, "model": name} for name in ("bert", "on_it", "more")],
             }
         },

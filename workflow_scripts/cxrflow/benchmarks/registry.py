@@ -36,6 +36,7 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
+from cxrflow.benchmarks.metric_names import METRICS, measures
 from cxrflow.benchmarks.retrieval.settings import (
     ImageRetrievalSettings,
     PairRetrievalSettings,
@@ -50,7 +51,7 @@ from cxrflow.benchmarks.temporal.settings import (
     TemporalPromptingSettings,
 )
 
-__all__ = ["BENCHMARKS", "Benchmark", "imported"]
+__all__ = ["BENCHMARKS", "METRICS", "Benchmark", "imported", "measures"]
 
 
 def imported(name: str) -> Any:

@@ -6,7 +6,7 @@ trained on. Each check raises :class:`WrongKey`.
 
 from collections.abc import Collection, Iterable, Iterator
 
-from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.registry import BENCHMARKS, METRICS, measures
 from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
 from cxrflow.config.held_out import check_held_out
@@ -36,6 +36,7 @@ def check_all(config: Config) -> None:
     check_texts(config)
     check_task_cohorts(config)
     check_classes(config)
+    check_metrics(config)
     check_demographics(config)
     check_held_out(config)
     config.label_comparisons()
@@ -222,6 +223,32 @@ def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
         return layout("chexpert").classes, "CheXpert's"
     published = config.data.layout(cohort.dataset)
     return published.classes or published.listed_classes, f"{cohort.dataset}'s"
+
+
+def check_metrics(config: Config) -> None:
+    """Check that a table's columns read metrics which the benchmarks of their tasks have."""
+    for paper, content in config.chosen.items():
+        for name, table in content.tables.items():
+            for number, column in enumerate(table.columns):
+                tasks = dict.fromkeys(table.task_of(row, column) for row in table.rows)
+                if column.metric is not None:
+                    place = ("tables", name, "columns", number, "metric")
+                    _check_metric(config, paper, place, column.metric, tasks)
+
+
+def _check_metric(
+    config: Config, paper: str, place: Key, metric: str, tasks: Iterable[str]
+) -> None:
+    for task in tasks:
+        known = config.library.tasks.get(task)  # None: no row of ours reads it
+        if known is not None and not measures(known.benchmark, metric):
+            file, key = paper_entries(config.library.file(paper)).place(place)
+            names = ", ".join(METRICS[known.benchmark])
+            raise WrongKey(
+                key,
+                f"is '{metric}', but {known.benchmark}, of task {task}, measures {names}",
+                file,
+            )
 
 
 def check_training_share(config: Config, name: str) -> None:
