@@ -141,8 +141,8 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        ("aurok", "is 'aurok', but linear_probe, of task biovil/linear_probe, measures auroc, av"),
-        ("cnr", "is 'cnr', but linear_probe, of task biovil/linear_probe, measures auroc, average"),
+        ("aurok", "is 'aurok', but linear_probe measures auroc, average_precision, accuracy, bal"),
+        ("cnr", "is 'cnr', but linear_probe measures auroc, average_precision, accuracy, balan"),
         ("auroc/10", None),
         ("accuracy_sd/1", None),
     ],
@@ -157,6 +157,14 @@ def test_a_metric_that_no_task_measures_is_refused(overlay, paper, metric, said)
         return
     with pytest.raises(InputError, match=f"mine.yaml: key 'tables.probes.columns.0.metric' {said}"):
         overlay({"papers": [own]})
+    # Where another row's task measures it, the cell of this one stays empty.
+    rows.append({"label": "BioViL", "model": "biovil/biovil", "task": "biovil/phrase_grounding"})
+    own = paper({"tables": {"probes": table | {"columns": [column]}}}, "mixed.yaml")
+    if metric == "cnr":
+        assert overlay({"papers": [own]}).table("mixed", "probes").rows[1].label == "BioViL"
+    else:
+        with pytest.raises(InputError, match=f"{said}.*; phrase_grounding measures cnr, cnr_micro"):
+            overlay({"papers": [own]})
 
 
 def test_papers_use_each_others_models(overlay, paper):

@@ -226,29 +226,26 @@ def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
 
 
 def check_metrics(config: Config) -> None:
-    """Check that a table's columns read metrics which the benchmarks of their tasks have."""
+    """Check that each column of a table reads a metric that a task of it measures.
+
+    Rows of a table may have tasks that measure different things; such cells stay empty.
+    """
     for paper, content in config.chosen.items():
         for name, table in content.tables.items():
             for number, column in enumerate(table.columns):
                 tasks = dict.fromkeys(table.task_of(row, column) for row in table.rows)
-                if column.metric is not None:
-                    place = ("tables", name, "columns", number, "metric")
-                    _check_metric(config, paper, place, column.metric, tasks)
-
-
-def _check_metric(
-    config: Config, paper: str, place: Key, metric: str, tasks: Iterable[str]
-) -> None:
-    for task in tasks:
-        known = config.library.tasks.get(task)  # None: no row of ours reads it
-        if known is not None and not measures(known.benchmark, metric):
-            file, key = paper_entries(config.library.file(paper)).place(place)
-            names = ", ".join(METRICS[known.benchmark])
-            raise WrongKey(
-                key,
-                f"is '{metric}', but {known.benchmark}, of task {task}, measures {names}",
-                file,
-            )
+                benchmarks = dict.fromkeys(
+                    config.library.tasks[task].benchmark
+                    for task in tasks
+                    if task in config.library.tasks  # else no row of ours reads it
+                )
+                metric = column.metric or ""
+                if not metric or not benchmarks or any(measures(one, metric) for one in benchmarks):
+                    continue
+                known = "; ".join(f"{one} measures {', '.join(METRICS[one])}" for one in benchmarks)
+                entries = paper_entries(config.library.file(paper))
+                file, key = entries.place(("tables", name, "columns", number, "metric"))
+                raise WrongKey(key, f"is '{metric}', but {known}", file)
 
 
 def check_training_share(config: Config, name: str) -> None:
