@@ -3,11 +3,14 @@
 import re
 import textwrap
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 from config_overlays import DEMO, ROOT, nested
 
+from cxrflow.benchmarks.classification.settings import Metric
+from cxrflow.benchmarks.registry import BENCHMARKS, measures
 from cxrflow.config import load_config
 from cxrflow.errors import InputError
 from cxrflow.names import is_reference
@@ -165,6 +168,17 @@ def test_a_metric_that_no_task_measures_is_refused(overlay, paper, metric, said)
     else:
         with pytest.raises(InputError, match=f"{said}.*; phrase_grounding measures cnr, cnr_micro"):
             overlay({"papers": [own]})
+
+
+def test_every_metric_that_a_task_can_ask_for_may_stand_in_a_column():
+    asked = [name for name, one in BENCHMARKS.items() if "metrics" in one.settings.model_fields]
+    assert len(asked) == 6
+    for name in asked:
+        assert all(measures(name, metric) for metric in get_args(Metric))
+    prompted = ("auroc_rare/chest", "delta/consistent", "prompts_spread")
+    for name in ("zero_shot_classification", "zero_shot_findings"):
+        assert all(measures(name, metric) for metric in prompted)
+    assert not measures("linear_probe", "delta/consistent")
 
 
 def test_papers_use_each_others_models(overlay, paper):

@@ -5,12 +5,15 @@ metric may have its deviation over runs beside it, ``<metric>_sd``.
 """
 
 from collections.abc import Mapping
+from typing import get_args
 
-_CLASSIFICATION = (
-    *("auroc", "average_precision", "accuracy", "balanced_accuracy", "sensitivity", "specificity"),
-    *("f1", "classes"),
+from cxrflow.benchmarks.classification.settings import Metric
+
+_CLASSIFICATION = (*get_args(Metric), "classes")
+_PROMPTED = (
+    *(*_CLASSIFICATION, "auroc_rare", "auroc_common", "rare_less_common", "delta"),
+    "prompts_spread",
 )
-_PROMPTED = (*_CLASSIFICATION, "threshold")
 _TRANSFER = (*_CLASSIFICATION, "other_image")
 _CHANGE = (
     *("macro_accuracy", "cross_entropy", "change_auroc", "direction_auroc", "other_prior"),
@@ -23,9 +26,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "phrase_grounding": (
         *("cnr", "cnr_micro", "signed_cnr", "signed_cnr_micro", "miou", "miou_micro"),
     ),
-    "zero_shot_classification": (
-        *(*_PROMPTED, "auroc_rare", "auroc_common", "rare_less_common", "delta", "prompts_spread"),
-    ),
+    "zero_shot_classification": _PROMPTED,
     "zero_shot_findings": _PROMPTED,
     "linear_probe": _CLASSIFICATION,
     "fold_probe": _CLASSIFICATION,

@@ -41,7 +41,7 @@ def score_columns(by_kind: Mapping[str, Floats], classes: Sequence[str]) -> dict
 
 
 def with_columns(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a table with further columns, of which 193 classes give hundreds, put on at once."""
+    """Return a table with further columns, all put on at once: 193 classes give hundreds."""
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
 
 

@@ -18,7 +18,6 @@ from cxrflow.reports.settings import LabellerSettings as ReportLabels
 from cxrflow.settings import Before, Settings
 from cxrflow.similarity.settings import PromptAverage
 
-# How several prompts of one class become one embedding.
 Metric = Literal[
     "auroc",
     "average_precision",
