@@ -30,7 +30,7 @@ from fuzz.trial import Trial
 
 COUNT = 600
 WORDS = ("no", "pleural", "effusion", "##s", "left", "edema", ".")
-IMAGE = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1, projection=8)
+IMAGE = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=8, channels=1, projection=8)
 TEXT = TextEncoderSettings(layers=2, width=16, heads=2, feed_forward=24, positions=16, projection=8)
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 440343552\n" % (
     b"0" * 64

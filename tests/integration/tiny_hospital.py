@@ -18,7 +18,7 @@ HOSPITAL = {
 }
 SHARES = {"train": 0.5, "validate": 0.25, "test": 0.25}
 TEXT = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64, "projection": 8}
-IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1, "projection": 8}
+IMAGE = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 8}
 FRAMES = {
     **IMAGE,
     "kind": "multi_image",

@@ -38,7 +38,7 @@ TWO_IMAGES = {
     "kind": "multi_image",
     "block": "basic",
     "layers": [1, 1, 1, 1],
-    "width": 4,
+    "width": 8,
     "channels": 1,
     "projection": 8,
     "comparison": {"width": 16, "heads": 4, "feed_forward": 24, "blocks": 2},

@@ -22,7 +22,7 @@ from cxrflow.images.store import PixelStore
 from cxrflow.models.model import Model
 
 COUNT = 9
-SIZES = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=6)
+SIZES = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1, projection=6)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_features_are_those_of_the_model(model, cohort, pixels, tmp_path):
     torch.testing.assert_close(found.by_kind["pooled"], grid.mean((2, 3)))
     said = read_json(tmp_path / "out" / "features.json")
     assert (said["images"], said["not_stored"]) == (8, 1)
-    assert said["widths"] == {"pooled": 32, "projected": 6}
+    assert said["widths"] == {"pooled": 64, "projected": 6}
     np.testing.assert_array_equal(
         found.rows(pd.DataFrame({"image_id": ["image5", "absent", "image0"]})), [4, -1, 0]
     )

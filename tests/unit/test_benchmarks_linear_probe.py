@@ -177,7 +177,7 @@ def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
 def test_a_head_learns_from_augmented_images_of_the_training_part(pixels, tmp_path):
     """BioViL Table E.1, third column; draws differ, and without any change they are the images."""
     store, model = pixels, tmp_path / "model"
-    encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
+    encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
     image = ImageEncoder(ResNetSettings.model_validate(encoder)).eval()
     save_image_half(image, model)
     table, pixels = samples(), PixelStore(store)

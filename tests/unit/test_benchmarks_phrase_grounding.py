@@ -113,7 +113,7 @@ def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_pat
 
 def test_a_stage_of_the_trunk_can_be_dilated(pixels, tmp_path, monkeypatch):
     model = FakeModel()
-    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
     model.image_encoder = ImageEncoder(sizes)
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     cohort = write_cohort(tmp_path, "samples.parquet", grounding_samples(COUNT))

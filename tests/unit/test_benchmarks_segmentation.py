@@ -266,7 +266,7 @@ def test_what_cannot_be_used_is_counted(pixels, tmp_path):
 @pytest.mark.parametrize(("dilate", "grid"), [([False] * 3, 2), ([False, False, True], 4)])
 def test_the_program_writes_a_whole_result(pixels, tmp_path, dilate, grid):
     """With the files of a trunk that has been trained on images alone."""
-    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
     torch.manual_seed(0)
     image = ImageEncoder(sizes)
     image.projector = None  # image pretraining keeps the trunk alone

@@ -31,7 +31,7 @@ SETTINGS = CheckpointSeriesSettings(
 def write_series(folder, losses):
     """A model folder whose checkpoints are image halves of other weights."""
     model = folder / "model" / "seed0"
-    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "projection": 8}
+    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 8}
     for step, loss in losses.items():
         torch.manual_seed(step)
         checkpoint = model / "checkpoints" / str(step)

@@ -87,7 +87,7 @@ def test_targets_are_those_of_the_configuration(monkeypatch, tmp_path, capsys):
 
 
 def test_load_says_what_a_model_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=8, channels=1)
     trunk = ImageEncoder(sizes)
     trunk.projector = None
     save_image_half(trunk, tmp_path)

@@ -122,7 +122,7 @@ def test_nothing_of_the_padding_is_shown(
 
 def test_a_loaded_model_sees_files_so_too(stores: dict[str, Path], tmp_path: Path) -> None:
     name, folder = "convirt/convirt", stores["longer128unpadded"]
-    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
     save_image_half(ImageEncoder(sizes), tmp_path / "model")
     model = Model.load(write_run(tmp_path / "model", name))
     files = [folder.parent / f"{image}.png" for image in SAMPLES["image_id"]]

@@ -133,7 +133,7 @@ from pathlib import Path
 import cxrflow.benchmarks.grounding.one_image, cxrflow.images.store
 
 folder = Path("model")
-settings = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, projection=4)
+settings = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, projection=4)
 save_image_half(ImageEncoder(settings), folder)
 write_json(folder / "run.json", {"data": {"geometry": "square32"}})
 model = cxrflow.load(folder)

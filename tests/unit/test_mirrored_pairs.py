@@ -29,7 +29,7 @@ from cxrflow.training.samples import SampleTable
 
 __all__ = ["in_float64"]
 IMAGE: dict[str, Any] = {
-    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1},
+    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1},
     **{"projection": 8, "projection_head": {"kind": "linear"}, "dilate": [False, True, True]},
 }
 IMPRESSIONS = [

@@ -17,7 +17,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import atomic_folder, write_json
 from cxrflow.models.card import card
 
-SIZES = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=4, channels=1, projection=8)
+SIZES = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=8, channels=1, projection=8)
 RADIOGRAPH = np.random.default_rng(0).integers(0, 4096, (70, 60)).astype(np.uint16)
 
 

@@ -21,7 +21,7 @@ from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest, write_json
 
-SIZES = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "projection": 8}
+SIZES = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 8}
 CLASSES = ["Atelectasis", "Edema"]
 
 

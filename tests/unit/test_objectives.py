@@ -152,7 +152,7 @@ def views_of(image: ImageOutput, text: TextOutput) -> Views:
 @pytest.mark.parametrize("layers", [1, 3])
 def test_local_term_is_glorias_loss_of_projected_words(text, text_folder, layers, normalised):
     text.double()
-    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=4, channels=1, projection=8)
+    sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1, projection=8)
     image = ImageEncoder(sizes).eval()
     pixels = torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0))
     output = image(Frames(pixels))

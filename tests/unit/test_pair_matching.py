@@ -36,7 +36,7 @@ from cxrflow.training.samples import SampleTable
 
 __all__ = ["in_float64"]
 IMAGE: dict[str, Any] = {
-    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1},
+    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1},
     **{"projection": 6, "projection_head": {"kind": "linear"}, "dilate": [False, True, True]},
 }
 MATCHING = {
@@ -192,7 +192,7 @@ def test_projections_must_be_linear() -> None:
 
 
 TAU, MOMENTUM, QUEUE, RATE = 0.2, 0.8, 10, 0.05
-ENCODER = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
+ENCODER = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
 
 
 class Noise:

@@ -33,7 +33,7 @@ def model(tmp_path: Path) -> Path:
     folder.mkdir()
     torch.manual_seed(0)
     write_text_model(folder)
-    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
+    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
     head = {"projection": 8, "projection_head": {"kind": "linear"}}
     save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
     write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})

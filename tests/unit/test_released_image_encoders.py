@@ -129,7 +129,7 @@ def test_one_counter_is_not_missing_by_age(tmp_path: Path) -> None:
     [
         ResNetSettings(layers=(1, 1, 1, 1), width=8, dilate=(False, False, True)),
         ResNetSettings(
-            block="basic", layers=(1, 2, 1, 1), width=4, channels=1, stem_pool=False, projection=5
+            block="basic", layers=(1, 2, 1, 1), width=8, channels=1, stem_pool=False, projection=5
         ),
     ],
 )

@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
         if name.endswith("bias"):  # those of a new model are zero, those of a trained one are not
             nn.init.normal_(parameter, std=0.1)
     save_text_half(text, tmp_path)
-    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 4, "channels": 1}
+    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
     head = {"projection": 8, "projection_head": {"kind": "linear"}}
     save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), tmp_path)
     write_json(tmp_path / "run.json", {"data": {"geometry": "shorter32"}})

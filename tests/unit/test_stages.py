@@ -17,7 +17,7 @@ from cxrflow.encoders.settings import (
     TextEncoderSettings,
 )
 
-SIZES = {"block": "basic", "layers": (1, 2, 1, 1), "width": 4, "channels": 1}
+SIZES = {"block": "basic", "layers": (1, 2, 1, 1), "width": 8, "channels": 1}
 COMPARISON = ComparisonSettings(width=16, heads=4, feed_forward=24, blocks=2)
 KINDS = {
     "resnet": (ResNetSettings(**SIZES, normalisation="half"), None),

@@ -148,7 +148,9 @@ class ConvolutionalSettings(ImageEncoderSettings):
 
     block: Literal["basic", "bottleneck"] = "bottleneck"
     layers: tuple[int, int, int, int] = (3, 4, 6, 3)
-    width: int = Field(64, ge=4, description="channels of the stem and the first stage")
+    # With fewer than 8 oneDNN 3.12 writes beyond the gradient of a 1 x 1 convolution of stride 2 on
+    # CPUs with AVX2 and no AVX-512: wrong gradients, or the process dies.
+    width: int = Field(64, ge=8, description="channels of the stem and the first stage")
     dilate: tuple[bool, bool, bool] = Field(
         (False, False, False),
         description="replace the stride of stages 2 to 4 by dilation, for a finer grid",
