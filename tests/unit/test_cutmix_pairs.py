@@ -5,10 +5,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_cutmix import BIOVIL, CUTMIX, contrast, folder, make, term_of, trained, variant, views_of
+import torch
+from small_cutmix import (
+    BIOVIL,
+    CUTMIX,
+    GLORIA,
+    contrast,
+    folder,
+    make,
+    term_of,
+    trained,
+    variant,
+    views_of,
+)
 from test_diagnostic_sentences import CLASSES
+from torch import Tensor
 
 from cxrflow.errors import InputError
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.objective import Batch
 from cxrflow.text.diagnostic_sentences import pasted, read_report
 from cxrflow.training.processes import ALONE, Processes
@@ -102,3 +116,49 @@ def test_pairs_of_an_epoch_stand_in_one_of_its_batches(size: int, folder: Path) 
         batches = (Batch(np.arange(2), 0, epoch, ALONE, number=n, batches=2) for n in range(2))
         drawn += [n for n, batch in enumerate(batches) if term._rest(batch) is None]
     assert len(drawn) == 29 and set(drawn) == {0, 1}
+
+
+@pytest.mark.parametrize("forward", ["separate", "shared", None])
+def test_composed_texts_share_the_pass_of_the_others(
+    forward: str | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer ones too; each comes out as from a pass of its own, and so do predicted words."""
+    mlm = {} if forward is None else {"mlm": {"forward": forward}}
+    program = make(folder, {"global_alignment": {}, **mlm})
+    program.text.set_dropout(0.0, 0.0)
+    passes = count_passes(program, monkeypatch)
+    tokens, keys = [[7, 8, 9] * 6, [10]], torch.zeros(2, dtype=torch.int64)
+    views, apart = views_of(program), views_of(program)
+    composed, intact = views.composed(tokens), views.texts["intact"]
+    assert len(passes) == 1 and intact.ids.shape[1] != composed.ids.shape[1] == 20
+    own = program.passes(
+        program.texts["train"].reports.sequences(tokens, keys), apart.batch, masking=False
+    )
+    for one, other in ((composed, own), (intact, apart.texts["intact"])):
+        assert torch.equal(one.ids, other.ids) and torch.equal(one.mask, other.mask)
+        torch.testing.assert_close(one.states, other.states)
+        torch.testing.assert_close(one.masked, other.masked)
+    assert (intact.masked is None) == (forward is None) and composed.masked is None
+    with pytest.raises(AssertionError, match="read before others are composed"):
+        apart.composed(tokens)
+
+
+@pytest.mark.parametrize("host", [BIOVIL, GLORIA], ids=["BioViL", "GLoRIA"])
+def test_a_step_encodes_all_texts_at_once(host, folder: Path, monkeypatch) -> None:
+    program = make(folder, {**host, "cutmix": CUTMIX})
+    passes = count_passes(program, monkeypatch)
+    *_, last = trained(program, 3)
+    assert last["cutmix/pairs"] > 2 and len(passes) == 3
+
+
+def count_passes(program: ImageTextProgram, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The texts of each pass through the text encoder from now on."""
+    passes: list[int] = []
+    encode = program.text.last_states
+
+    def counted(ids: Tensor, *others: Any) -> list[Tensor]:
+        passes.append(len(ids))
+        return encode(ids, *others)
+
+    monkeypatch.setattr(program.text, "last_states", counted)
+    return passes

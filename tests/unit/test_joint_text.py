@@ -282,7 +282,7 @@ def test_texts_are_composed_of_sentences(program: ImageTextProgram) -> None:
         [], ["large pleural effusion ."], ["large pleural effusion ."], []
     ]  # fmt: skip
     tokens = [[token for s in text for token in s.tokens] for text in views.sentences]
-    composed, intact = views.encoded(tokens), views.texts["intact"]
+    composed, intact = views.composed(tokens), views.texts["intact"]
     assert torch.equal(composed.ids, intact.ids) and torch.equal(composed.mask, intact.mask)
     torch.testing.assert_close(composed.projected, intact.projected)
 

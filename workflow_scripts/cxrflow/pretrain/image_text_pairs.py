@@ -90,10 +90,13 @@ class PairViews(ComposableViews):
     def sentences(self) -> list[list[ReportSentence]]:
         return self._program.texts[self._split].sentences(self.batch)
 
-    def encoded(self, texts: Sequence[Sequence[int]]) -> TextOutput:
+    def composed(self, texts: Sequence[Sequence[int]]) -> TextOutput:
+        assert "intact" not in self.texts, "intact texts were read before others are composed"
+        own, passes = self._program.texts[self._split], self._program.passes
         keys = torch.zeros(len(texts), dtype=torch.int64)  # no word is masked
-        tokens = self._program.texts[self._split].reports.sequences(texts, keys)
-        return self._program.passes(tokens, self.batch, masking=False)
+        tokens = [own.intact(self.batch), own.reports.sequences(texts, keys)]
+        self.texts["intact"], composed = passes.together(tokens, self.batch)
+        return composed
 
     def training_texts(self, rows: np.ndarray) -> TextOutput:
         texts = self._program.texts["train"]

@@ -11,7 +11,7 @@ of the vocabulary.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from importlib import import_module
@@ -208,7 +208,7 @@ class Views:
     tokens: int = 0
     equal_texts: Tensor | None = None
     images: "Mapping[int, ImageOutput]"
-    texts: Mapping[str, TextOutput]
+    texts: MutableMapping[str, TextOutput]
     masked: list[MaskedText]
 
     def __init__(self, batch: Batch) -> None:
@@ -241,6 +241,7 @@ class Term(nn.Module, ABC):
 
     needs = Needs()  # the views that it reads
     compares: bool  # it compares the samples of a batch, and is validated on whole batches alone
+    composes = False  # it composes texts, and so reads a batch before the others
     pairs: str = ""  # what it pairs; terms that pair the same answer one question of validation
     parameter_rules: Sequence[ParameterRule] = ()  # how its own parameters are trained
 
@@ -273,7 +274,7 @@ class TermsProgram(Program):
 
     Attributes:
         samples: those of ``train`` and ``validate``, with their attributes.
-        terms: by name, in the order in which they are computed and summed.
+        terms: by name, in the order in which they are summed.
         needs: the views that they read, together.
         text_names: the text passes that the program has.
         stacked: it encodes the views of an image as neighbours of one batch.
@@ -335,9 +336,10 @@ class TermsProgram(Program):
 
     def objective(self, views: Views) -> Losses:
         """This process's share of the objective of a batch, from its views."""
-        losses = {name: term.loss(views) for name, term in self.terms.items()}
-        weighted = [self.terms[name].settings.weight * loss for name, loss in losses.items()]
-        terms = {name: loss.detach() for name, loss in losses.items()}
+        first = sorted(self.terms, key=lambda name: not self.terms[name].composes)
+        losses = {name: self.terms[name].loss(views) for name in first}
+        weighted = [term.settings.weight * losses[name] for name, term in self.terms.items()]
+        terms = {name: losses[name].detach() for name in self.terms}
         return Losses(reduce(torch.add, weighted), terms, views.samples, views.tokens)
 
     @torch.no_grad()

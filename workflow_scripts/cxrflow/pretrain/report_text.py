@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
@@ -24,6 +25,7 @@ from cxrflow.encoders.settings import TextPooling
 from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
 from cxrflow.text.report_batch import (
+    MaskedBatch,
     ReportSentence,
     ReportTokens,
     Section,
@@ -144,30 +146,60 @@ class TextPasses:
         self.encoder, self.device, self.layers = encoder, device, needs.layers
         masking = needs.masking
         self.masker = None if masking is None else WordMasker(vocabulary, masking.masking)
-        self.stacked = masking and masking.forward == "separate" and self.layers > 0
+        separate = masking is not None and masking.forward == "separate"
+        self.stacked = separate and self.layers > 0
         train_only(encoder, tokens=masking is not None, projection=self.layers > 0)
 
     def __call__(self, tokens: dict[str, Tensor], batch: Batch, masking: bool = True) -> TextOutput:
         """Encode this process's texts of a batch, without ``masking`` intact alone."""
-        ids, mask = tokens["input_ids"], tokens["attention_mask"]
-        if self.masker is None or not masking:
-            states = self.encoder.last_states(sent(ids, self.device), mask, self.layers)
-            return TextOutput(self.encoder, ids, mask, states, None)
-        masked = self.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
-        corrupted = sent(masked.input_ids, self.device)
-        if self.stacked:
-            stacked = torch.cat([sent(ids, self.device), corrupted])
-            stacks = self.encoder.last_states(stacked, torch.cat([mask, mask]), self.layers)
-            states, hidden = [stack.chunk(2)[0] for stack in stacks], stacks[-1].chunk(2)[1]
-        else:
-            states = self.encoder.last_states(corrupted, mask, max(1, self.layers))
-            hidden = states[-1]
+        return self.together([tokens], batch, masking)[0]
+
+    def together(
+        self, texts: Sequence[dict[str, Tensor]], batch: Batch, masking: bool = True
+    ) -> list[TextOutput]:
+        """Encode several sets of texts in one pass; words are masked in the first set alone."""
+        ids, mask = texts[0]["input_ids"], texts[0]["attention_mask"]
+        parts = [(text["input_ids"], text["attention_mask"]) for text in texts]
+        masked = None
+        if self.masker is not None and masking:
+            masked = self.masker(ids, mask.bool(), texts[0]["keys"], batch.seed, batch.epoch)
+            parts[int(self.stacked) : 1] = [(masked.input_ids, mask)]
+        states = self._states(parts)
+        predicted = None
+        if masked is not None:
+            hidden = states.pop(1)[-1] if self.stacked else states[0][-1]
+            predicted = self._predicted(masked, hidden, batch)
+        outputs = [
+            TextOutput(self.encoder, text["input_ids"], text["attention_mask"], layers, None)
+            for text, layers in zip(texts, states, strict=True)
+        ]
+        outputs[0].masked = predicted
+        return outputs
+
+    def _states(self, parts: Sequence[tuple[Tensor, Tensor]]) -> list[list[Tensor]]:
+        """Return the states of the last layers for each of several ids and masks."""
+        width = max(ids.shape[1] for ids, _ in parts)
+        ids, mask = (
+            torch.cat([pad(one, (0, width - one.shape[1])) for one in of_all])
+            for of_all in zip(*parts, strict=True)
+        )
+        layers = self.encoder.last_states(sent(ids, self.device), mask, max(1, self.layers))
+        if len(parts) == 1:
+            return [layers]
+        sizes = [len(ids) for ids, _ in parts]
+        by_part = zip(*(layer.split(sizes) for layer in layers), strict=True)
+        return [
+            [state[:, : ids.shape[1]] for state in states]
+            for states, (ids, _) in zip(by_part, parts, strict=True)
+        ]
+
+    def _predicted(self, masked: MaskedBatch, hidden: Tensor, batch: Batch) -> MaskedText:
+        """Return the words that are predicted at the masked positions of ``hidden``."""
         logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
         targets = sent(masked.targets, self.device)
-        words, sequences = batch.processes.totals(len(targets), len(ids))
-        texts = masked.positions.cpu() // ids.shape[1]
-        predicted = MaskedText(logits, targets, words, sequences, texts)
-        return TextOutput(self.encoder, ids, mask, states, predicted)
+        texts, length = hidden.shape[:2]
+        words, sequences = batch.processes.totals(len(targets), texts)
+        return MaskedText(logits, targets, words, sequences, masked.positions.cpu() // length)
 
 
 class TextViews(Views):
@@ -229,8 +261,12 @@ class ComposableViews(TextViews, ABC):
         """The sentences of each of all processes' texts."""
 
     @abstractmethod
-    def encoded(self, texts: Sequence[Sequence[int]]) -> TextOutput:
-        """The text encoder's output for any number of texts, as tokens without [CLS] and [SEP]."""
+    def composed(self, texts: Sequence[Sequence[int]]) -> TextOutput:
+        """The text encoder's output for any number of texts, as tokens without [CLS] and [SEP].
+
+        They go through the encoder with the intact texts, which no term may have read before
+        (``Term.composes``): a pass of their own would make a GPU wait for its host.
+        """
 
 
 def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFrame:

@@ -49,7 +49,7 @@ class Cutmix(Term):
     """The contrast of augmented pairs; in validation there is none."""
 
     settings: CutmixSettings
-    compares = False
+    compares, composes = False, True
 
     def __init__(self, settings: CutmixSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
@@ -185,6 +185,8 @@ class Cutmix(Term):
         settings, batch = self.settings, views.batch
         processes = batch.processes
         share = pairs_of(pairs, processes.rank, processes.world)
+        tokens = self._texts(reports, pairs)[share]
+        text = views.composed(tokens)
         region_Khw = self._regions(views, reports, pairs)[share]
         local_pairs = pairs[share]
         sources, targets = (
@@ -199,8 +201,6 @@ class Cutmix(Term):
             cls_share_K = region_Khw.mean((1, 2))
         mixed = mixed_features(features[sources], features[targets], region_Khw, cls_share_K)
         image = views.resumed(mixed, mean_pooled=settings.cls == "patches")
-        tokens = self._texts(reports, pairs)[share]
-        text = views.encoded(tokens)
         (image_KP, text_KP), rows = processes.gather(
             len(pairs), image.projected_global, text.projected
         )
