@@ -294,10 +294,9 @@ class TermsProgram(Program):
         vocabulary: VocabularyInfo | None = None,
     ) -> None:
         self.settings, self.run, self.samples = settings, run, samples
-        training, world = settings.training, run.processes.world
-        self.sampler = choose_sampler(
-            training.sampler, samples["train"], training.batch_size, run.seed, world
-        )
+        training, train = settings.training, samples["train"]
+        kind, size, world = training.sampler, training.batch_size, run.processes.world
+        self.sampler = choose_sampler(kind, train, size, run.seed, world)
         self.batches_per_epoch = self.sampler.batches_per_epoch
         image: Any = encoders.get("image")
         trunk: Any = encoders.get("trunk") if image is None else image.encoder
@@ -336,8 +335,8 @@ class TermsProgram(Program):
 
     def objective(self, views: Views) -> Losses:
         """This process's share of the objective of a batch, from its views."""
-        first = sorted(self.terms, key=lambda name: not self.terms[name].composes)
-        losses = {name: self.terms[name].loss(views) for name in first}
+        order = sorted(self.terms, key=lambda name: not self.terms[name].composes)
+        losses = {name: self.terms[name].loss(views) for name in order}
         weighted = [term.settings.weight * losses[name] for name, term in self.terms.items()]
         terms = {name: losses[name].detach() for name in self.terms}
         return Losses(reduce(torch.add, weighted), terms, views.samples, views.tokens)
@@ -356,8 +355,7 @@ class TermsProgram(Program):
         """The objective of a batch."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
         known = self.samples["train"], index, self.batches_per_epoch
-        batch = Batch(rows, seed, epoch, processes, *known)
-        losses = self.objective(self.views("train", batch))
+        losses = self.objective(self.views("train", Batch(rows, seed, epoch, processes, *known)))
         terms = self.terms.items()
         logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}
         losses.terms.update(sent_values(logged, losses.total))
