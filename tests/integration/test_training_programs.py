@@ -21,7 +21,7 @@ import pytest
 import torch
 from programs import ENVIRONMENT, started
 from safetensors.torch import load_file
-from toy_programs import MGCA, Toy, trainings
+from toy_programs import CUTMIX, MGCA, Toy, trainings
 
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
@@ -334,6 +334,17 @@ def test_what_no_attempt_can_mend_is_tried_once(
     again = attempt("first")
     assert again.startswith("error: not tried again, since it would fail as it did before: toy: t")
     assert attempt("second").startswith("error: toy: term 'mlm' is nan at step")
+
+
+def test_true_boxes_without_their_folder_are_refused_before_the_warm_up(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    toy = undisturbed.toy("MedCutMix")
+    terms = {**toy.settings["terms"], "cutmix": {**CUTMIX, "control": "true_boxes"}}
+    toy = toy._replace(settings={**toy.settings, "terms": terms})
+    toy.train("run", tmp_path).refuses("terms.cutmix.control' is true_boxes, but --truth is miss")
+    toy = toy._replace(inputs={**toy.inputs, "selection_task": "retrieval"})
+    toy.train("run", tmp_path).refuses("--selection is missing; --selection-task needs the task")
 
 
 def test_more_parts_than_a_batch_has_rows_are_refused(inputs: Path, tmp_path: Path) -> None:

@@ -76,8 +76,13 @@ STARTS = "; what its encoders started from is not recorded"
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"name": "rsna"}, "trained on rsna, which shares people with nih: nih"),
-        ({"name": "nih"}, "trained on nih, which shares people with nih: nih"),
+        ({"name": "rsna"}, f"trained on rsna, which shares people with nih: nih{STARTS}"),
+        ({"name": "nih"}, f"trained on nih, which shares people with nih: nih{STARTS}"),
+        (
+            {"name": "mimic_cxr", "selection": {"dataset": "nih", "synthetic": False}},
+            "trained on mimic_cxr, of other people than nih; chosen on nih, which shares people "
+            f"with nih: nih{STARTS}",
+        ),
         ({"name": "mimic_cxr"}, f"trained on mimic_cxr, of other people than nih{STARTS}"),
         (
             {"name": "mimic_cxr", "synthetic": True},
@@ -102,7 +107,7 @@ def test_drawn_people_may_be_those_of_another_drawn_data_set(tmp_path: Path) -> 
     (tmp_path / "model").mkdir()
     write_json(tmp_path / "model/run.json", {"data": {"name": "rsna", "synthetic": True}})
     options = Namespace(model=tmp_path / "model", output=tmp_path / "out", dataset="nih")
-    said = "trained on synthetic rsna, which shares people with nih: nih"
+    said = f"trained on synthetic rsna, which shares people with nih: nih{STARTS}"
     assert zero_shot._people(options, synthetic=True) == said
 
 

@@ -199,6 +199,9 @@ def test_mixing_after_the_last_block_changes_nothing_that_cls_gives(folder: Path
     torch.testing.assert_close(mixed, target)
     mixed, target, source = pooled_of(folder, layer=2, first_layer=0, cls="source")
     torch.testing.assert_close(mixed, source)
+    for control in ("unmixed", "text_alone"):  # leave images as they are, whose [CLS] it may be
+        mixed, target, _ = pooled_of(folder, layer=2, cls="source", control=control)
+        torch.testing.assert_close(mixed, target)
     differing: list[dict[str, Any]] = [{"cls": "source"}, {}]
     differing += [{"first_layer": 0, "cls": cls} for cls in ("mixed", "patches")]
     for changes in differing:

@@ -12,10 +12,12 @@ from phantom_fixtures import SETTINGS
 from PIL import Image
 
 from cxrflow.data.layouts import layout
+from cxrflow.data.protocols import protocol
 from cxrflow.data.readers import nih, padchest
 from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.data.readers.padchest_labels import NAMES as LABELS
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json
 from cxrflow.images.decode import decode_picture
 from cxrflow.phantom.__main__ import writer
 from cxrflow.phantom.drawing import draw
@@ -273,6 +275,40 @@ def test_padchest_without_a_physician_s_labels_is_one_clear_error(tmp_path: Path
     why = r"no row with Labels of MethodLabel Physician \(1 labelled by a network; 1 no labels\)"
     with pytest.raises(InputError, match=rf"160K_01.02.19.csv.gz: {why}"):
         make(tmp_path / "cohort", "--layout", "padchest", "--root", root, kind="classification")
+
+
+def test_padchest_labels_that_are_none_of_the_193_are_one_clear_error(tmp_path: Path) -> None:
+    root = padchest_rows(tmp_path / "p", {"a.png": "['oedema']", "b.png": "['oedema', 'mss']"})
+    why = r"column Labels has none of the 193 labels .*'oedema' is the commonest.; expected names "
+    with pytest.raises(InputError, match=rf"160K_01.02.19.csv.gz: {why}"):
+        make(tmp_path / "cohort", "--layout", "padchest", "--root", root, kind="classification")
+
+
+def test_test_images_alone_are_enough_and_those_of_another_part_fail_nothing(
+    tmp_path: Path,
+) -> None:
+    root = chestxray14(tmp_path / "nih")
+    for name in NAMES[:4]:
+        (root / "images_001/images" / name).unlink()
+    asked = {"kind": "classification", **protocol("nih").cohort}
+    make(tmp_path / "cohort", "--layout", "nih", "--root", root, **asked)
+    steps = read_json(tmp_path / "cohort/flow.json")["steps"]
+    kept = {step["name"]: (step["kept"], step["dropped"]) for step in steps}
+    (other,) = kept["part asked for"][1]
+    assert (other["reason"], other["count"], other["failed"]) == ("of another part", 4, False)
+    assert kept["image usable"] == (4, [])
+    (root / "images_001/images" / NAMES[5]).unlink()
+    with pytest.raises(InputError, match="1 of 4 images failed at 'image usable'"):
+        make(tmp_path / "other", "--layout", "nih", "--root", root, **asked)
+
+
+def test_a_part_that_damage_emptied_is_said_with_the_damage(tmp_path: Path) -> None:
+    root = chestxray14(tmp_path / "nih")
+    path = root / "Data_Entry_2017_v2020.csv"
+    path.write_text(path.read_text().replace(",PA,", ",PA,x,").replace(",AP,", ",AP,x,"))
+    asked = {"kind": "classification", **protocol("nih").cohort}
+    with pytest.raises(InputError, match=r"names 'test'; the split has no images .left out: 8 "):
+        make(tmp_path / "cohort", "--layout", "nih", "--root", root, **asked)
 
 
 def test_the_padchest_copy_is_damaged_as_the_published_set(written: Path) -> None:

@@ -104,6 +104,8 @@ def test_bad_tables_are_counted_or_named(root: Path) -> None:
     path.write_text(whole.replace("Other disease", "Others"))
     with pytest.raises(InputError, match="column 'Other diseases' is missing; expected it, or the"):
         vindr_cxr.read(root, Request(headers=False))
+    path.write_text(whole.splitlines()[0] + "\n")  # a header alone
+    assert vindr_cxr.read(root, Request(headers=False)).images["image_id"].tolist() == ["c", "d"]
     path.write_text(whole.replace("\nb,", "\na,"))
     with pytest.raises(InputError, match=r"1 value\(s\) of image_id stand in several rows"):
         vindr_cxr.read(root, Request(headers=False))

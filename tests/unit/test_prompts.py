@@ -10,6 +10,7 @@ from cxrflow.data.layouts import layout
 from cxrflow.data.prompts import PROMPT_SETS
 from cxrflow.data.protocols import PROTOCOLS, protocol
 from cxrflow.data.readers.nih import CLASSES
+from cxrflow.data.readers.padchest_labels import NAMES
 from cxrflow.errors import InputError
 
 
@@ -29,7 +30,7 @@ from cxrflow.errors import InputError
             "A finding remains visible",
         ),
         ("kad", "Mass", "lung mass", "no lung mass"),
-        ("kad", "Effusion", "effusion", "no effusion"),
+        ("kad", "Effusion", "pleural effusion", "no pleural effusion"),
         ("gloria", "Hernia", "hernia", "no hernia"),
     ],
 )
@@ -45,12 +46,21 @@ def test_composed_prompts_are_of_their_class_and_differ() -> None:
     assert negative == ("no atelectasis",)
 
 
-@pytest.mark.parametrize("name", ["Effusion", "Pleural effusion"])
+@pytest.mark.parametrize("name", ["Effusion", "Pleural effusion", "pleural effusion"])
 def test_an_effusion_is_composed_alike_whatever_a_data_set_calls_it(name: str) -> None:
-    """NIH and VinDr-CXR spell it otherwise than CheXpert."""
+    """NIH, VinDr-CXR and PadChest spell it otherwise than CheXpert."""
     positive, negative = PROMPT_SETS["gloria"].of(name)
     assert (positive, negative) == PROMPT_SETS["gloria"].of("Pleural Effusion")
     assert len(positive) == 2 * 4 * 3 and negative == ("no pleural effusion",)
+
+
+def test_padchest_s_names_have_composed_prompts_too() -> None:
+    composed, plain = PROMPT_SETS["gloria"], PROMPT_SETS["chexzero"]
+    own = {name for name in NAMES if composed.of(name) != plain.of(name)}
+    assert own == {
+        *("pleural effusion", "atelectasis", "cardiomegaly", "consolidation", "pulmonary edema")
+    }
+    assert composed.of("pulmonary edema") == composed.of("Edema")
 
 
 def test_lists_name_a_class_in_words_too() -> None:

@@ -76,11 +76,14 @@ def test_an_option_that_lacks_is_named(chosen_by: Namespace, tmp_path: Path) -> 
     chosen_by.selection_pixels = None
     with pytest.raises(InputError, match="--selection-pixels is missing; --selection needs it"):
         select_by(program, chosen_by)
+    chosen_by.selection_pixels, chosen_by.selection_task = Path(), "zero_shot"
+    with pytest.raises(InputError, match="--selection-task zero_shot: expected one of "):
+        select_by(program, chosen_by)
 
 
 PAPER = """
 tasks:
-  valid: {{extends: medcutmix/chexpert5, settings: {{split: {split}}}}}
+  valid: {{extends: medcutmix/chexpert5, settings: {{split: {split}{more}}}}}
 models:
   mine: {{extends: medcutmix/mgca, selection: {task}}}
 tables:
@@ -93,9 +96,9 @@ tables:
 """
 
 
-def config_of(folder: Path, split: str, task: str = "valid") -> Any:
+def config_of(folder: Path, split: str, task: str = "valid", more: str = "") -> Any:
     folder.mkdir(exist_ok=True)
-    (folder / "mine.yaml").write_text(PAPER.format(split=split, task=task))
+    (folder / "mine.yaml").write_text(PAPER.format(split=split, task=task, more=more))
     over = folder / "over.yaml"
     over.write_text(f"papers: [{folder}/mine.yaml]\n")
     return load_config([Path(__file__).parents[2] / "config.yaml", over])
@@ -114,6 +117,8 @@ def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path
     for split in ("test", "null"):
         with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by"):
             config_of(tmp_path / split, split)
+    with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by"):
+        config_of(tmp_path / "threshold", "validate", more=", threshold_part: test")
     with pytest.raises(InputError, match="mine/absent"):
         config_of(tmp_path / "absent", "validate", "absent")
     with pytest.raises(ValidationError, match="a model of the program text has no 'selection'"):
@@ -133,7 +138,7 @@ def test_images_that_choose_are_tested_under_no_name(parts, chosen_on, tmp_path:
         f"{{dataset: chexpert, kind: classification, splits: {{method: official, parts: {parts}}}}}"
     )
     path.write_text(
-        PAPER.format(split="validate", task="valid").replace(
+        PAPER.format(split="validate", task="valid", more="").replace(
             "models:", f"  tested: {{extends: medcutmix/chexpert5, cohort: other}}\ncohorts:\n"
             f"  other: {cohort}\nmodels:",
         ).replace("task: medcutmix/chexpert5\n", "task: tested\n")

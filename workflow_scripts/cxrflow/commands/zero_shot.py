@@ -173,13 +173,19 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     yield ""
     yield f"data       {options.dataset}: {rules.source}"
     yield f"scored     {scored}"
-    for drop in data.get("dropped", ()):
+    for drop in (*_failed(options.output / "cohort" / "flow.json"), *data.get("dropped", ())):
         yield f"left out   {drop['count']} images: {drop['reason']}"
     yield f"prompts    {options.prompts}: {PROMPT_SETS[options.prompts].source}"
     yield f"score      {record['score']}"
     yield f"F1 at      {record['threshold_rule']}"
     yield f"intervals  95 %, bootstrap over {result['resampled']}"
     yield f"people     {_people(options, bool(data.get('synthetic')))}"
+
+
+def _failed(path: Path) -> list[dict[str, Any]]:
+    """What the cohort lost to missing or damaged files and rows."""
+    steps = read_object(path, ("steps",))["steps"]
+    return [drop for step in steps for drop in step["dropped"] if drop["failed"]]
 
 
 def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:
@@ -197,7 +203,7 @@ def _bound(value: float | None) -> str:
 
 
 def _people(options: Namespace, synthetic: bool = False) -> str:
-    """Say whether the model was trained on people of the data set, as far as its record tells.
+    """Say whether the model was trained or chosen on people of the data set, by its record.
 
     The record has the last training alone, not what its encoders started from. People who are drawn
     are nobody else's; ``synthetic``: those of the data set are.
@@ -208,15 +214,22 @@ def _people(options: Namespace, synthetic: bool = False) -> str:
     name = record.get("name")
     if name not in LAYOUTS:
         return f"what the model was trained on is not recorded{f' but as {name}' if name else ''}"
-    drawn = bool(record.get("synthetic"))
-    trained = f"trained on {'synthetic ' if drawn else ''}{name}"
-    shared = layout(name).people & layout(options.dataset).people
-    if shared and drawn == synthetic:
-        return f"{trained}, which shares people with {options.dataset}: {', '.join(shared)}"
-    return (
-        f"{trained}, of other people than {options.dataset}; what its encoders started from is not "
-        "recorded"
-    )
+    chosen = record.get("selection") or {}
+    uses = {
+        "trained": (name, bool(record.get("synthetic"))),
+        "chosen": (chosen.get("dataset"), bool(chosen.get("synthetic"))),
+    }
+    said = []
+    for verb, (dataset, drawn) in uses.items():
+        if dataset not in LAYOUTS:
+            continue
+        people = layout(dataset).people & layout(options.dataset).people
+        if drawn != synthetic or not people:
+            shared = f", of other people than {options.dataset}"
+        else:
+            shared = f", which shares people with {options.dataset}: {', '.join(sorted(people))}"
+        said.append(f"{verb} on {'synthetic ' if drawn else ''}{dataset}{shared}")
+    return "; ".join([*said, "what its encoders started from is not recorded"])
 
 
 if __name__ == "__main__":

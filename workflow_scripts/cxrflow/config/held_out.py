@@ -155,7 +155,9 @@ def _trained_on(config: Config, model: str) -> Iterator[tuple[CohortRows, str]]:
             yield _rows(config, cohort, *TRAINED), name
         if selection is not None:
             chosen = config.task(selection)
-            yield _rows(config, chosen.task.cohort, *_parts(chosen.settings)), name
+            thresholds = getattr(chosen.settings, "threshold_part", None)
+            read = [*_parts(chosen.settings), *filter(None, [thresholds])]
+            yield _rows(config, chosen.task.cohort, *read), name
         for dataset in config.corpora_of(name):
             documents = config.document_cohort(dataset, paper_of(config.vocabulary_of(name)))
             if documents is not None:

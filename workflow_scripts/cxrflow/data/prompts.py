@@ -35,7 +35,8 @@ class PromptSet:
         source: where they come from, and what of them is ours.
         positive, negative: of any class.
         words: names in this set, which take precedence over :data:`WORDS`.
-        exceptions: sentences of presence and absence of classes that have their own.
+        exceptions: sentences of presence and absence of classes that have their own, by the name
+            in lower case: data sets write the same class in other ways.
     """
 
     source: str
@@ -46,8 +47,9 @@ class PromptSet:
 
     def of(self, name: str) -> tuple[Sentences, Sentences]:
         """The sentences of presence and of absence of a class."""
-        if name in self.exceptions:
-            return self.exceptions[name]
+        own = self.exceptions.get(name.lower())
+        if own is not None:
+            return own
         word = self.words.get(name) or WORDS.get(name) or name.replace("_", " ").lower()
         positive, negative = (
             tuple(text.replace("{}", word) for text in side)
@@ -56,10 +58,9 @@ class PromptSet:
         return positive, negative
 
 
-#: "no no finding" and "no normal" would ask for the opposite.
+#: "no no finding" and "no normal" would ask for the opposite. Names in lower case.
 TURNED: Final = {
-    "No Finding": (("no finding",), ("finding",)),
-    "No finding": (("no finding",), ("finding",)),
+    "no finding": (("no finding",), ("finding",)),
     "normal": (("normal",), ("abnormal",)),
 }
 
@@ -72,15 +73,28 @@ def _composed(kinds: str, places: str, degrees: str) -> Sentences:
 
 _SIDES = ",on the left,on the right,on both sides"
 _ZONES = ",in the left lower lobe,in the right lower lobe,at both lung bases,in the upper lobes"
+#: By the names of CheXpert, NIH, VinDr-CXR and PadChest, in lower case: the words for the class
+#: where it is absent, and the sentences where it is present.
 _COMPOSED: Final = {
-    "Atelectasis": _composed("atelectasis,linear atelectasis", _ZONES, ",mild,severe"),
-    "Cardiomegaly": _composed("cardiomegaly,enlarged heart", "", ",mild,moderate,severe"),
-    "Consolidation": _composed("consolidation,airspace consolidation", _ZONES, ",patchy,dense"),
-    "Edema": _composed("pulmonary edema,interstitial edema", "", ",mild,moderate,severe"),
-    # As CheXpert, NIH and VinDr-CXR call it.
+    "atelectasis": (
+        "atelectasis",
+        _composed("atelectasis,linear atelectasis", _ZONES, ",mild,severe"),
+    ),
+    "cardiomegaly": (
+        "cardiomegaly",
+        _composed("cardiomegaly,enlarged heart", "", ",mild,moderate,severe"),
+    ),
+    "consolidation": (
+        "consolidation",
+        _composed("consolidation,airspace consolidation", _ZONES, ",patchy,dense"),
+    ),
     **dict.fromkeys(
-        ("Pleural Effusion", "Effusion", "Pleural effusion"),
-        _composed("pleural effusion,pleural fluid", _SIDES, ",small,large"),
+        ("edema", "pulmonary edema"),
+        ("edema", _composed("pulmonary edema,interstitial edema", "", ",mild,moderate,severe")),
+    ),
+    **dict.fromkeys(
+        ("pleural effusion", "effusion"),
+        ("pleural effusion", _composed("pleural effusion,pleural fluid", _SIDES, ",small,large")),
     ),
 }
 
@@ -108,10 +122,7 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
             negative=("no {}",),
             exceptions={
                 **TURNED,
-                **{
-                    name: (positive, (f"no {WORDS.get(name, name).lower()}",))
-                    for name, positive in _COMPOSED.items()
-                },
+                **{name: (there, (f"no {word}",)) for name, (word, there) in _COMPOSED.items()},
             },
         ),
         "kad": PromptSet(
@@ -123,7 +134,6 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
                 "Mass": "lung mass",
                 "Nodule": "lung nodule",
                 "Pleural_Thickening": "pleural thicken",
-                "Effusion": "effusion",
             },
             exceptions=TURNED,
         ),

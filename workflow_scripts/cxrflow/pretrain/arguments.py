@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cxrflow.errors import InputError
 from cxrflow.files.source_code import code_digest
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.program import parser, seed_number
@@ -71,6 +72,9 @@ def run_training(
     """Train this process's share of the program called ``name``, which ``prepare`` makes."""
     options = training_parser(name, description).parse_args(argv)
     settings: Any = read_settings(options.settings, TRAINING_PROGRAMS[name].settings)
+    chosen_by = getattr(options, "selection", None)
+    if chosen_by is None and getattr(options, "selection_task", None) is not None:
+        raise InputError("--selection is missing; --selection-task needs the task's cohort")
 
     import torch
 
@@ -83,7 +87,7 @@ def run_training(
         torch.manual_seed(options.seed)  # of the initial weights
         device = choose_device(settings.training.device)
         program, data, remedies = prepare(options, settings, Run(options.seed, device, processes))
-        if getattr(options, "selection", None) is not None:
+        if chosen_by is not None:
             selection = import_module("cxrflow.pretrain.validation.selection")
             data = {**data, "selection": selection.select_by(program, options)}
         identity = {

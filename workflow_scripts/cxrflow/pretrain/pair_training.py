@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.arguments import Prepared
@@ -76,6 +77,11 @@ def prepare_pairs(
     program = method.program(settings, run, samples, images, texts, image, text, options.text)
     if getattr(options, "truth", None) is not None:
         program.true_boxes = TrueBoxes(options.truth, store, images["train"].rows)
+    elif getattr(settings.terms.named().get("cutmix"), "control", None) == "true_boxes":
+        raise InputError(
+            "settings: key 'terms.cutmix.control' is true_boxes, but --truth is missing; expected "
+            "`truth: true` in the recipe, and a synthetic hospital with finding_truth"
+        )
     data: dict[str, Any] = {
         **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),

@@ -233,7 +233,8 @@ def class_prompts(
                 f"settings: prompt '{general[0][0]}' does not say which class; expected {{}} in "
                 f"it, or class_prompts for {name}"
             )
-        if of_class is None and positive is None and name in TURNED and not settings.exclusive:
+        by_name = of_class is None and positive is None and not settings.exclusive
+        if by_name and name.lower() in TURNED:
             _require_own_prompts(name, texts[1])
         words = name.replace("_", " ").lower()
         present, absent = ([text.replace("{}", words) for text in side] for side in texts)

@@ -52,7 +52,12 @@ def build(
     split = splits.assign(listed.drop_duplicates(), official, {}, settings, tables.source)
     split = split[split.index.isin(unit)]
     split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
-    rows, drops = filters.usable(images.assign(split=unit.map(split)))
+    rows = images.assign(split=unit.map(split))
+    if settings.splits.parts is not None:
+        # Those of other parts need not be there: a test part often comes as files of its own.
+        tests = {"of another part": rows["split"].isna()}
+        rows = flow.keep("part asked for", "images", rows, rows["image_id"], tests)
+    rows, drops = filters.usable(rows)
     flow.step("image usable", "images", len(rows), drops)
     if settings.frontal:
         rows = _frontal(rows, settings, flow)

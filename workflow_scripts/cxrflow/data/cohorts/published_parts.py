@@ -26,7 +26,9 @@ def build(
     """
     if tables.splits is None:
         raise splits.no_official_split(tables.source, tables.split_files)
-    published = splits.rename_parts(tables.splits, settings.splits.parts, tables.source)
+    dropped = tables.dropped.get("images", [])
+    parts = settings.splits.parts
+    published = splits.rename_parts(tables.splits, parts, tables.source, dropped)
     by_image = "image_id" in published
     unit = tables.images["image_id"] if by_image else splits.groups(tables.images)
     split_by_unit = published.set_index(published.columns[0])["split"]

@@ -16,6 +16,7 @@ from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings, Sp
 from cxrflow.data.readers.common_tables import require_none
 from cxrflow.errors import InputError
 from cxrflow.files.csv_table import read_csv, require_file
+from cxrflow.files.drops import Drop
 
 
 def groups(frame: pd.DataFrame) -> pd.Series:
@@ -109,15 +110,25 @@ def from_table(table: pd.DataFrame, source: object) -> pd.Series:
 
 
 def rename_parts(
-    published: pd.DataFrame, names: Mapping[str, str] | None, source: object
+    published: pd.DataFrame,
+    names: Mapping[str, str] | None,
+    source: object,
+    dropped: Sequence[Drop] = (),
 ) -> pd.DataFrame:
-    """Rename the parts of the published split by ``names`` and leave out those it lacks."""
+    """Rename the parts of the published split by ``names`` and leave out those it lacks.
+
+    ``dropped``: what was left out when the data set was read, which may be why a part is missing.
+    """
     if names is None:
         return published
     unknown = sorted(set(names) - set(published["split"]))
     if unknown:
         part_names = ", ".join(sorted(set(published["split"]))) or "no images"
-        raise InputError(f"{source}: splits.parts names '{unknown[0]}'; the split has {part_names}")
+        lost = "; ".join(f"{drop.count} {drop.reason}" for drop in dropped if drop.count)
+        raise InputError(
+            f"{source}: splits.parts names '{unknown[0]}'; the split has {part_names}"
+            f"{f' (left out: {lost})' if lost else ''}"
+        )
     return published.assign(split=published["split"].map(names)).dropna(subset="split")
 
 

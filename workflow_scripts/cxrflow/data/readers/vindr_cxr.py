@@ -82,7 +82,7 @@ def _labels(path: Path, part: str) -> tuple[pd.DataFrame, list[Drop]]:
     )
     rows[_OTHERS[0]] = rows[_OTHERS[0]].fillna(rows[_OTHERS[1]])
     rows = rows[["image_id", *CLASSES]]
-    if rows[_OTHERS[0]].isna().all():
+    if not rows.empty and rows[_OTHERS[0]].isna().all():
         raise InputError(f"{path}: column '{_OTHERS[0]}' is missing; expected it, or the singular")
     strange = ~rows[list(CLASSES)].isin([0, 1]).all(axis=1)
     names = rows["image_id"][strange].unique()

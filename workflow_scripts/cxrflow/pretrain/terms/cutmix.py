@@ -42,6 +42,7 @@ from cxrflow.training.samples import SampleTable
 log = logging.getLogger("cxrflow")
 
 PAIRS, REGIONS, EPOCH = 51, 52, 53  # streams of the keyed draws
+UNMIXED_IMAGES = ("unmixed", "text_alone")  # controls that leave images as they are
 SKIPPED = ("warm_up", "epoch_has_them", "few_pairs")
 
 
@@ -196,7 +197,8 @@ class Cutmix(Term):
         (features,), _ = batch.gather(views.features)
         if settings.cls != "target" and features.dim() == 4:
             raise InputError(f"settings: {settings.without_cls()}")
-        cls_share_K = region_Khw.new_full((len(local_pairs),), float(settings.cls == "source"))
+        of_source = settings.cls == "source" and settings.control not in UNMIXED_IMAGES
+        cls_share_K = region_Khw.new_full((len(local_pairs),), float(of_source))
         if settings.cls == "mixed":
             cls_share_K = region_Khw.mean((1, 2))
         mixed = mixed_features(features[sources], features[targets], region_Khw, cls_share_K)
@@ -240,7 +242,7 @@ class Cutmix(Term):
         text = views.texts["intact"]
         (patch_NhwP,), _ = batch.gather(views.images[0].projected_patches)
         grid = patch_NhwP.shape[1:3]
-        if settings.control in ("unmixed", "text_alone"):
+        if settings.control in UNMIXED_IMAGES:
             return patch_NhwP.new_zeros(len(pairs), *grid)
         if settings.control == "true_boxes":
             names = [settings.classes[pair.class_number] for pair in pairs]

@@ -16,7 +16,7 @@ import torch
 
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest
+from cxrflow.files.atomic import file_digest, read_object
 from cxrflow.models.model import Model
 from cxrflow.pretrain.objective import TermsProgram
 from cxrflow.settings import read_settings
@@ -107,16 +107,18 @@ def select_by(program: TermsProgram, options: Namespace) -> dict[str, Any]:
     for name in ("selection_pixels", "selection_task"):
         if getattr(options, name) is None:
             raise InputError(f"--{name.replace('_', '-')} is missing; --selection needs it")
-    settings = read_settings(
-        options.selection_settings, BENCHMARKS[options.selection_task].settings
-    )
-    program.selection = Selection(
-        program, options.selection_task, settings, options.selection, options.selection_pixels
-    )
-    file = "pairs" if BENCHMARKS[options.selection_task].kind == "pairs" else "samples"
+    task, cohort = options.selection_task, options.selection
+    if task not in BENCHMARKS:
+        raise InputError(f"--selection-task {task}: expected one of {', '.join(BENCHMARKS)}")
+    settings = read_settings(options.selection_settings, BENCHMARKS[task].settings)
+    program.selection = Selection(program, task, settings, cohort, options.selection_pixels)
+    file = "pairs" if BENCHMARKS[task].kind == "pairs" else "samples"
+    flow = read_object(cohort / "flow.json", ("dataset",))
     return {
-        "benchmark": options.selection_task,
+        "benchmark": task,
+        "dataset": flow["dataset"],
+        "synthetic": bool(flow.get("synthetic")),
         "settings": settings.record(),
-        "fingerprint": file_digest(options.selection / f"{file}.parquet")[:16],
+        "fingerprint": file_digest(cohort / f"{file}.parquet")[:16],
         "pixels": file_digest(options.selection_pixels / "store.json")[:16],
     }
