@@ -1,5 +1,6 @@
 """``cxrflow zero_shot``: any model on a public data set, by prompts alone."""
 
+import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -67,6 +68,37 @@ def test_intervals_over_images_are_not_called_those_of_patients(tmp_path: Path) 
     ):
         pd.DataFrame({"subject_id": pd.Series(subjects, dtype="str")}).to_parquet(path)
         assert zero_shot._resampled(path) == said
+
+
+def test_missing_test_images_are_counted_beside_the_scores(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the training part may all be absent."""
+    few = tmp_path / "nih"
+    shutil.copytree(root, few)
+    tested = set((few / "test_list.txt").read_text().split())
+    files = sorted(few.glob("images*/images/*.png"))
+    for path in files:
+        if path.name not in tested:
+            path.unlink()
+    next(path for path in files if path.name in tested).unlink()
+    # One of these few is more than the 5 % that a cohort may lose.
+    with pytest.raises(
+        InputError, match=r"1 of \d+ images failed at 'image usable', more than max"
+    ):
+        run(write_biovil(tmp_path / "released"), few, tmp_path / "out")
+    flow = {
+        "steps": [
+            {
+                "unit": "images",
+                "dropped": [{"count": 3, "reason": "file not found", "failed": True}],
+            }
+        ]
+    }
+    write_json(tmp_path / "flow.json", flow)
+    assert [(u, d["count"]) for u, d in zero_shot._failed(tmp_path / "flow.json")] == [
+        ("images", 3)
+    ]
 
 
 STARTS = "; what its encoders started from is not recorded"

@@ -173,7 +173,9 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     yield ""
     yield f"data       {options.dataset}: {rules.source}"
     yield f"scored     {scored}"
-    for drop in (*_failed(options.output / "cohort" / "flow.json"), *data.get("dropped", ())):
+    for unit, drop in _failed(options.output / "cohort" / "flow.json"):
+        yield f"left out   {drop['count']} {unit}: {drop['reason']}"
+    for drop in data.get("dropped", ()):
         yield f"left out   {drop['count']} images: {drop['reason']}"
     yield f"prompts    {options.prompts}: {PROMPT_SETS[options.prompts].source}"
     yield f"score      {record['score']}"
@@ -182,10 +184,10 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     yield f"people     {_people(options, bool(data.get('synthetic')))}"
 
 
-def _failed(path: Path) -> list[dict[str, Any]]:
-    """What the cohort lost to missing or damaged files and rows."""
-    steps = read_object(path, ("steps",))["steps"]
-    return [drop for step in steps for drop in step["dropped"] if drop["failed"]]
+def _failed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the cohort lost to missing or damaged files and rows, each with its unit."""
+    for step in read_object(path, ("steps",))["steps"]:
+        yield from ((step["unit"], drop) for drop in step["dropped"] if drop["failed"])
 
 
 def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:
