@@ -53,10 +53,9 @@ def build(
     split = split[split.index.isin(unit)]
     split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
     rows = images.assign(split=unit.map(split))
-    if settings.splits.parts is not None:
-        # Those of other parts need not be there: a test part often comes as files of its own.
-        tests = {"of another part": rows["split"].isna()}
-        rows = flow.keep("part asked for", "images", rows, rows["image_id"], tests)
+    # Files of other parts need not be there: a test part often comes by itself.
+    tests = {"not in the given split": rows["split"].isna()}
+    rows = flow.keep("split known", "images", rows, rows["image_id"], tests)
     rows, drops = filters.usable(rows)
     flow.step("image usable", "images", len(rows), drops)
     if settings.frontal:
@@ -68,8 +67,6 @@ def build(
     unknown = pd.Series(np.isnan(labels).all(axis=1), index=rows.index)
     tests = {"no label of any class": unknown}
     rows = flow.keep("label known", "images", rows, rows["image_id"], tests)
-    tests = {"not in the given split": rows["split"].isna()}
-    rows = flow.keep("split known", "images", rows, rows["image_id"], tests)
     rows = rows.assign(boxes=rows["image_id"].map(box_lists(tables.boxes, ["image_id"])))
     rows["boxes"] = [value if isinstance(value, list) else [] for value in rows["boxes"]]
     sizes = ["image_width", "image_height"]
