@@ -342,7 +342,9 @@ def test_true_boxes_without_their_folder_are_refused_before_the_warm_up(
     toy = undisturbed.toy("MedCutMix")
     terms = {**toy.settings["terms"], "cutmix": {**CUTMIX, "control": "true_boxes"}}
     toy = toy._replace(settings={**toy.settings, "terms": terms})
-    toy.train("run", tmp_path).refuses("terms.cutmix.control' is true_boxes, but --truth is miss")
+    toy.train("run", tmp_path).refuses(
+        "terms.cutmix reads the boxes of findings, but --truth is miss"
+    )
     toy = toy._replace(inputs={**toy.inputs, "selection_task": "retrieval"})
     toy.train("run", tmp_path).refuses("--selection is missing; --selection-task needs the task")
 

@@ -31,6 +31,7 @@ from cxrflow.objectives.biovil import global_alignment
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.text.diagnostic_sentences import read_report
 from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.positive_pairs import PositivePair
 
 __all__ = ["folder", "in_float64"]
 
@@ -151,25 +152,69 @@ def test_controls_change_what_they_name(folder: Path) -> None:
     losses = {name: contrast(program).item() for name, program in whole.items()}
     assert len({round(loss, 6) for loss in losses.values()}) == len(losses)
     regions, texts = {}, {}
+    del whole["other_class"]  # below
     for name, program in whole.items():
         views, term = views_of(program), term_of(program)
         reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-        pairs = term._pairs(views.batch, reports)
+        donors = term._pairs(views.batch, reports)
+        pairs = list(donors)
         regions[name] = term._regions(views, reports, pairs)
-        texts[name] = term._texts(reports, pairs)
+        texts[name] = term._texts(reports, donors)
     for name in ("unmixed", "text_alone"):
         assert not regions[name].any()
     plain = [s.tokens.tolist() for s in views.sentences[pairs[0].target]]
     assert texts["unmixed"][0] == texts["image_alone"][0] == [t for s in plain for t in s]
     for name in ("text_alone", "other_region", "shuffled_region"):
         assert texts[name] == texts[None]
-    assert texts["other_class"] != texts[None] != texts["unmixed"]
-    for name in ("image_alone", "other_class"):
-        assert torch.equal(regions[name], regions[None])
+    assert texts[None] != texts["unmixed"]
+    assert torch.equal(regions["image_alone"], regions[None])
     assert torch.equal(regions["other_region"], regions[None].roll(1, 0))
     shuffled, true = (regions[name].flatten(1) for name in ("shuffled_region", None))
     assert torch.equal(shuffled.sort(1).values, true.sort(1).values)
     assert not torch.equal(shuffled, true)
+
+
+def test_sentences_of_another_class_are_no_word_of_the_pair_s(folder: Path) -> None:
+    """Nor the target's own; a pair without such sentences is not made."""
+    program = variant(folder, control="other_class")
+    views, term = views_of(program), term_of(program)
+    reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
+    whole = list(term_of(variant(folder))._pairs(views.batch, reports))
+    donors, patients = term._pairs(views.batch, reports), program.samples["train"].patients
+    assert patients is not None and 2 < len(donors) < len(whole) and {*donors} < {*whole}
+    texts = term._texts(reports, donors)
+    for (pair, donor), tokens in zip(donors.items(), texts, strict=True):
+        assert donor in whole and donor.class_number != pair.class_number
+        assert patients[donor.source] != patients[pair.target]
+        report, own = reports[donor.source], reports[pair.target]
+        places = report.of(donor.class_number)
+        assert places and not {*places} & {*report.of(pair.class_number)}
+        pasted_ids = [t for place in places for t in report.sentences[place].tokens.tolist()]
+        kept = [n for n in range(len(own.sentences)) if n not in own.of(pair.class_number)]
+        own_ids = [t for place in kept for t in own.sentences[place].tokens.tolist()]
+        assert sorted(tokens) == sorted(pasted_ids + own_ids)
+    with_both = PositivePair(5, 0, 1)  # its sentence of class 1 stands alone
+    alone = [PositivePair(0, 4, 0), with_both]
+    patients_N = np.array([str(n // 2) for n in range(COUNT)])
+    assert term._of_another_class(alone[0], alone, reports, patients_N) is None  # patient 2 of both
+
+
+@pytest.mark.parametrize("host", [BIOVIL, GLORIA], ids=["BioViL", "GLoRIA"])
+def test_projections_learn_in_mixed_precision_too(host, folder: Path) -> None:
+    """Regions are read without a gradient, and first; weights cast for them must keep theirs."""
+    program = make(folder, {**host, "cutmix": CUTMIX})
+    with torch.autocast("cpu", torch.bfloat16):
+        program.objective(views_of(program)).total.backward()
+    for name, weight in program.text.cls_projection_head.named_parameters():
+        assert weight.grad is not None and weight.grad.abs().max() > 0, name
+
+
+def test_tokens_of_composed_texts_are_counted(folder: Path) -> None:
+    plain, mixed = make(folder, BIOVIL), make(folder, {**BIOVIL, "cutmix": CUTMIX})
+    term_of(mixed)
+    without, more = (p.objective(views_of(p)).tokens for p in (plain, mixed))
+    assert more > without + 12
+    assert mixed.objective(views_of(mixed, epoch=0)).tokens == without  # warm-up
 
 
 VIT = {"kind": "vit", "blocks": 3, "width": 12, "heads": 2, "patch": 16, "grid": 4, "channels": 1}

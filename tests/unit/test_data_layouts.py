@@ -132,6 +132,9 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
         (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0)), HELD_ALONE, True),
         (rows("a", "mimic_cxr", **HELD), HELD_ALONE, True),
         (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD), LESS, True),
+        # A checkpoint that was chosen by held-out patients.
+        (HELD_ALONE, HELD_ALONE, True),
+        (rows("a", "mimic_cxr", **HELD, **TEST), rows("ms_cxr"), True),
     ],
 )
 def test_overlap(trained: CohortRows, evaluated: CohortRows, leaks: bool) -> None:

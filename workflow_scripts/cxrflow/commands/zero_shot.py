@@ -187,7 +187,9 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
 def _failed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the cohort lost to missing or damaged files and rows, each with its unit."""
     for step in read_object(path, ("steps",))["steps"]:
-        yield from ((step["unit"], drop) for drop in step["dropped"] if drop["failed"])
+        # The tables are of all parts; files are looked at in the scored one alone.
+        unit = f"{step['unit']} of all parts" if step["name"].endswith(" listed") else step["unit"]
+        yield from ((unit, drop) for drop in step["dropped"] if drop["failed"])
 
 
 def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:
@@ -213,24 +215,24 @@ def _people(options: Namespace, synthetic: bool = False) -> str:
     # An exported model's record is in what was imported from it.
     records = map(read_run, (options.model, options.output / IMPORTED))
     record = next(filter(None, records), {}).get("data") or {}
-    name = record.get("name")
-    if name not in LAYOUTS:
-        return f"what the model was trained on is not recorded{f' but as {name}' if name else ''}"
-    chosen = record.get("selection") or {}
-    uses = {
-        "trained": (name, bool(record.get("synthetic"))),
-        "chosen": (chosen.get("dataset"), bool(chosen.get("synthetic"))),
-    }
+    uses = {"trained": record}
+    if record.get("selection"):
+        uses["chosen"] = record["selection"]
     said = []
-    for verb, (dataset, drawn) in uses.items():
-        if dataset not in LAYOUTS:
+    for verb, data in uses.items():
+        # Of a selection before it was recorded with its layout the data set is not known.
+        name = data.get("name") or data.get("dataset")
+        known = data.get("layout") or name
+        if known not in LAYOUTS:
+            said.append(f"{verb} on data {f'called {name}' if name else 'that are not recorded'}")
             continue
-        people = layout(dataset).people & layout(options.dataset).people
+        drawn = bool(data.get("synthetic"))
+        people = layout(known).people & layout(options.dataset).people
         if drawn != synthetic or not people:
             shared = f", of other people than {options.dataset}"
         else:
             shared = f", which shares people with {options.dataset}: {', '.join(sorted(people))}"
-        said.append(f"{verb} on {'synthetic ' if drawn else ''}{dataset}{shared}")
+        said.append(f"{verb} on {'synthetic ' if drawn else ''}{name}{shared}")
     return "; ".join([*said, "what its encoders started from is not recorded"])
 
 

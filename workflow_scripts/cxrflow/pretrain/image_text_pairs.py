@@ -96,6 +96,7 @@ class PairViews(ComposableViews):
         keys = torch.zeros(len(texts), dtype=torch.int64)  # no word is masked
         tokens = [own.intact(self.batch), own.reports.sequences(texts, keys)]
         self.texts["intact"], composed = passes.together(tokens, self.batch)
+        self.composed_tokens = int(composed.mask.sum())
         return composed
 
     def training_texts(self, rows: np.ndarray) -> TextOutput:
@@ -186,6 +187,12 @@ class ImageTextProgram(TermsProgram):
             settings.ghost_batch,
             self.vocabulary,
         )
+        composing = [name for name, term in self.terms.items() if term.composes]
+        if len(composing) > 1:
+            raise InputError(
+                f"settings: terms.{composing[0]} and terms.{composing[1]} both compose texts; "
+                "expected one term that does"
+            )
         _warn_of_unread(settings, self.needs)
         self.passes = TextPasses(text, self.vocabulary, self.needs, run.device)
         freeze_below(text, settings.frozen_layers)

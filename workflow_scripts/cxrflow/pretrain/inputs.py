@@ -41,7 +41,7 @@ class Run(NamedTuple):
 
 
 #: Fields of a cohort's ``flow.json`` that every training reads.
-FLOW = {"dataset": str, "cohort": str, "synthetic": bool}
+FLOW = {"dataset": str, "cohort": str, "synthetic": bool}  # may have `layout`
 
 
 class Pairs:
@@ -178,6 +178,7 @@ class Pairs:
         """The entries of ``run.json`` on the data."""
         return {
             "name": self.flow["dataset"],
+            "layout": self.flow.get("layout"),
             "cohort": self.flow["cohort"],
             "synthetic": bool(self.flow["synthetic"]),
             "fingerprint": file_digest(self.path)[:16],

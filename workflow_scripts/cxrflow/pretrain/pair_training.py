@@ -77,11 +77,12 @@ def prepare_pairs(
     program = method.program(settings, run, samples, images, texts, image, text, options.text)
     if getattr(options, "truth", None) is not None:
         program.true_boxes = TrueBoxes(options.truth, store, images["train"].rows)
-    elif getattr(settings.terms.named().get("cutmix"), "control", None) == "true_boxes":
-        raise InputError(
-            "settings: key 'terms.cutmix.control' is true_boxes, but --truth is missing; expected "
-            "`truth: true` in the recipe, and a synthetic hospital with finding_truth"
-        )
+    for name, term in settings.terms.named().items():
+        if term.reads_truth and program.true_boxes is None:
+            raise InputError(
+                f"settings: terms.{name} reads the boxes of findings, but --truth is missing; "
+                "expected `truth: true` in the recipe, and a synthetic hospital with finding_truth"
+            )
     data: dict[str, Any] = {
         **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),

@@ -234,6 +234,12 @@ class TextViews(Views):
 class ComposableViews(TextViews, ABC):
     """Images and texts from which a term can compose new ones (MedCutMix)."""
 
+    composed_tokens = 0  # of the texts that were composed
+
+    @property
+    def tokens(self) -> int:  # type: ignore[override]
+        return super().tokens + self.composed_tokens
+
     @property
     @abstractmethod
     def features(self) -> Tensor:

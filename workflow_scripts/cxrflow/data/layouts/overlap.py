@@ -45,7 +45,10 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
     leaking: list[CohortRows] = []
     for rows in trained:
         # Invented patients are nobody else's, whatever their ids.
-        if rows.synthetic != evaluated.synthetic or evaluated.dataset in rows.held_out:
+        if rows.synthetic != evaluated.synthetic:
+            continue
+        # Held-out patients are in the test part, by which a checkpoint may have been chosen.
+        if evaluated.dataset in rows.held_out and "test" not in rows.parts:
             continue
         ours, theirs = layout(rows.layout), layout(evaluated.layout)
         # Patients who are numbered otherwise cannot be held out, so asking for it would not help.
@@ -66,7 +69,8 @@ def _in_disjoint_parts(rows: CohortRows, evaluated: CohortRows) -> bool:
     """
     if rows.split is None or rows.dataset != evaluated.dataset:
         return False
-    if evaluated.parts == {"test"} and _tests_held_out_alone(evaluated.split):
+    tested = "test" in rows.parts
+    if not tested and evaluated.parts == {"test"} and _tests_held_out_alone(evaluated.split):
         return evaluated.held_out <= rows.held_out
     same_split = (rows.held_out, rows.split) == (evaluated.held_out, evaluated.split)
     if same_split and not rows.parts & evaluated.parts:

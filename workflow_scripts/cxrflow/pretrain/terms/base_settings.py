@@ -26,6 +26,11 @@ class TermSettings(Settings):
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
 
     @property
+    def reads_truth(self) -> bool:
+        """True if it reads the boxes of findings that the synthetic hospital alone knows."""
+        return False
+
+    @property
     def similarity(self) -> str | None:
         """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any."""
         return None

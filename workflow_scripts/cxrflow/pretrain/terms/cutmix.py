@@ -124,7 +124,8 @@ class Cutmix(Term):
         if why is None:
             reports = [read_report(t, self.diagnostic, self.continues) for t in views.sentences]
             pairs = self._pairs(views.batch, reports)
-            if self._suffice(pairs, views.batch):
+            # Each pair has a negative, and each process at least one pair to make.
+            if len(pairs) >= max(2, views.batch.processes.world):
                 return self._contrast(views, reports, pairs)
         self._values[f"skipped/{why or 'few_pairs'}"] = 1 / views.batch.processes.world
         return nothing
@@ -157,8 +158,11 @@ class Cutmix(Term):
             return None if batch.number == drawn else "epoch_has_them"
         return None
 
-    def _pairs(self, batch: Batch, reports: list[ReadReport]) -> list[PositivePair]:
-        """The pairs of the batch, of positive samples that have a diagnostic sentence."""
+    def _pairs(self, batch: Batch, reports: list[ReadReport]) -> dict[PositivePair, PositivePair]:
+        """The pairs of the batch, of positive samples that have a diagnostic sentence.
+
+        Each with the pair whose source's sentences are pasted: itself, but for ``other_class``.
+        """
         samples = batch.samples
         assert samples.labels is not None
         positive_NC = samples.labels[batch.rows][:, self.columns] == 1
@@ -168,25 +172,51 @@ class Cutmix(Term):
         patients = samples.patients
         patients_N = batch.rows.astype(str) if patients is None else patients[batch.rows]
         draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
-        pairs = draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
+        drawn = draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
+        donors = {pair: pair for pair in drawn}
+        if self.settings.control == "other_class":
+            others = [self._of_another_class(pair, drawn, reports, patients_N) for pair in drawn]
+            found = zip(drawn, others, strict=True)
+            donors = {pair: other for pair, other in found if other is not None}
         # One pair alone in a ghost batch would have no statistics.
-        alone = self.ghost_batch is not None and len(pairs) % self.ghost_batch == 1
-        return pairs[:-1] if alone else pairs
+        if self.ghost_batch is not None and len(donors) % self.ghost_batch == 1:
+            donors.popitem()
+        return donors
 
-    def _suffice(self, pairs: list[PositivePair], batch: Batch) -> bool:
-        """True if each pair has a negative and each process at least one pair to make."""
-        of_one_class = len({pair.class_number for pair in pairs}) == 1
-        no_other = self.settings.control == "other_class" and of_one_class
-        return not no_other and len(pairs) >= max(2, batch.processes.world)
+    def _of_another_class(
+        self,
+        pair: PositivePair,
+        pairs: list[PositivePair],
+        reports: list[ReadReport],
+        patients_N: NDArray[np.str_],
+    ) -> PositivePair | None:
+        """The next pair of another class whose sentences do not name this pair's, if any.
+
+        Its source is another patient than the target, who would get back a sentence of their own.
+        """
+        start = pairs.index(pair)
+        for other in (*pairs[start + 1 :], *pairs[:start]):
+            report = reports[other.source]
+            pasted_places = report.of(other.class_number, self.settings.first)
+            if (
+                other.class_number != pair.class_number
+                and patients_N[other.source] != patients_N[pair.target]
+                and set(pasted_places).isdisjoint(report.of(pair.class_number))
+            ):
+                return other
+        return None
 
     def _contrast(
-        self, views: ComposableViews, reports: list[ReadReport], pairs: list[PositivePair]
+        self,
+        views: ComposableViews,
+        reports: list[ReadReport],
+        donors: dict[PositivePair, PositivePair],
     ) -> Tensor:
         """This process's share of Eq. 6."""
-        settings, batch = self.settings, views.batch
+        settings, batch, pairs = self.settings, views.batch, list(donors)
         processes = batch.processes
         share = pairs_of(pairs, processes.rank, processes.world)
-        tokens = self._texts(reports, pairs)[share]
+        tokens = self._texts(reports, donors)[share]
         text = views.composed(tokens)
         region_Khw = self._regions(views, reports, pairs)[share]
         local_pairs = pairs[share]
@@ -216,17 +246,16 @@ class Cutmix(Term):
         )
         return global_alignment(image_KP, text_KP, settings.temperature, rows) / 2
 
-    def _texts(self, reports: list[ReadReport], pairs: list[PositivePair]) -> list[list[int]]:
+    def _texts(
+        self, reports: list[ReadReport], donors: dict[PositivePair, PositivePair]
+    ) -> list[list[int]]:
         """The tokens of the targets' reports, with the sentences of the sources."""
         texts, settings = [], self.settings
-        for number, pair in enumerate(pairs):
+        for pair, donor in donors.items():
             report = reports[pair.target]
             if settings.control in ("unmixed", "image_alone"):
                 texts.append(pasted(report, [], []))
                 continue
-            donor = pair
-            if settings.control == "other_class":
-                donor = _of_another_class(pairs, number)
             places = reports[donor.source].of(donor.class_number, settings.first)
             sentences = [reports[donor.source].sentences[place] for place in places]
             replaced = report.of(pair.class_number, settings.first)
@@ -275,12 +304,6 @@ def pairs_of(pairs: list[PositivePair], rank: int, world: int) -> slice:
     """The pairs that a process makes, as ``Processes.gather`` expects them."""
     places = np.array_split(np.arange(len(pairs)), world)[rank]
     return slice(int(places[0]), int(places[-1]) + 1)
-
-
-def _of_another_class(pairs: list[PositivePair], number: int) -> PositivePair:
-    """The next pair of another class than that of pair ``number``."""
-    following = [*pairs[number:], *pairs[:number]]
-    return next(p for p in following if p.class_number != following[0].class_number)
 
 
 def _patients(samples: SampleTable, rows: NDArray[np.bool_]) -> int:

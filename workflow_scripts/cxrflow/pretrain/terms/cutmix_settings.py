@@ -124,6 +124,10 @@ class CutmixSettings(TermSettings):
             raise self.without_cls()
 
     @property
+    def reads_truth(self) -> bool:
+        return self.control == "true_boxes"
+
+    @property
     def reads_regions(self) -> bool:
         """It mixes by the regions that words attend to."""
         return self.control not in ("unmixed", "text_alone", "true_boxes")

@@ -116,7 +116,8 @@ def select_by(program: TermsProgram, options: Namespace) -> dict[str, Any]:
     flow = read_object(cohort / "flow.json", ("dataset",))
     return {
         "benchmark": task,
-        "dataset": flow["dataset"],
+        "name": flow["dataset"],
+        "layout": flow.get("layout"),
         "synthetic": bool(flow.get("synthetic")),
         "settings": settings.record(),
         "fingerprint": file_digest(cohort / f"{file}.parquet")[:16],
