@@ -181,7 +181,7 @@ def test_sentences_of_another_class_are_no_word_of_the_pair_s(folder: Path) -> N
     reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
     whole = list(term_of(variant(folder))._pairs(views.batch, reports))
     donors, patients = term._pairs(views.batch, reports), program.samples["train"].patients
-    assert patients is not None and 2 < len(donors) < len(whole) and {*donors} < {*whole}
+    assert patients is not None and len(donors) > 2 and {*donors} <= {*whole}
     texts = term._texts(reports, donors)
     for (pair, donor), tokens in zip(donors.items(), texts, strict=True):
         assert donor in whole and donor.class_number != pair.class_number

@@ -46,7 +46,7 @@ def test_no_pair_is_alone_in_a_ghost_batch(folder: Path) -> None:
     pairs = term._pairs(views.batch, reports)
     assert len(pairs) == 8
     term.ghost_batch = 7
-    assert term._pairs(views.batch, reports) == pairs[:-1]
+    assert list(term._pairs(views.batch, reports)) == list(pairs)[:-1]
 
 
 def test_ghost_batches_in_several_processes_are_refused_in_the_first_step(folder: Path) -> None:

@@ -25,7 +25,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
 from cxrflow.files.outputs import claim_folder
 from cxrflow.files.parquet import read_table
-from cxrflow.models.run_record import read_run
+from cxrflow.models.run_record import UNNAMED_DATA, read_run
 from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.programs.registry import PROGRAMS
 
@@ -224,7 +224,10 @@ def _people(options: Namespace, synthetic: bool = False) -> str:
         name = data.get("name") or data.get("dataset")
         known = data.get("layout") or name
         if known not in LAYOUTS:
-            said.append(f"{verb} on data {f'called {name}' if name else 'that are not recorded'}")
+            is_said = name not in (None, UNNAMED_DATA)
+            said.append(
+                f"{verb} on data {f'called {name}' if is_said else 'that are not recorded'}"
+            )
             continue
         drawn = bool(data.get("synthetic"))
         people = layout(known).people & layout(options.dataset).people

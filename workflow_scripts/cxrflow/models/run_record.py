@@ -9,6 +9,9 @@ from cxrflow.files.atomic import read_object, require_fields, require_whole
 #: Types of the fields that are read, where they are there.
 FIELDS = {"data": dict | NoneType, "settings": dict | NoneType, "permuted_pairs": dict | NoneType}
 
+#: The name in ``data`` of published weights, whose training data no record names.
+UNNAMED_DATA = "published weights"
+
 
 def read_run(folder: Path) -> dict[str, Any]:
     """Read the record of a model folder; of one that has none nothing is known.

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
+from cxrflow.models.run_record import UNNAMED_DATA
 from cxrflow.pretrain.registry import program_of
 from cxrflow.programs.program import parser, run, seed_number
 from cxrflow.settings import read_settings
@@ -94,7 +95,7 @@ def import_weights(
             "program": program_of(kind),
             "seed": seed,
             "settings": settings.record(),
-            "data": {"name": "published weights", "synthetic": False, **halves.run.get("data", {})},
+            "data": {"name": UNNAMED_DATA, "synthetic": False, **halves.run.get("data", {})},
             "sources": {path.name: file_digest(path) for path in source_files(files)},
             "parameters": sum(p.numel() for m in modules for p in m.parameters()),
             "code_version": __version__,
