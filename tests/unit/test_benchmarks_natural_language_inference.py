@@ -93,6 +93,7 @@ def test_a_task_that_words_give_away_is_learnt_and_tested_elsewhere(model) -> No
     assert set(metrics) >= {f"f1/{label}" for label in LABELS}
     assert [run["test_accuracy"] for run in result.data["runs"]] == pytest.approx(by_run)
     assert result.data["synthetic"] and result.protocol["trained_on"] == "notes"
+    assert "interval_over" not in result.protocol  # samples alone
     assert "premise" not in rows
 
 

@@ -71,6 +71,7 @@ def test_a_single_class_is_scored_by_the_mean_auroc_of_the_runs(world, tmp_path)
         assert [run["auroc"] for run in kept] == pytest.approx(areas)
         assert all(1 <= run["best_epoch"] <= run["epochs"] <= 25 for run in kept)
     assert result.metrics["auroc/100"].value > 0.8 and len(kept) == 2
+    assert result.protocol["interval_over"] == "runs and samples"
     assert abs(result.metrics["other_image/100"].value - 0.5) < 0.2
     settings = LinearClassificationSettings.model_validate(LINEAR)
     paired = statistic(result.predictions, settings)(np.ones((1, len(rows))))

@@ -67,6 +67,32 @@ def test_the_interval_of_several_seeds_is_over_samples_too(files):
     assert "95 % interval over seeds and samples or seeds (of one seed" in text
 
 
+def test_an_interval_is_over_what_its_protocol_says(tmp_path):
+    """Runs of a head that are listed do not say so: natural language inference lists them, too."""
+    table = with_rows({"label": "Ours", "model": "m"}, {"label": "Fixed", "model": "reference/r"})
+    scores = {"cnr": estimate(1.0, 0.8, 1.1)}
+    for over in ("samples", "runs and samples"):
+        protocol = {} if over == "samples" else {"interval_over": over}
+        files = [
+            write_result(tmp_path / f"{name}{seed}.json", "grounding", model, seed, scores,
+                         protocol=protocol, learnt=learnt)
+            for name, model, seed, learnt in (
+                ("m", "m", 0, True), ("m", "m", 1, True), ("r", "reference/r", 0, None),
+            )
+        ]  # fmt: skip
+        for file in files:
+            content = json.loads(file.read_text())
+            content["data"]["runs"] = [{"seed": 0}, {"seed": 1}]
+            file.write_text(json.dumps(content))
+        cells = make_cells(table, results := read_results([files[0], files[2]]))
+        assert {cell.over for cell in cells if cell.ours is not None} == {over}
+        text = table_markdown(table, cells, results)
+        assert f"interval over {over}, for this training" in text
+        results = read_results(files)
+        text = table_markdown(table, make_cells(table, results), results)
+        assert f"over seeds (of one seed: over {over}, for that training)" in text
+
+
 def test_what_was_not_trained_has_no_seeds(tmp_path):
     _, _, cell = cells_of([result(tmp_path, 0, 1.0, learnt=None)])
     ours = cell["Ours | both", "avg"]

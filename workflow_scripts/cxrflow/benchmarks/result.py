@@ -73,8 +73,9 @@ class Predictions:
     """The return value of a program: a row a sample, and the statistic that is reported.
 
     ``data``: of what, beside the cohort's name and fingerprint. ``protocol``: how it was measured,
-    beside the settings. ``estimates``: metrics that are not resampled, such as counts. ``draw``:
-    the figures, by the metrics. ``arrays``: by file name without ``.npy``.
+    beside the settings; its ``interval_over`` says what intervals are over, where that is more
+    than samples. ``estimates``: metrics that are not resampled, such as counts. ``draw``: the
+    figures, by the metrics. ``arrays``: by file name without ``.npy``.
     """
 
     table: pd.DataFrame

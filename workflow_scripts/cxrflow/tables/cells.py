@@ -1,9 +1,9 @@
 """The cells of a table: its definition joined with results, a cell a row and column.
 
 Ours are the mean over training seeds with its sample standard deviation. The interval of one
-training is over test samples; that of several is over both (docs/inference.md), or over seeds alone
-where a benchmark's metrics do not follow from its predictions. A mean of columns has one over seeds
-alone, too.
+training is over test samples, or over what its protocol says (``interval_over``); that of several
+is over seeds and samples (docs/inference.md), or over seeds alone where a benchmark's metrics do
+not follow from its predictions. A mean of columns has one over seeds alone, too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,8 +90,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])
     interval = tests.intervals.get(result, {}).get(name) if tests and result else None
-    # Heads that are learnt several times on one encoder count as runs.
-    over: Over = "runs and samples" if scored[0]["data"].get("runs") else "samples"
+    over: Over = scored[0]["protocol"].get("interval_over", "samples")
     if len(entries) == 1:
         ends = [entries[0].get("low"), entries[0].get("high")]
     elif interval is not None:

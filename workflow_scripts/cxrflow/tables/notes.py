@@ -46,9 +46,11 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
             "for this training: another seed may give another value."
         )
     over = sorted({cell.over for cell in numeric if cell.seeds > 1}, reverse=True)
+    once = sorted({cell.over for cell in numeric if cell.seeds <= 1}) or ["samples"]
     return (
         f"Ours: mean of {count} training seeds, ± their standard deviation; in small print the "
-        f"95 % interval over {' or '.join(over)} (of one seed: over samples, for that training)."
+        f"95 % interval over {' or '.join(over)} (of one seed: over {' or '.join(once)}, for that "
+        "training)."
     )
 
 

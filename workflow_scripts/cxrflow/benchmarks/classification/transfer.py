@@ -266,6 +266,7 @@ def predictions_of(
     protocol = {
         "geometry": str(inputs.pixels.geometry),
         "threshold_rule": f"{threshold_words(settings)}, for each run",
+        "interval_over": "runs and samples",
     }
     estimates = over_runs(table, runs, settings)
     return Predictions(table, None, data, protocol, estimates=estimates, arrays=arrays)
