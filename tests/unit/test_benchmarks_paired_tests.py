@@ -291,6 +291,31 @@ def test_inference_is_averaged_over_its_runs(tmp_path):
     assert entry["difference"] == pytest.approx(0.75 - 0.375)
 
 
+def test_heads_whose_runs_differ_are_not_judged_by_samples_alone(tmp_path):
+    """Of what was not trained, where chance between runs would have no part in p."""
+    of_task = ("natural_language_inference", "accuracy")
+    settings = NaturalLanguageInferenceSettings(run_seeds=[0, 1])
+    labels = ["entailment", "neutral", "neutral", "contradiction"] * 8
+    table = pd.DataFrame({"sample_id": [f"s{n:02}" for n in range(32)], "label": labels})
+    table["pair"] = np.arange(32) // 2
+    right = table.assign(prediction_seed0=labels, prediction_seed1=labels)
+    wrong = table.assign(prediction_seed0="neutral", prediction_seed1="neutral")
+    entry = two(tmp_path, settings, [right, wrong], *of_task, learnt=None)
+    assert entry["p"] < 0.05 and (entry["reason"], entry["seeds"]) == (None, 0)
+    other = wrong.assign(prediction_seed1="contradiction")
+    for name, tables in {"own": [right, other], "turned": [other, right]}.items():
+        entry = two(tmp_path / name, settings, tables, *of_task, learnt=None)
+        assert (entry["reason"], entry["p"]) == ("runs of a head differ", None)
+        assert entry["difference_low"] < entry["difference"] < entry["difference_high"]
+    named = {"metric": "accuracy", "reference_metric": "accuracy", "task": of_task[0]}
+    files = [
+        write(tmp_path / f"c{seed}", "m", seed, right, of_task[0], settings) for seed in range(3)
+    ]
+    files.append(write(tmp_path / "d", "r", 0, other, of_task[0], settings, learnt=None))
+    (entry,) = outcome(files, CNR | named)
+    assert entry["p"] < 0.05 and (entry["reason"], entry["seeds"]) == (None, 3)
+
+
 def test_similarities_are_compared_by_pairs_of_sentences(tmp_path):
     settings = SentenceSimilaritySettings()
     labels = ["entailment", "contradiction", "contradiction", "entailment"]

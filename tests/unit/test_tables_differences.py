@@ -67,6 +67,18 @@ def test_one_seed_has_a_difference_and_no_mark(tmp_path):
     assert "</sup>" not in html
 
 
+def test_rows_whose_heads_differ_by_run_have_a_difference_and_a_reason(tmp_path):
+    files = [result(tmp_path, 0, 1.0, learnt=None), result(tmp_path, 0, 1.3, "grounding", "n")]
+    ends = {"difference": 0.3, "difference_low": 0.1, "difference_high": 0.5, "seeds": 0}
+    why = {"reason": "runs of a head differ", "p": None, "p_holm": None}
+    tests = read_tests([paired_tests(tmp_path, **why, **ends)])
+    table, results = compared_table(), read_results(files)
+    text = table_markdown(table, make_cells(table, results, tests), results, tests)
+    assert "Not tested: Second: runs of a head differ." in text and "†" not in text
+    assert "- Second: Avg. CNR +0.300 (+0.100 to +0.500)\n" in text
+    assert "With fewer than" not in text
+
+
 def test_without_tests_nothing_is_said_of_them(tmp_path):
     files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 1.3, model="n")]
     table, results = compared_table(), read_results(files)

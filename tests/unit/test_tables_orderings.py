@@ -25,8 +25,9 @@ SCORES = {
     "best": (0.84, 0.85, 0.86), "good": (0.66, 0.68, 0.67), "level": (0.6, 0.64, 0.63),
     "poor": (0.14, 0.15, 0.16), "absent": (), "once": (0.9,), "twice": (0.9, 1.0),
     "fixed": (0.4,), "flat": (0.3, 0.31, 0.3), "even": (0.3,), "wide": (0.3, 0.7, 0.65),
+    "still": (0.1,),
 }  # fmt: skip
-LEARNT = {"fixed": [None], "flat": [True, False, True], "even": [False]}
+LEARNT = {"fixed": [None], "still": [None], "flat": [True, False, True], "even": [False]}
 FEW = "{}: not judged"
 
 
@@ -125,6 +126,19 @@ def test_what_was_not_trained_needs_no_seeds(written):
     assert [line["found"] for line in lines] == [HOLDS, HOLDS, REVERSED]
     assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("3", "3")
     assert lines[1]["seeds"] == "0"
+
+
+def test_rows_whose_heads_differ_by_run_are_not_judged(written):
+    by_run = {"reason": "runs of a head differ", "p": None, "p_holm": None}
+    tests = [comparison("fixed", "still", 0.1, 0.5, seeds=0)]
+    assert written(("fixed", "still"), tests=tests)[0][0]["found"] == HOLDS
+    tests = [tests[0] | by_run]
+    lines, markdown, _ = written(("fixed", "still"), tests=tests)
+    assert lines[0]["found"] == FEW.format("runs of a head differ")
+    assert "0 of the 1 comparisons measured hold; 0 were judged" in markdown
+    claim = {"rows": ("fixed", "still"), "margin": 60}
+    tests = [tests[0] | {"margin": 0.6, "p_equivalent": None}]
+    assert written(claim, tests=tests)[0][0]["found"] == FEW.format("runs of a head differ")
 
 
 def test_no_ranking_is_taken_from_a_model_that_did_not_learn(written):

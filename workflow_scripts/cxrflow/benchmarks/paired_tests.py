@@ -9,15 +9,17 @@ every training of the other; weights that a seed draws count as a training.
 
 Writes an entry for each result of several trainings, with the interval of each metric, and one for
 each comparison: the difference (first less reference) with its interval, or the reason why there is
-none. p is given from ``LEAST_SEEDS`` trainings on. A comparison with a margin has
-``p_equivalent`` too, of two one-sided tests that the difference is within it; its two sides may be
-two tasks of the same samples.
+none. p is given from ``LEAST_SEEDS`` trainings on, and where nothing was trained; but not there if
+heads were learnt in several runs whose values differ, as the chance between runs is not in it. A
+comparison with a margin has ``p_equivalent`` too, of two one-sided tests that the difference is
+within it; its two sides may be two tasks of the same samples.
 """
 
 import logging
+import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
@@ -52,6 +54,7 @@ FIELDS = {
 }
 ENDS = ("difference", "difference_low", "difference_high")
 P = ("p", "p_holm", "p_equivalent")
+RUN = re.compile(r"_seed\d+(?=/|$)")  # in the columns of a head that is learnt in several runs
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,19 @@ class SeedPredictions:
             raise InputError(explain(error, str(self.file.parent / "metrics.json"))) from None
         except KeyError as error:
             raise InputError(f"{self.file}: column {error} is missing; run it again") from None
+
+    def runs_differ(self, metric: str) -> bool:
+        """True if the runs in which heads were learnt differ in a metric.
+
+        It is a mean over runs, and so one run's value where all have the columns of that run.
+        """
+        columns = [name for name in map(str, self.samples) if RUN.search(name)]
+        once, values = np.ones((1, len(self.samples))), set()
+        for run in {found.group() for found in map(RUN.search, columns) if found}:
+            of_run = {name: self.samples[RUN.sub(run, name)] for name in columns}
+            alike = replace(self, samples=self.samples.assign(**of_run))
+            values.add(float(alike.statistic()(once)[metric][0]))
+        return len(values) > 1
 
 
 Runs = dict[tuple[str, str], list[SeedPredictions]]  # by task and model, a run a seed
@@ -237,7 +253,10 @@ class Inference:
         # Random weights have learnt nothing, but each seed has its own.
         several = max(len(runs_of_model), len(runs_of_reference)) > 1
         trained = several or not all(run.fixed for run, _ in runs)
-        judged = not trained or len(pairs) >= LEAST_SEEDS
+        judged = len(pairs) >= LEAST_SEEDS
+        if not trained:
+            judged = not any(run.runs_differ(name) for run, name in runs)
+            entry["reason"] = None if judged else "runs of a head differ"
         numbers = dict(
             zip(ENDS, (float(np.mean(values)), interval.low, interval.high), strict=True)
         )

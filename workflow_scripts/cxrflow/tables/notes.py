@@ -195,7 +195,7 @@ def note_on_tests(cells: Sequence[Cell], tests: Tests) -> list[str]:
         )
         notes.append(
             (marks if judged else "")
-            + (few if len(judged) < len(tested) else "")
+            + (few if any(test.p is None and test.reason is None for test in tested) else "")
             + f"The differences from {reference} stand below."
         )
     untested: dict[str, dict[str, None]] = {}

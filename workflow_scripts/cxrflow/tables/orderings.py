@@ -45,7 +45,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured", "not shown: the difference may exceed the margin",
 )  # fmt: skip
-FEW, UNLEARNT = "{seeds}: not judged", "not comparable: training of {models} not converged"
+NOT_JUDGED, UNLEARNT = "{why}: not judged", "not comparable: training of {models} not converged"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class Compared:
         trained = [cell.seeds for cell in (better, worse) if cell.seeds]
         trained += [paired.seeds] if paired and trained else []
         if trained and min(trained) < LEAST_SEEDS:
-            return FEW.format(seeds=seeds_text(min(trained)))
+            return NOT_JUDGED.format(why=seeds_text(min(trained)))
+        if paired is not None and paired.reason is not None:
+            return NOT_JUDGED.format(why=paired.reason)
         if self.claim.margin is not None:
             if abs(better.ours - worse.ours) >= self.claim.margin:
                 return REVERSED

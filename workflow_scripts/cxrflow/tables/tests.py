@@ -33,7 +33,7 @@ class Tested:
     p_holm: float | None
     mark: str
     seeds: int  # that both were trained with; 0: neither was trained
-    reason: str | None
+    reason: str | None  # why it is not tested, or where there is a value, not judged
     is_equivalent: bool | None = None  # within the margin; None: not tested
 
 
