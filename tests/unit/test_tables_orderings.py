@@ -39,6 +39,7 @@ def table(name="Table 9"):
     columns = [
         {"key": "cnr", "label": "CNR", "metric": "cnr", "scale": 100, "digits": 0},
         {"key": "half", "label": "Half", "metric": "half", "scale": 100, "digits": 0},
+        {"key": "mean", "label": "Mean", "mean_of": ["cnr", "half"], "digits": 0},
     ]
     return {"title": f"{name}. Test", "source": "", "task": "g", "columns": columns, "rows": rows}
 
@@ -139,6 +140,18 @@ def test_rows_whose_heads_differ_by_run_are_not_judged(written):
     claim = {"rows": ("fixed", "still"), "margin": 60}
     tests = [tests[0] | {"margin": 0.6, "p_equivalent": None}]
     assert written(claim, tests=tests)[0][0]["found"] == FEW.format("runs of a head differ")
+
+
+def test_a_mean_of_columns_is_not_judged_over_seeds_alone(written):
+    """Apart as the intervals may be, samples have no part in them."""
+    mean = [{"row": f"Row {name}", "column": "mean"} for name in ("best", "poor", "fixed")]
+    alone = FEW.format("a mean of columns, over seeds alone")
+    lines, markdown, _ = written({"rows": mean[:2]}, {"rows": mean[1::-1]}, {"rows": ("best", 50)})
+    assert [line["found"] for line in lines] == [alone, REVERSED, HOLDS]
+    assert f"{alone} (in order in 3 of 3 seeds)" in markdown
+    assert "1 of the 3 comparisons measured hold; 2 were judged" in markdown
+    assert written({"rows": mean[::2]})[0][0]["found"] == alone
+    assert written({"rows": [mean[0], 50]})[0][0]["found"] == alone
 
 
 def test_no_ranking_is_taken_from_a_model_that_did_not_learn(written):

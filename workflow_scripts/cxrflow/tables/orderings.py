@@ -3,8 +3,8 @@
 A claim names cells of a table, best first. Each is compared with the next: by their difference
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
 number of seeds in which the ranking holds is also given. With fewer than three trainings of a
-model no ranking is judged, and none is taken from a model that does not differ from permuted
-pairs.
+model no ranking is judged, nor of a mean of columns, whose interval is over seeds alone; none is
+taken from a model that does not differ from permuted pairs.
 """
 
 import logging
@@ -46,6 +46,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
     "does not hold", "not measured", "not shown: the difference may exceed the margin",
 )  # fmt: skip
 NOT_JUDGED, UNLEARNT = "{why}: not judged", "not comparable: training of {models} not converged"
+OF_SEEDS = "a mean of columns, over seeds alone"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class Compared:
             ends = [paired.low, paired.high]
             holds = all(end is not None and self.gain(end, 0) > 0 for end in ends)
             return HOLDS if holds else UNSURE
+        if any(side.column.mean_of for side in sides):
+            return NOT_JUDGED.format(why=OF_SEEDS)
         if self.claim.smaller:
             better, worse = worse, better
         if better.low is None or worse.high is None:
