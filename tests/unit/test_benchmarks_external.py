@@ -294,10 +294,44 @@ def test_what_the_file_lacks_is_counted(pixels, tmp_path):
     some = Features(features.encoded[:50], {"pooled": features.by_kind["pooled"][:50]}, "", "")
     path = vectors_of(some, tmp_path / "vectors.parquet")
     found = external("linear_probe", settings, path, **contents)
-    assert found.data["external"]["missing"] == 10
-    assert found.data["dropped"][0]["reason"] == "not in vectors.parquet"
+    lost = table["split"][~table["image_id"].isin(some.encoded["image_id"])].value_counts()
+    assert found.data["external"]["missing"] == lost["test"] == 10 - lost["train"]
+    assert found.protocol["rows_missing"] == {"train": lost["train"]}
+    scored, learnt = found.data["dropped"][:2]
+    assert scored["reason"] == learnt["reason"] == "not in vectors.parquet"
+    assert "part" not in scored and (learnt["part"], learnt["count"]) == ("train", lost["train"])
     tested = table[(table["split"] == "test") & table["image_id"].isin(some.encoded["image_id"])]
     assert found.predictions["image_id"].tolist() == tested["image_id"].tolist()
+
+
+def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_path):
+    """The samples are the same, and what was learnt, chosen or searched is less."""
+    table, features = classification_samples(COUNT), fake_features(pixels)
+    whole = vectors_of(features, tmp_path / "whole.parquet")
+    lacking = tmp_path / "lacking.parquet"
+    frame = pd.read_parquet(whole)
+    frame[~frame["image_id"].isin(["image5", "image10"])].to_parquet(lacking)  # of train
+    store, quick = PixelStore(pixels), QUICK | {"prompt_pairs": []}
+    probe = LinearProbeSettings.model_validate(QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]})
+    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": store}
+    results = [external("linear_probe", probe, path, **contents) for path in (whole, lacking)]
+    assert "rows_missing" not in results[0].protocol
+    assert results[1].protocol["rows_missing"] == {"train": 2}
+    assert results[1].data["external"]["missing"] == 0
+    columns = ["sample_id", "label"]
+    pd.testing.assert_frame_equal(*(result.predictions[columns] for result in results))
+    zero = ZeroShotClassificationSettings.model_validate(quick | {"threshold_part": "train"})
+    scores = pd.DataFrame({"image_id": table["image_id"], "Pneumonia": np.linspace(0, 1, COUNT)})
+    scores.drop(index=[5, 10]).to_csv(tmp_path / "scores.csv", index=False)
+    found = external("zero_shot_classification", zero, tmp_path / "scores.csv", **contents)
+    assert found.protocol["rows_missing"] == {"train": 2}
+    part = ["candidate" if n % 5 == 0 else "query" for n in range(COUNT)]
+    table = table.drop(columns="split").assign(part=part, category=["a", "b"] * (COUNT // 2))
+    search = ImageRetrievalSettings.model_validate(QUICK | {"cutoffs": [1]})
+    contents = {"cohort": Cohort(table, DATA), "pixels": store}
+    found = external("image_retrieval", search, lacking, **contents)
+    assert found.protocol["rows_missing"] == {"candidate": 2}
+    assert found.data["external"]["missing"] == 0
 
 
 WRONG = {

@@ -210,7 +210,14 @@ def test_rows_from_elsewhere_stand_between_ours_and_references(tmp_path):
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     assert html.count('<tbody class="apart">') == 2
     note = "“Theirs” is scored on fewer samples than others: its file lacks 1,200 of them."
-    assert f"- {note}" in text
+    assert f"- {note}" in text and "was given less" not in text
+    content["data"]["external"] = {"missing": 0}
+    content["protocol"]["rows_missing"] = {"train": 1200, "validate": 3}
+    files[1].write_text(json.dumps(content))
+    results = read_results(files)
+    text = table_markdown(table, make_cells(table, results), results)
+    lacks = "its file lacks 1,200 of the part train, 3 of the part validate."
+    assert f"- “Theirs” was given less than others: {lacks}" in text and "fewer" not in text
 
 
 def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):

@@ -24,7 +24,8 @@ from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Floats
 
 KEYS = ("sample_id", "image_id", "study_id")
-SPLITS = ("train_split", "validation_split", "split")  # settings that name the rows of a task
+# Settings that name the rows of a task that are not scored, but learnt from or chosen by.
+OTHER_PARTS = ("train_split", "validation_split", "threshold_part")
 
 
 class ExternalTable:
@@ -116,13 +117,20 @@ class ExternalTable:
             )
 
     def restrict(self, inputs: Inputs, settings: Any) -> list[Drop]:
-        """Leave out of the cohort the rows of the task that the file lacks, and return them."""
+        """Leave out of the cohort the rows of the task that the file lacks, and return them.
+
+        ``part`` names those that are not scored: what is learnt from, chosen by or searched.
+        """
         table = inputs.cohort.table
         absent = self.rows(table) < 0
-        splits = [getattr(settings, name) for name in SPLITS if hasattr(settings, name)]
         used = table[self.key].notna()
-        if splits and None not in splits and "split" in table:
-            used &= table["split"].isin(splits)
+        parts = pd.Series(None, table.index, dtype="object")  # of rows that are not scored
+        if settings.split is not None and "split" in table:
+            others = [getattr(settings, name, None) for name in OTHER_PARTS]
+            parts = table["split"].where(table["split"].isin(others))
+            used &= parts.notna() | table["split"].isin([settings.split])
+        if "part" in table:  # of retrieval
+            parts = table["part"].where(table["part"] != "query")
         lost = used & absent
         if lost.sum() == used.sum():
             example = table[self.key][used].astype("str").head(1).tolist()
@@ -131,8 +139,11 @@ class ExternalTable:
                 f"but {', '.join(self._index[:1])}"
             )
         inputs.cohort = replace(inputs.cohort, table=table[~lost].reset_index(drop=True))
-        ids = table[self.key][lost]
-        return [Drop.of(f"not in {self.path.name}", ids)] if lost.any() else []
+        why, ids = f"not in {self.path.name}", table[self.key]
+        drops = [Drop.of(why, ids[lost & parts.isna()])]
+        names = parts[lost].dropna().unique()
+        drops += [Drop.of(why, ids[lost & parts.isin([name])], part=name) for name in names]
+        return [drop for drop in drops if drop.count]
 
 
 def _number(value: Any) -> float:
@@ -157,8 +168,9 @@ def _read(path: Path) -> pd.DataFrame:
 def predict(benchmark: str, path: Path, inputs: Inputs, settings: Any) -> Predictions:
     """Return the predictions that a file of another model makes in a task.
 
-    ``data.external`` of the result names the file and its digest; ``missing`` counts the rows of
-    the task that it lacks.
+    ``data.external`` of the result names the file and its digest; ``missing`` counts the scored
+    rows that it lacks. Those that it lacks of other parts are ``rows_missing`` of the protocol: who
+    has learnt from fewer was not measured alike.
     """
     table = ExternalTable(path)
     missing = table.restrict(inputs, settings)
@@ -166,8 +178,10 @@ def predict(benchmark: str, path: Path, inputs: Inputs, settings: Any) -> Predic
     record = {
         "file": path.name,
         "digest": file_digest(path)[:16],
-        "missing": sum(drop.count for drop in missing),
+        "missing": sum(drop.count for drop in missing if drop.part is None),
     }
+    rows_missing = {drop.part: drop.count for drop in missing if drop.part is not None}
+    protocol = {"rows_missing": rows_missing} if rows_missing else {}
     dropped = [*(drop.as_json() for drop in missing), *predictions.data.get("dropped", ())]
     data = {**predictions.data, "external": record, "dropped": dropped}
-    return replace(predictions, data=data)
+    return replace(predictions, data=data, protocol={**predictions.protocol, **protocol})

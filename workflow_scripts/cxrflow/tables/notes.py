@@ -170,6 +170,13 @@ def notes_on_files(table: Table, results: Results) -> list[str]:
                 f"“{row.label}” is scored on fewer samples than others: its file lacks "
                 f"{max(lacking):,} of them."
             )
+        parts: dict[str, int] = {}  # that are not scored
+        for run in runs:
+            for part, count in run["protocol"].get("rows_missing", {}).items():
+                parts[part] = max(count, parts.get(part, 0))
+        if parts:
+            counts = ", ".join(f"{count:,} of the part {part}" for part, count in parts.items())
+            notes.append(f"“{row.label}” was given less than others: its file lacks {counts}.")
     return notes
 
 
