@@ -90,6 +90,9 @@ def test_too_few_checkpoints_another_metric_and_no_benchmark_are_refused(world, 
     few = write_series(tmp_path, {2: 1.0, 4: 1.0})
     with pytest.raises(InputError, match="checkpoints: 2 checkpoints; expected 3 or more"):
         result_of("checkpoint_series", SETTINGS, Namespace(**vars(world) | {"model": few}))
+    finite = write_series(tmp_path / "finite", {2: 1.0, 4: None, 6: 2.0})
+    with pytest.raises(InputError, match="2 checkpoints with a finite validation loss and a score"):
+        result_of("checkpoint_series", SETTINGS, Namespace(**vars(world) | {"model": finite}))
     wrong = SETTINGS.model_copy(update={"metric": "auroc"})
     with pytest.raises(InputError, match="key 'metric' is 'auroc'; image_retrieval gives prec"):
         result_of("checkpoint_series", wrong, world)

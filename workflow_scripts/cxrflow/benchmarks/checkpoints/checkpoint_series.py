@@ -139,6 +139,11 @@ def predict(inputs: ModelInputs, settings: CheckpointSeriesSettings) -> Predicti
             "the score is not defined": ~np.isfinite(table["score"]),
         },
     )
+    if len(predictions) < LEAST:
+        raise InputError(
+            f"{series[0].parent}: {len(predictions)} checkpoints with a finite validation loss and "
+            f"a score; expected {LEAST} or more"
+        )
     return Predictions(
         predictions,
         statistic(predictions, settings),
