@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from label_fixtures import given_like, write_corpus
 from page_fixtures import REAL, build, edit, load, write_results
+from table_fixtures import estimate, write_result
 
 from cxrflow.benchmarks.data import label_agreement as program
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
@@ -18,6 +19,7 @@ from cxrflow.page.inputs import RunFolder
 from cxrflow.page.labels import SENTENCES, agreement
 from cxrflow.page.overview import _card, _verdict, differing, starts
 from cxrflow.papers import load_paper
+from cxrflow.papers.table import Lead, Table
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.results import read_results
 from cxrflow.tables.tests import Tested as Difference
@@ -115,7 +117,32 @@ def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
         files = sorted(folder.glob("seed*/metrics.json"))
         table = load_paper("biovil").tables[lead.table]
         found = _card(table, lead, read_results(files), Inference(), [])
-        assert found is not None and (found["n"], found["seeds"]) == (77, 1)
+        assert found is not None and found["seeds"] == 1
+        assert [n for _, n in found["measured"]] == [77]
+
+
+def test_a_mean_of_columns_may_lead(tmp_path):
+    """With the data behind each of its columns."""
+    columns = [
+        {"key": "a", "label": "A", "metric": "auroc", "task": "t"},
+        {"key": "b", "label": "B", "metric": "auroc", "task": "u"},
+        {"key": "mean", "label": "Mean", "mean_of": ["a", "b"]},
+    ]
+    table = Table.model_validate(
+        {"title": "T", "source": "S", "task": "t", "columns": columns,
+         "rows": [{"label": "Ours", "model": "m"}, {"label": "None", "model": "reference/r"}]}
+    )  # fmt: skip
+    lead = Lead(table="t", row="Ours", column="mean", label="Mean AUROC")
+    files = [
+        write_result(tmp_path / f"{task}{number}.json", task, model, 0,
+                     {"auroc": estimate(value, 0.1, 0.9, n)}, learnt=None if number else True)
+        for task, n in (("t", 29), ("u", 414))
+        for number, (model, value) in enumerate({"m": 0.7, "reference/r": 0.5}.items())
+    ]  # fmt: skip
+    found = _card(table, lead, read_results(files), Inference(), [])
+    assert found is not None and found["shown"]["value"] == "0.700"
+    assert found["measured"] == [("tiny", 29), ("tiny", 414)]
+    assert found["nothing"]["value"] == "0.500"
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,7 @@ def _card(
     cell = cells[row.label]
     if not isinstance(cell.ours, float):
         return None
-    metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
-    behind = next(
-        entry["n"]
-        for entry in (run["metrics"].get(metric, {}) for run in runs)
-        if entry.get("value") is not None  # a seed may lack it
-    )
+    columns = [table.column(key) for key in column.mean_of or [column.key]]
     # A control is scored as if it stood in the leading row.
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
@@ -125,8 +120,7 @@ def _card(
         "over": cell.over,
         "seeds": cell.seeds,
         "published": published_text(cell),
-        "data": runs[0]["data"]["name"],
-        "n": behind,
+        "measured": list(dict.fromkeys(_measured(table, row, one, results) for one in columns)),
         "below_chance": WRONG_WAY if below_chance(cell, column) else None,
         "nothing": _beside_best(cell, nothing, column),
         "start": _beside_best(cell, of_starts, column),
@@ -140,6 +134,17 @@ def _card(
             if isinstance(beside_cell.ours, float) and label != row.label
         ],
     }
+
+
+def _measured(table: Table, row: Row, column: Column, results: Results) -> tuple[str, int]:
+    """The data that a cell's metric was measured on, and the number of samples behind it."""
+    metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
+    behind = next(
+        entry["n"]
+        for entry in (run["metrics"].get(metric, {}) for run in runs)
+        if entry.get("value") is not None  # a seed may lack it
+    )
+    return runs[0]["data"]["name"], behind
 
 
 def _beside_best(
