@@ -364,6 +364,19 @@ def test_plain_features_stand_in_an_encoder_s_place(world, tmp_path, learning):
         assert rows["thumbnail"] == rows["thumbnail_optimum"]
 
 
+def test_plain_features_of_one_image_or_their_difference_are_probed(world, tmp_path):
+    def scores(features):
+        learning = {"name": "probe", "features": features}
+        rows = {n: reference(world, n, learning, tmp_path) for n in ("current", "thumbnail")}
+        return {name: metrics["macro_accuracy"].value for name, metrics in rows.items()}
+
+    pair, differences, current = map(scores, ("pair", "differences", "current"))
+    assert differences["thumbnail"] > 0.6
+    # The current image alone is what this row sees, whatever the models are given.
+    assert pair["current"] == differences["current"] == current["current"]
+    assert current["thumbnail"] == current["current"] < differences["thumbnail"]
+
+
 def test_a_few_shot_head_of_plain_features_starts_at_nothing(world, tmp_path):
     training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
     few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}

@@ -57,7 +57,7 @@ class PlainFeatures(NamedTuple):
 
 
 class PlainTrunk(nn.Module):
-    """Plain features of two images [B, F], with nothing to train."""
+    """Plain features of two images [B, F], or of one, with nothing to train."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -66,11 +66,14 @@ class PlainTrunk(nn.Module):
         self.features = self(Frames(blank, blank)).pooled.shape[1]
 
     def forward(self, frames: Frames[Tensor]) -> PlainFeatures:
-        """Return the current image's features and, but for ``current``, its prior's and d."""
-        assert frames.prior is not None
-        current, prior = map(self.describe, (frames.current, frames.prior))
-        parts = [current] if self.name == "current" else [current, prior, current - prior]
-        features_BF = torch.cat(parts, dim=1)
+        """Return the current image's features and, but for ``current``, its prior's and d.
+
+        Without a prior they are the image's alone.
+        """
+        features_BF = self.describe(frames.current)
+        if frames.prior is not None and self.name != "current":
+            prior = self.describe(frames.prior)
+            features_BF = torch.cat([features_BF, prior, features_BF - prior], dim=1)
         return PlainFeatures(features_BF, features_BF)
 
     def describe(self, images: Tensor) -> Tensor:
@@ -114,6 +117,9 @@ def predict(
     learning = settings
     if plain != name:
         learning = settings.model_copy(update={"learning": Probe()})
+    elif plain == "current" and isinstance(settings.learning, Probe):  # d would show the prior
+        alone = settings.learning.model_copy(update={"features": "current"})
+        learning = settings.model_copy(update={"learning": alone})
     if plain == "shuffled":
         plain, inputs.cohort = "thumbnail", _with_labels_of_others(inputs, settings)
     image = cast(ImageEncoder, PlainImages(plain))
