@@ -119,6 +119,10 @@ def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
         found = _card(table, lead, read_results(files), Inference(), [])
         assert found is not None and found["seeds"] == 1
         assert [n for _, n in found["measured"]] == [77]
+        edit(files[1], protocol=own["protocol"] | {"intervals": {"level": 0.9}})
+        found = _card(table, lead, read_results(files[1:]), Inference(), [])
+        assert found is not None and found["level"] == "90 %"
+        edit(files[1], protocol=own["protocol"])
 
 
 def test_a_mean_of_columns_may_lead(tmp_path):
@@ -142,7 +146,7 @@ def test_a_mean_of_columns_may_lead(tmp_path):
     found = _card(table, lead, read_results(files), Inference(), [])
     assert found is not None and found["shown"]["value"] == "0.700"
     assert found["measured"] == [("tiny", 29), ("tiny", 414)]
-    assert found["nothing"]["value"] == "0.500"
+    assert (found["nothing"]["value"], found["level"]) == ("0.500", "95 %")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from cxrflow.tables.orderings import (
     Compared,
     Side,
 )
+from cxrflow.tables.results import read_results
 
 # Values of a model's seeds; Student's intervals of three seeds are 0.06, of two 1.3 wide.
 SCORES = {
@@ -263,6 +264,11 @@ def test_a_claim_of_equality_is_judged_by_its_margin(written):
     lines, markdown, html = written(claim)
     assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("3", "2")  # 6, 4 and 5 apart
     assert "within the margin in 2 of 3 seeds" in markdown and "equal within ± 6" in markdown
+
+
+def test_the_notes_say_the_level_of_the_tests():
+    text = orderings.orderings_markdown([], read_results([]), 0.2)
+    assert "by the 80 % interval of their difference" in text and "tests at 20 %." in text
 
 
 def test_equal_values_do_not_hold(written):

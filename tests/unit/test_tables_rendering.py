@@ -93,6 +93,28 @@ def test_an_interval_is_over_what_its_protocol_says(tmp_path):
         assert f"over seeds (of one seed: over {over}, for that training)" in text
 
 
+def test_notes_say_the_level_that_intervals_have(tmp_path):
+    """Of one training that of its task, of several that of the table's tests."""
+    table = with_rows({"label": "Ours", "model": "m"}, {"label": "Fixed", "model": "reference/r"})
+
+    def text(once, *models):
+        files = [
+            write_result(tmp_path / f"{number}.json", "grounding", model, number,
+                         {"cnr": estimate(1.0 + number, 0.8, 2.1)},
+                         protocol={"intervals": {"level": once}},
+                         learnt=None if model == "reference/r" else True)
+            for number, model in enumerate(models)
+        ]  # fmt: skip
+        results, tests = read_results(files), Inference(alpha=0.2)
+        return table_markdown(table, make_cells(table, results, tests), results, tests)
+
+    assert "in small print the 90 % interval over samples, for" in text(0.9, "m", "reference/r")
+    mixed = text(0.9, "m", "m", "reference/r")
+    assert "80 % interval over seeds (of one seed: 90 % interval over samples, for that" in mixed
+    alike = text(0.8, "m", "m", "reference/r")
+    assert "80 % interval over seeds (of one seed: over samples, for that training)" in alike
+
+
 def test_what_was_not_trained_has_no_seeds(tmp_path):
     _, _, cell = cells_of([result(tmp_path, 0, 1.0, learnt=None)])
     ours = cell["Ours | both", "avg"]

@@ -11,7 +11,7 @@ from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.training import unlearnt
 from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
 from cxrflow.tables.cells import Cell, make_cell, make_cells
-from cxrflow.tables.notes import WRONG_WAY, below_chance
+from cxrflow.tables.notes import WRONG_WAY, below_chance, percent
 from cxrflow.tables.results import Results
 from cxrflow.tables.tests import Tested, Tests
 from cxrflow.tables.text import number, ours_text, published_text, unlearnt_text
@@ -118,6 +118,7 @@ def _card(
         "row": row.label,
         "shown": {"spread": None, "interval": None, "unlearnt": None} | ours_text(cell, column),
         "over": cell.over,
+        "level": percent(cell.level),
         "seeds": cell.seeds,
         "published": published_text(cell),
         "measured": list(dict.fromkeys(_measured(table, row, one, results) for one in columns)),

@@ -19,6 +19,7 @@ from cxrflow.tables.tests import Tested, Tests
 UNDEFINED = "could not be computed from this data"
 LACKING = "its results lack this metric"
 SMALLER = ("median_rank", "cross_entropy", "wrong")  # metrics whose smaller values are better
+LEVEL = 0.95  # where a protocol states none
 Over = Literal["samples", "runs and samples", "seeds and samples", "seeds"]
 
 
@@ -33,6 +34,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     over: Over = "samples"  # what the interval is of
+    level: float = LEVEL  # of the interval
     seeds: int = 0  # of trainings, or random starts; none of data, published weights, references
     unlearnt: int = 0  # trainings that do not differ from permuted pairs
     above: bool = False  # its interval lies beyond the best baseline without learning
@@ -90,13 +92,15 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     if isinstance(values[0], str):
         return replace(cell, ours=values[0])
     interval = tests.intervals.get(result, {}).get(name) if tests and result else None
-    over: Over = scored[0]["protocol"].get("interval_over", "samples")
+    protocol, level = scored[0]["protocol"], 1 - (tests or Tests()).alpha
+    over: Over = protocol.get("interval_over", "samples")
     if len(entries) == 1:
+        level = protocol.get("intervals", {}).get("level", LEVEL)
         ends = [entries[0].get("low"), entries[0].get("high")]
     elif interval is not None:
         ends, over = [interval["low"], interval["high"]], "seeds and samples"
     else:
-        low, high, _ = over_trainings(values, 1 - (tests or Tests()).alpha)
+        low, high, _ = over_trainings(values, level)
         ends, over = [float(low), float(high)], "seeds"
     return replace(
         cell,
@@ -105,6 +109,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
         low=None if ends[0] is None else ends[0] * column.scale,
         high=None if ends[1] is None else ends[1] * column.scale,
         over=over,
+        level=level,
         by_seed={seed: entry["value"] * column.scale for seed, entry in by_seed.items()},
     )
 
@@ -136,8 +141,10 @@ def _mean(cell: Cell, cells: Sequence[Cell], tests: Tests | None) -> Cell:
     )
     if len(means) == 1:
         return cell
-    low, high, _ = over_trainings(means, 1 - (tests or Tests()).alpha)
-    return replace(cell, ours_sd=stdev(means), low=float(low), high=float(high), over="seeds")
+    level = 1 - (tests or Tests()).alpha
+    low, high, _ = over_trainings(means, level)
+    cell = replace(cell, ours_sd=stdev(means), low=float(low), high=float(high))
+    return replace(cell, over="seeds", level=level)
 
 
 def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:

@@ -40,18 +40,31 @@ def note_on_spread(cells: Sequence[Cell]) -> str:
         return ""
     count = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     if seeds == [1]:
-        over = sorted({cell.over for cell in numeric if cell.seeds})
+        interval = _interval([cell for cell in numeric if cell.seeds])
         return (
-            f"Ours: one training seed; in small print the 95 % interval over {' or '.join(over)}, "
-            "for this training: another seed may give another value."
+            f"Ours: one training seed; in small print the {interval}, for this training: another "
+            "seed may give another value."
         )
-    over = sorted({cell.over for cell in numeric if cell.seeds > 1}, reverse=True)
-    once = sorted({cell.over for cell in numeric if cell.seeds <= 1}) or ["samples"]
+    interval = _interval([cell for cell in numeric if cell.seeds > 1])
+    once = _interval([cell for cell in numeric if cell.seeds <= 1]) or "over samples"
+    once = once.removeprefix(interval.partition("over")[0])  # a level is said once
     return (
         f"Ours: mean of {count} training seeds, ± their standard deviation; in small print the "
-        f"95 % interval over {' or '.join(over)} (of one seed: over {' or '.join(once)}, for that "
-        "training)."
+        f"{interval} (of one seed: {once}, for that training)."
     )
+
+
+def _interval(cells: Sequence[Cell]) -> str:
+    """The levels of intervals, and what they are over, in words; empty without any cell."""
+    cells = [cell for cell in cells if cell.low is not None] or cells
+    levels = " or ".join(sorted({percent(cell.level) for cell in cells}))
+    over = " or ".join(sorted({cell.over for cell in cells}, reverse=True))
+    return f"{levels} interval over {over}" if cells else ""
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with its sign."""
+    return f"{100 * share:g} %"
 
 
 def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> str:

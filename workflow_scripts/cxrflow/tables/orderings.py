@@ -19,7 +19,7 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Address, Column, Ordering
 from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
-from cxrflow.tables.notes import note_on_data, note_on_learning, note_on_spread
+from cxrflow.tables.notes import note_on_data, note_on_learning, note_on_spread, percent
 from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser
 from cxrflow.tables.tests import Tested, Tests, read_tests
 from cxrflow.tables.text import (
@@ -209,7 +209,7 @@ def _row(side: Side) -> dict[str, str]:
     return row | {"published": published_text(cell), **ours_text(cell, side.column)}
 
 
-def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
+def _notes(compared: Sequence[Compared], results: Results, alpha: float) -> list[str]:
     measured = [pair for pair in compared if pair.verdict != ABSENT]
     count = sum(pair.verdict == HOLDS for pair in measured)
     judged = sum(pair.verdict in (HOLDS, OVERLAP, UNSURE, REVERSED, UNEQUAL) for pair in measured)
@@ -218,15 +218,16 @@ def _notes(compared: Sequence[Compared], results: Results) -> list[str]:
         note_on_data(results),
         f"{count} of the {len(measured)} comparisons measured hold; {judged} were judged, which "
         f"needs {LEAST_SEEDS} training seeds of both.",
-        "Cells of one task are compared by the 95 % interval of their difference over training "
-        "seeds and test samples, both paired; it is not corrected for the number of claims. Others "
-        "are compared by whether their intervals are apart. A claim of equality holds if the "
-        "difference is within a margin stated beforehand, by two one-sided tests at 5 %.",
+        f"Cells of one task are compared by the {percent(1 - alpha)} interval of their difference "
+        "over training seeds and test samples, both paired; it is not corrected for the number of "
+        "claims. Others are compared by whether their intervals are apart. A claim of equality "
+        "holds if the difference is within a margin stated beforehand, by two one-sided tests at "
+        f"{percent(alpha)}.",
         *filter(None, [note_on_spread(cells), note_on_learning(cells)]),
     ]
 
 
-def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
+def orderings_markdown(compared: Sequence[Compared], results: Results, alpha: float) -> str:
     """A GitHub table a claim, best first, then the notes."""
     text = []
     for claim in _claims(compared):
@@ -236,16 +237,16 @@ def orderings_markdown(compared: Sequence[Compared], results: Results) -> str:
             values = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
             text.append(markdown_row(values))
         text.append("")
-    return "\n".join([*text, *(f"- {note}" for note in _notes(compared, results))]) + "\n"
+    return "\n".join([*text, *(f"- {note}" for note in _notes(compared, results, alpha))]) + "\n"
 
 
-def orderings_html(name: str, compared: Sequence[Compared], results: Results) -> str:
+def orderings_html(name: str, compared: Sequence[Compared], results: Results, alpha: float) -> str:
     """A self-contained fragment, ASCII only."""
     return in_ascii(
         template("orderings.html.jinja").render(
             id=name,
             claims=_claims(compared),
-            notes=_notes(compared, results),
+            notes=_notes(compared, results, alpha),
             synthetic=bool(results.runs) and results.synthetic,
             holds=HOLDS,
         )
@@ -257,11 +258,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--output", required=True, help="output path without extension")
     options = arguments.parse_args(argv)
     paper, results = load_paper(options.paper), read_results(options.metrics)
-    compared = compare(paper, results, read_tests(options.tests))
+    tests = read_tests(options.tests)
+    compared = compare(paper, results, tests)
     texts = {
         ".csv": orderings_csv(compared),
-        ".md": orderings_markdown(compared, results),
-        ".html": orderings_html(f"{paper.name}-orderings", compared, results),
+        ".md": orderings_markdown(compared, results, tests.alpha),
+        ".html": orderings_html(f"{paper.name}-orderings", compared, results, tests.alpha),
     }
     write_texts(options.output, texts)
     for pair in compared:
