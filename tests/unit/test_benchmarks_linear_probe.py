@@ -284,6 +284,21 @@ def test_what_is_not_known_of_exclusive_classes_follows_from_the_one_that_is(tmp
     assert found[0].metrics == found[1].metrics
 
 
+def test_a_probe_that_sees_nothing_is_at_chance_whatever_the_size_of_a_study(pixels):
+    """Studies of one to three images: their means of equal scores are equal."""
+    table = classification_samples(COUNT)
+    study = np.repeat(np.arange(COUNT), np.arange(COUNT) % 3 + 1)[:COUNT]
+    table = table.assign(group_id=[f"g{n}" for n in study], labels=[[n % 7 % 2] for n in study])
+    asked = {"fractions": [0.5, 1.0], "sample": "group"}
+    settings = LinearProbeSettings.model_validate(QUICK | asked)
+    cohort = Cohort(table, DATA, ("Pneumonia",))
+    found = result_of(
+        "linear_probe", settings, None, "nothing", cohort=cohort, pixels=PixelStore(pixels)
+    )
+    assert {found.metrics[f"auroc/{share}"].value for share in ("50", "100")} == {0.5}
+    assert found.predictions["group_id"].is_unique and len(found.predictions) < COUNT
+
+
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path, exclusive):
     table, features = several_classes(200)

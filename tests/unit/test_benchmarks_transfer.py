@@ -33,7 +33,6 @@ from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.plateau_heads import new_head
 from cxrflow.benchmarks.classification.references import described
 from cxrflow.benchmarks.classification.scores import statistic
-from cxrflow.benchmarks.classification.transfer import sample_means
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
@@ -159,10 +158,10 @@ def test_equal_scores_of_images_are_equal_of_studies():
     groups = np.array([0, 0, 1, 1, 1, 2])
     images = LabelledImages(("Square",), single().head(6), np.zeros((6, 1)), groups, [])
     for constant in np.random.default_rng(0).random(40):
-        means = sample_means(images, np.full((6, 1), constant))
+        means = images.of_samples(np.full((6, 1), constant))
         assert means.shape == (3, 1) and np.unique(means).size == 1
     mixed = np.array([[0.1], [0.3], [0.2], [0.2], [0.8], [0.5]])
-    np.testing.assert_allclose(sample_means(images, mixed)[:, 0], [0.2, 0.4, 0.5], rtol=1e-12)
+    np.testing.assert_allclose(images.of_samples(mixed)[:, 0], [0.2, 0.4, 0.5], rtol=1e-12)
 
 
 def test_every_model_learns_from_the_same_images(world):

@@ -64,13 +64,19 @@ class LabelledImages:
     dropped: list[dict[str, Any]]
 
     def of_samples(self, scores_NC: Floats) -> Floats:
-        """Mean over the images of each sample [S, C]; itself where a sample is an image."""
+        """Mean over the images of each sample [S, C]; itself where a sample is an image.
+
+        The mean of equal scores is that score. Through rounding, that of a plain sum is not, and
+        samples of one score would be ranked by how many images they have.
+        """
         size = np.bincount(self.groups_N)
         if size.max() == 1:
             return scores_NC
-        total = np.zeros((len(size), scores_NC.shape[1]))
+        first_SC = scores_NC[np.unique(self.groups_N, return_index=True)[1]]
+        total, others = np.zeros_like(first_SC, np.float64), np.zeros(first_SC.shape)
         np.add.at(total, self.groups_N, scores_NC)
-        return total / size[:, None]
+        np.add.at(others, self.groups_N, scores_NC != first_SC[self.groups_N])
+        return np.where(others > 0, total / size[:, None], first_SC)
 
     def samples(self) -> pd.DataFrame:
         """The samples with their labels, a sample's first image standing for it."""

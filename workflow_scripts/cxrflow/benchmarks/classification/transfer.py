@@ -146,18 +146,6 @@ def probabilities(logits_NC: Tensor, exclusive: bool) -> Floats:
     return scores_NC
 
 
-def sample_means(images: LabelledImages, scores_NC: Floats) -> Floats:
-    """Mean over the images of each sample [S, C].
-
-    Taken of what differs from one image: of equal scores the means are equal, too, where those of a
-    plain sum would be ranked by how many images a study has, through rounding.
-    """
-    if len(np.unique(images.groups_N)) == len(scores_NC):
-        return scores_NC
-    of_one_1C = scores_NC[:1]
-    return images.of_samples(scores_NC - of_one_1C) + of_one_1C
-
-
 def scored(
     images: LabelledImages, scores_NC: Floats, settings: TransferSettings, monitor: str
 ) -> dict[str, float]:
@@ -166,7 +154,7 @@ def scored(
     with_monitor = settings.model_copy(update={"metrics": [monitor]})
     names = images.classes if len(images.classes) > 1 else ()
     metrics = class_metrics(
-        images.labels_NC[first], sample_means(images, scores_NC), names, with_monitor
+        images.labels_NC[first], images.of_samples(scores_NC), names, with_monitor
     )
     return {name: float(value[0]) for name, value in metrics(np.ones((1, len(first)))).items()}
 
@@ -228,7 +216,7 @@ def predictions_of(
     that they are no plain bootstrap of :func:`statistic`.
     """
     by_run = {
-        score_column(share, seed): sample_means(splits.test, scores_NC)
+        score_column(share, seed): splits.test.of_samples(scores_NC)
         for share, of_runs in scores.items()
         for seed, scores_NC in zip(settings.run_seeds, of_runs, strict=True)
     }
