@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.classification.scores import class_names, columns_of
+from cxrflow.benchmarks.classification.scores import class_names, columns_of, threshold_words
+from cxrflow.benchmarks.classification.settings import LabelSettings
 from cxrflow.benchmarks.result import Figure, png_of
 from cxrflow.metrics.classification import operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate
@@ -15,10 +16,13 @@ CURVES = 5  # more cannot be told apart in one picture
 ROWS = 20  # of the highest areas, and of the lowest
 
 
-def draw_classes(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
+def draw_classes(
+    predictions: pd.DataFrame, metrics: Mapping[str, Estimate], settings: LabelSettings
+) -> Figure:
     """The ROC curves; of more classes than :data:`CURVES` the areas under them."""
-    draw = _curves if len(class_names(predictions)) <= CURVES else _areas
-    return draw(predictions, metrics)
+    if len(class_names(predictions)) > CURVES:
+        return _areas(predictions, metrics)
+    return _curves(predictions, metrics, threshold_words(settings))
 
 
 def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
@@ -48,8 +52,8 @@ def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure
     return Figure("classes.png", png_of(canvas), "Zero-shot classification by class", caption)
 
 
-def _curves(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
-    """With the operating point of the table where there is one class."""
+def _curves(predictions: pd.DataFrame, metrics: Mapping[str, Estimate], threshold: str) -> Figure:
+    """With the operating point of the table, by its ``threshold``, where there is one class."""
     from matplotlib.figure import Figure as Canvas
 
     area = metrics["auroc"]
@@ -71,9 +75,9 @@ def _curves(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figur
     if not names and {"specificity", "sensitivity", "f1"} <= metrics.keys():
         axes.plot(
             1 - metrics["specificity"].value, metrics["sensitivity"].value, "o", color=RED,
-            label=f"best F1 {metrics['f1'].value:.3f}",
+            label=f"F1 {metrics['f1'].value:.3f}",
         )  # fmt: skip
-        caption += " The dot is the threshold with the best F1."
+        caption += f" The dot is the threshold: {threshold}."
     axes.set(xlabel="1 − specificity", ylabel="sensitivity", xlim=(0, 1), ylim=(0, 1.01))
     axes.set_aspect("equal")
     axes.legend(loc="lower right", frameon=False, fontsize="small" if names else None)

@@ -234,7 +234,7 @@ def predictions_of(
             "score": f"softmax over the similarities with {prompts}",
             "threshold_rule": threshold_words(settings),
         },
-        draw=lambda metrics: [draw_classes(predictions, metrics)],
+        draw=lambda metrics: [draw_classes(predictions, metrics, settings)],
     )
 
 

@@ -125,5 +125,5 @@ def _learnt(
         table=samples,
         statistic=statistic(samples, settings),
         protocol={**predictions.protocol, "classes_without_head": without},
-        draw=lambda metrics: [draw_classes(samples, metrics)],
+        draw=lambda metrics: [draw_classes(samples, metrics, settings)],
     )
