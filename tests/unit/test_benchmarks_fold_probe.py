@@ -140,6 +140,22 @@ def test_the_mean_is_over_folds_and_then_classes(monkeypatch, pixels):
     assert by_image.groupby("subject_id")["fold"].nunique().max() == 2
 
 
+def test_a_study_is_scored_by_the_mean_of_its_images(monkeypatch, pixels):
+    """All of them lie in its patient's fold."""
+    table = labelled_pairs()
+    labels = np.repeat(np.stack(table["labels"].tolist())[::2], 2, axis=0)
+    study = [f"t{n // 2}" for n in range(NUMBER)]
+    table = table.assign(labels=list(labels), study_id=study)
+    by_image = probe(monkeypatch, pixels, table).predictions
+    rows = probe(monkeypatch, pixels, table, sample="group").predictions.set_index("group_id")
+    assert len(rows) == NUMBER // 2
+    grouped = by_image.groupby("group_id", sort=False)
+    for name in ("edema", "pneumonia", "fracture"):
+        expected = grouped[f"score/{name}"].mean()
+        np.testing.assert_allclose(rows[f"score/{name}"], expected[rows.index])
+    assert (rows["fold"] == grouped["fold"].first()[rows.index]).all()
+
+
 def test_a_class_with_few_positives_is_counted_where_it_has_none(monkeypatch, pixels):
     table = labelled_pairs()
     labels = np.stack(table["labels"].tolist())

@@ -136,8 +136,10 @@ def probed(
     table = inputs.cohort.table
     images: LabelledImages = labelled_images(table, inputs.cohort, features, settings)
     folds_N, found = score_by_folds(images, features, settings, inputs.source)
+    scores_SC = images.of_samples(expit(found.logit_NC))
+    first = np.unique(images.groups_N, return_index=True)[1]  # whose fold is the sample's
     predictions = images.samples().assign(
-        **score_columns({"score": expit(found.logit_NC)}, images.classes), **{FOLD: folds_N}
+        **score_columns({"score": scores_SC}, images.classes), **{FOLD: folds_N[first]}
     )
     return Predictions(
         predictions,
