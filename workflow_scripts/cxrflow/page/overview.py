@@ -171,7 +171,7 @@ def _verdict(cell: Cell, best: float, tested: Tested | None = None) -> str:
 
 
 def _beside(table: Table, row: Row, column: Column) -> list[Row]:
-    """The rows of the same task, and the reference rows; of probes those with the fewest labels."""
+    """The rows of the same task, and reference rows of any; of probes those with fewest labels."""
     fewest = min(
         (candidate.share for candidate in table.rows if candidate.is_reference and candidate.share),
         key=float,
