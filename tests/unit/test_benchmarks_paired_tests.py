@@ -214,6 +214,11 @@ def test_p_is_corrected_for_all_comparisons(tmp_path):
     assert [entry["metric"] for entry in entries] == list(names)
     smallest = min(entry["p"] for entry in entries)
     assert min(entry["p_holm"] for entry in entries) == pytest.approx(min(1, 3 * smallest))
+    equal = CNR | {"margin": 0.2}  # whose p is of another question
+    asked = [CNR | {"metric": n, "reference_metric": n} for n in names]
+    *same, alone = outcome(files, *asked, equal)
+    assert [entry["p_holm"] for entry in same] == [entry["p_holm"] for entry in entries]
+    assert alone["p"] is None and alone["p_equivalent"] is not None
     undefined = CNR | {"metric": "cnr/none", "reference_metric": "cnr/none"}
     assert outcome(files, undefined)[0]["reason"] == "not defined for both"
 
@@ -460,6 +465,7 @@ def test_two_tasks_of_the_same_samples_are_tested_for_equality(tmp_path):
     (entry,) = outcome([*own, *same], asked)
     assert entry["reason"] is None and entry["seeds"] == 3
     assert entry["p_equivalent"] < 0.05 and abs(entry["difference"]) < 0.05
+    assert entry["p"] is None is entry["p_holm"]
     (entry,) = outcome([*own, *same], asked | {"margin": 0.001})
     assert entry["p_equivalent"] > 0.05
     other = [write(tmp_path / "few", "m", 0, grounding(0, count=20), task="with_prior")]

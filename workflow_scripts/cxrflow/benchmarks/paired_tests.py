@@ -11,8 +11,9 @@ Writes an entry for each result of several trainings, with the interval of each 
 each comparison: the difference (first less reference) with its interval, or the reason why there is
 none. p is given from ``LEAST_SEEDS`` trainings on, and where nothing was trained; but not there if
 heads were learnt in several runs whose values differ, as the chance between runs is not in it. A
-comparison with a margin has ``p_equivalent`` too, of two one-sided tests that the difference is
-within it; its two sides may be two tasks of the same samples.
+comparison with a margin has ``p_equivalent`` instead, of two one-sided tests that the difference is
+within it, and no part in the correction of the others' p; its two sides may be two tasks of the
+same samples.
 """
 
 import logging
@@ -261,8 +262,9 @@ class Inference:
             zip(ENDS, (float(np.mean(values)), interval.low, interval.high), strict=True)
         )
         if judged:
-            numbers["p"] = interval.p
-            if margin is not None:
+            if margin is None:
+                numbers["p"] = interval.p
+            else:
                 numbers["p_equivalent"] = equivalence(scores, DIFFERENCE, behind, margin)
         finite = {name: number for name, number in numbers.items() if np.isfinite(number)}
         return entry | finite | {"seeds": len(pairs) * trained}
