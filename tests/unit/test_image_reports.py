@@ -25,7 +25,7 @@ from cxrflow.pretrain.mgca.pairs import ImageReportProgram, prepare_text, report
 from cxrflow.pretrain.objective import Encoders, TextOutput
 from cxrflow.pretrain.settings import ImageReportSettings
 from cxrflow.pretrain.starts import renew_projection
-from cxrflow.pretrain.terms.settings import TokenAlignmentSettings
+from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
 from cxrflow.pretrain.terms.token_alignment import TokenAlignment
 from cxrflow.text.cleaned_reports import clean_in_tokenizer, cleaned_sentences, count_words
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from cxrflow.objectives.prototypes import code_prediction, codes, prototype_alignment
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
-from cxrflow.pretrain.terms.settings import PrototypesSettings
+from cxrflow.pretrain.terms.mgca_settings import PrototypesSettings
 from cxrflow.training.program import ParameterRule
 
 

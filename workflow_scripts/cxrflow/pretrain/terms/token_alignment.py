@@ -14,7 +14,7 @@ from cxrflow.encoders.word_aggregation import Words, aggregate_words
 from cxrflow.objectives.token_alignment import TokenMatching, token_alignment, token_weights
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
 from cxrflow.pretrain.permutation import Comparisons
-from cxrflow.pretrain.terms.settings import TokenAlignmentSettings
+from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
 from cxrflow.similarity.words import WordReader
 
 
