@@ -28,7 +28,9 @@ from cxrflow.errors import InputError
 from cxrflow.files.atomic import CHECKSUMS
 from cxrflow.files.source_code import PACKAGE
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
+from cxrflow.pretrain.terms.global_alignment import GlobalAlignment
 from cxrflow.programs.attempts import FOLDER
+from cxrflow.training.program import ParameterRule
 from cxrflow.training.step import Step
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
@@ -374,11 +376,30 @@ def test_compiled_training_killed_and_resumed_ends_with_the_same_weights(inputs,
         assert torch.equal(value, undisturbed[key]), key
 
 
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """The steps of the trainings that have ended."""
+    ended: list[Step] = []
+    monkeypatch.setattr(Step, "close", lambda step: ended.append(step))
+    return ended
+
+
+def rates_of(step: Step) -> dict[str, set[float]]:
+    """The factors on the learning rate of the trained parameters of each module."""
+    groups = step.optimiser.param_groups
+    factors = {p: group["rate"] for group in groups for p in group["params"]}
+    return {
+        name: {factors[p] for p in module.parameters() if p in factors}
+        for name, module in step.program.modules.items()
+    }
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.05])
 def test_image_half_of_a_report_model_is_trained_at_its_own_rate(
-    rate: float, inputs: Path, undisturbed: Undisturbed, tmp_path: Path
+    rate: float, inputs: Path, undisturbed: Undisturbed, steps: list[Step], tmp_path: Path
 ) -> None:
     toy = undisturbed.toy("report")
+    steps.clear()
     toy._replace(settings={**toy.settings, "image_rate": rate}).train("report", tmp_path).succeeds()
     folders = (undisturbed.model("temporal"), tmp_path / "report")
     start, end = (load_file(folder / "image/model.safetensors") for folder in folders)
@@ -386,3 +407,29 @@ def test_image_half_of_a_report_model_is_trained_at_its_own_rate(
     assert bool(moved) == bool(rate)  # at 0 batch statistics stay as well
     run = json.loads((tmp_path / "report/run.json").read_text())
     assert run["settings"]["image_rate"] == rate
+    rates = rates_of(steps[0])
+    assert rates["decoder"] == {1.0} and rates.get("image", {0.0}) == {rate}
+
+
+def test_the_trunk_of_a_captioner_is_trained_at_its_own_rate(
+    undisturbed: Undisturbed, steps: list[Step], tmp_path: Path
+) -> None:
+    toy = undisturbed.toy("Caption-LSTM")
+    steps.clear()
+    toy.train("caption", tmp_path, epochs=1).succeeds()
+    rates = rates_of(steps[0])
+    assert (rates["decoder"], rates["image"]) == ({1.0}, {0.25})
+
+
+def test_a_term_of_the_temporal_program_may_have_rules_of_parameters(
+    undisturbed: Undisturbed,
+    steps: list[Step],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toy, rules = undisturbed.toy("temporal"), (ParameterRule("text.*", rate=0.5),)
+    steps.clear()
+    monkeypatch.setattr(GlobalAlignment, "parameter_rules", rules)
+    toy.train("temporal", tmp_path, epochs=1).succeeds()
+    rates = rates_of(steps[0])
+    assert (rates["text"], rates["image"]) == ({0.5}, {1.0})

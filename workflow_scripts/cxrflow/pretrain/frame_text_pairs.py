@@ -89,7 +89,8 @@ class FrameTextProgram(ImageTextProgram):
         parameters = dict(image.named_parameters())
         undecayed = ("encoder.vit_pooler.type_embed", "encoder.missing_previous_emb")
         self.parameter_rules = [
-            ParameterRule(f"image.{name}", decay=False) for name in undecayed if name in parameters
+            *self.parameter_rules,
+            *(ParameterRule(f"image.{n}", decay=False) for n in undecayed if n in parameters),
         ]
         if settings.terms.mlm is not None:
             width, masking = image.settings.projection, settings.terms.mlm.masking

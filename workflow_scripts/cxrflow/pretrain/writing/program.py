@@ -86,9 +86,11 @@ class WritingProgram(TermsProgram):
         modules: dict[str, nn.Module] = {"decoder": decoder}
         if settings.image_rate:
             modules["image"] = image
-            self.parameter_rules = [ParameterRule("image.*", rate=settings.image_rate)]
         super().__init__(settings, run, modules, samples, settings.ghost_batch)
-        if not settings.image_rate:
+        if settings.image_rate:
+            of_image = ParameterRule("image.*", rate=settings.image_rate)
+            self.parameter_rules = [*self.parameter_rules, of_image]
+        else:
             image.requires_grad_(False).to(run.device).eval()
         reports = texts.reports["validate"]
         count = min(settings.written_validation, len(reports))
