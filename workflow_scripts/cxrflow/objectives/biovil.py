@@ -1,7 +1,7 @@
 """BioViL's losses: sections (Eq. 1), images and texts (Eq. 2), masked words (section 2.1).
 
 Beside them what they share with others: ConVIRT's Eq. 4, the likelihood of a report (BioViL-T
-Appendix F.1), and the symmetric cross-entropy of a batch's similarities.
+Appendix F.1), the scores of a batch, and their symmetric cross-entropy.
 """
 
 import torch
@@ -80,10 +80,21 @@ def symmetric_contrastive(
     ``first_share`` weighs the direction from a to b; see :func:`symmetric_cross_entropy`.
     ``equal_NN``, bool, False on its diagonal: pairs of i and j that are left out of the sums.
     """
-    logits_NN = a_NP.float() @ b_NP.float().T / temperature
+    logits_NN = products(a_NP, b_NP) / temperature
     if equal_NN is not None:
         logits_NN = logits_NN.masked_fill(equal_NN, float("-inf"))
     return symmetric_cross_entropy(logits_NN, rows, first_share)
+
+
+def products(a_NP: Tensor, b_MP: Tensor) -> Tensor:
+    """Dot products of all rows of both, [N, M], in float32 at least.
+
+    In mixed precision too: autocast would make them bfloat16 whatever the inputs are, and a cosine
+    of 8 bits, divided by a temperature, is too coarse.
+    """
+    kind = torch.promote_types(torch.promote_types(a_NP.dtype, b_MP.dtype), torch.float32)
+    with torch.autocast(a_NP.device.type, enabled=False):
+        return a_NP.to(kind) @ b_MP.to(kind).mT
 
 
 def symmetric_cross_entropy(logits_NN: Tensor, rows: slice = ALL, row_share: float = 0.5) -> Tensor:

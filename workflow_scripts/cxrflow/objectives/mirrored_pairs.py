@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, normalize
 
+from cxrflow.objectives.biovil import products
+
 
 def side_scores(images_N2P: Tensor, texts_N2P: Tensor, temperature: float) -> Tensor:
     """Scores [N, 2, 2] of an image and its mirror image beside a text and its exchanged form.
@@ -21,7 +23,7 @@ def side_scores(images_N2P: Tensor, texts_N2P: Tensor, temperature: float) -> Te
     [[[2.0, 0.0], [0.0, 2.0]]]
     """
     images, texts = (normalize(both.float(), dim=2) for both in (images_N2P, texts_N2P))
-    return images @ texts.mT / temperature
+    return products(images, texts) / temperature
 
 
 def mirrored_pairs(score_N22: Tensor, divisor: int) -> Tensor:

@@ -11,7 +11,8 @@ def momentum_contrast(
     """Sum over N images of ``-log exp(q.k/t) / (exp(q.k/t) + sum_i exp(q.k_i/t))``; a scalar.
 
     A query q, normalised here, is told apart from the K keys k_i of other images by its own image's
-    key k; keys are unit vectors and get no gradient. All is computed in the queue's data type.
+    key k; keys are unit vectors and get no gradient. All is computed in the queue's data type,
+    which is also that of k, in mixed precision too.
     ``divisor``: the samples of the whole batch, of which these N are one process's share.
 
     >>> import torch
@@ -22,7 +23,8 @@ def momentum_contrast(
     0.127
     """
     query_NP, key_NP = normalize(query_NP.to(queue_KP.dtype), dim=1), key_NP.detach()
-    positive_N1 = torch.linalg.vecdot(query_NP, key_NP)[:, None]
-    logits = torch.cat([positive_N1, query_NP @ queue_KP.T], dim=1) / temperature
+    with torch.autocast(query_NP.device.type, enabled=False):
+        positive_N1 = torch.linalg.vecdot(query_NP, key_NP)[:, None]
+        logits = torch.cat([positive_N1, query_NP @ queue_KP.T], dim=1) / temperature
     target_N = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     return cross_entropy(logits, target_N, reduction="sum") / divisor

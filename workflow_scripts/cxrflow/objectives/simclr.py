@@ -7,7 +7,7 @@ given there, 0.1 is the default of the implementation the released configuration
 import torch
 from torch import Tensor, nn
 
-from cxrflow.objectives.biovil import ALL
+from cxrflow.objectives.biovil import ALL, products
 
 
 def nt_xent(
@@ -29,6 +29,6 @@ def nt_xent(
     index = torch.arange(len(views), device=views.device)
     target = index.roll(len(first_NP))
     local_views = torch.cat([half[rows] for half in index.chunk(2)])
-    logits = views[local_views] @ views.T / temperature
+    logits = products(views[local_views], views) / temperature
     logits = logits.masked_fill(local_views[:, None] == index, float("-inf"))
     return nn.functional.cross_entropy(logits, target[local_views], reduction="sum") / len(views)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
+from cxrflow.objectives.biovil import products
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import FindingsSettings
@@ -43,8 +44,7 @@ class Findings(Term):
         known_NC = torch.isfinite(labels_NC).to(logits_NC)
         present_NC = labels_NC.nan_to_num() * known_NC
         absent_NC = known_NC - present_NC
-        score_NN = (
-            nn.functional.logsigmoid(logits_NC) @ present_NC.T
-            + nn.functional.logsigmoid(-logits_NC) @ absent_NC.T
+        score_NN = products(nn.functional.logsigmoid(logits_NC), present_NC) + products(
+            nn.functional.logsigmoid(-logits_NC), absent_NC
         )
         return Comparisons.of_batch(score_NN, slope=1 / logits_NC.shape[1])

@@ -3,7 +3,7 @@
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.objectives.biovil import global_alignment
+from cxrflow.objectives.biovil import global_alignment, products
 from cxrflow.pretrain.objective import Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
@@ -33,4 +33,6 @@ class GlobalAlignment(Term):
     def comparisons(self, views: Views) -> Comparisons:
         projections = views.images[0].projected_global, views.texts["intact"].projected
         image_NP, text_NP = (normalize(one.float(), dim=1) for one in projections)
-        return Comparisons.of_batch(image_NP @ text_NP.T / self.settings.temperature, slope=2)
+        return Comparisons.of_batch(
+            products(image_NP, text_NP) / self.settings.temperature, slope=2
+        )

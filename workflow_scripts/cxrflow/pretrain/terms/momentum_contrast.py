@@ -21,6 +21,7 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.fifo import enqueue
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.image_encoder import Frames
+from cxrflow.objectives.biovil import products
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
@@ -67,7 +68,7 @@ class MomentumContrast(Term):
         query_NP = normalize(self.head(views.images[0].pooled).to(self.queue.dtype), dim=1)
         key_NP, _ = self.keys(views)
         tau = self.settings.temperature
-        logits_NN, others_NK = query_NP @ key_NP.T / tau, query_NP @ self.queue.T / tau
+        logits_NN, others_NK = (products(query_NP, keys) / tau for keys in (key_NP, self.queue))
         others_N1 = others_NK.logsumexp(dim=1, keepdim=True)
         return Comparisons.of_batch(logits_NN - torch.logaddexp(logits_NN, others_N1))
 

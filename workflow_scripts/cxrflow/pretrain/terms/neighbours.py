@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.fifo import enqueue
 from cxrflow.errors import InputError
+from cxrflow.objectives.biovil import products
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses, Projection
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
 from cxrflow.pretrain.permutation import Comparisons
@@ -104,7 +105,7 @@ class Neighbours(Term):
     def nearest(self, text_NP: Tensor, study_N: Tensor) -> Tensor:
         """Place in the queue of the nearest text of another study, by the cosine; int64 [N]."""
         excluded_NK = (study_N[:, None] == self.studies) | (self.studies == EMPTY)
-        return (text_NP @ self.queue.T).masked_fill(excluded_NK, float("-inf")).argmax(1)
+        return products(text_NP, self.queue).masked_fill(excluded_NK, float("-inf")).argmax(1)
 
     def after_update(self) -> None:
         if self._texts is not None:

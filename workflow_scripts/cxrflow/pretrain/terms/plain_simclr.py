@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.objectives.biovil import products
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
@@ -31,7 +32,7 @@ class PlainSimclr(Term):
 
     def comparisons(self, views: Views) -> Comparisons:
         first_NP, second_NP = (normalize(view.float(), dim=1) for view in self._projected(views))
-        return Comparisons.of_batch(first_NP @ second_NP.T / self.settings.temperature)
+        return Comparisons.of_batch(products(first_NP, second_NP) / self.settings.temperature)
 
     def _projected(self, views: Views) -> list[Tensor]:
         return [self.head(views.images[number].pooled) for number in (0, 1)]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.objectives.biovil import products
 from cxrflow.objectives.prototypes import code_prediction, codes, prototype_alignment
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
@@ -46,7 +47,7 @@ class Prototypes(Term):
         """How well the codes of every image and every text are predicted from each other."""
         settings = self.settings
         image_NK, text_NK = (
-            projection.float() @ self.vectors.float().T for projection in self._projections(views)
+            products(projection, self.vectors) for projection in self._projections(views)
         )
         image_code_NK, text_code_NK = (
             codes(scores, settings.iterations, settings.epsilon, settings.code_batch)

@@ -3,7 +3,7 @@
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.objectives.biovil import section_matching
+from cxrflow.objectives.biovil import products, section_matching
 from cxrflow.pretrain.objective import Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import SectionMatchingSettings
@@ -31,6 +31,5 @@ class SectionMatching(Term):
         sections = [views.texts[name].projected.float() for name in self.needs.texts]
         if self.settings.normalised:
             sections = [normalize(section, dim=1) for section in sections]
-        findings_NP, impression_NP = sections
-        score_NN = findings_NP @ impression_NP.T / self.settings.temperature
+        score_NN = products(*sections) / self.settings.temperature
         return Comparisons.of_batch(score_NN, slope=2)

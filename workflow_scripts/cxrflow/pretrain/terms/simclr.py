@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.objectives.biovil import products
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
@@ -38,7 +39,7 @@ class Simclr(Term):
 
     def comparisons(self, views: Views) -> Comparisons:
         first_NP, second_NP = normalize(self._projected(views).float(), dim=2).unbind(1)
-        return Comparisons.of_batch(first_NP @ second_NP.T / self.settings.temperature)
+        return Comparisons.of_batch(products(first_NP, second_NP) / self.settings.temperature)
 
     def _projected(self, views: Views) -> Tensor:
         # Both views of an image are neighbours, as in the trunk: a ghost batch holds both.
