@@ -1,4 +1,4 @@
-"""Mixed precision: what is computed in float32 all the same."""
+"""Mixed precision: what is computed in float32 all the same, and what still learns."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,6 +10,8 @@ from literal import draw
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.encoders.image_encoder import Frames, build_trunk
+from cxrflow.encoders.settings import VitSettings
 from cxrflow.objectives.biovil import (
     global_alignment,
     masked_language_modelling,
@@ -165,3 +167,17 @@ def test_neighbours_are_found_as_in_float32() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         nearest = Neighbours.nearest(term, queue, studies)
     assert torch.equal(nearest, torch.arange(40))  # each text is the one most like itself
+
+
+def test_a_transformer_learns_though_attention_is_read_first() -> None:
+    """[CLS] attends without a gradient, and first: weights cast for it must keep theirs."""
+    torch.manual_seed(0)
+    sizes = {"blocks": 2, "width": 12, "heads": 2, "patch": 4, "grid": 2, "channels": 1}
+    trunk: Any = build_trunk(VitSettings.model_validate({"kind": "vit", **sizes}))
+    with torch.autocast("cpu", torch.bfloat16):
+        patches = trunk(Frames(torch.rand(3, 1, 8, 8)))
+        assert patches.cls_attention is not None
+        loss = patches.pooled.square().sum() + patches.grid.sin().sum()
+    loss.backward()
+    gradient = trunk.blocks[-1].attn.qkv.weight.grad
+    assert gradient is not None and gradient.abs().max() > 0
