@@ -21,7 +21,12 @@ from cxrflow.pretrain.settings import (
     ReportTrainingSettings,
     TextPretrainingSettings,
 )
-from cxrflow.pretrain.terms.settings import JointTerms, MaskedLanguageSettings, TextTerms
+from cxrflow.pretrain.terms.settings import (
+    JointTerms,
+    MaskedLanguageSettings,
+    StudyTerms,
+    TextTerms,
+)
 from cxrflow.settings import overlay
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -66,6 +71,15 @@ def test_mlm_alone_has_nothing_to_be_balanced_with(change: dict[str, object]) ->
     assert TextTerms(mlm=change, section_matching={})
     with pytest.raises(ValidationError, match="balance MLM with section_matching"):
         TextTerms(mlm=change)
+
+
+@pytest.mark.parametrize("name", ["mirrored_pairs", "pair_matching"])
+def test_no_mask_tells_true_texts_from_false_ones(name: str) -> None:
+    assert StudyTerms.model_validate({name: {}, "mlm": {}})
+    assert StudyTerms.model_validate({"global_alignment": {}, "mlm": {"forward": "shared"}})
+    said = f"mlm.forward is shared with {name}, .* expected mlm.forward: separate"
+    with pytest.raises(ValidationError, match=said):
+        StudyTerms.model_validate({name: {}, "mlm": {"forward": "shared"}})
 
 
 def test_contrastive_terms_need_whole_batches() -> None:
