@@ -64,12 +64,19 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "joint with words": ("joint with words", {}, {}),
     "MGCA": ("MGCA", {"terms": TRAINED}, {}),
     "MGCA as coded": ("MGCA", AS_CODED, {"batch_size": 16}),
+    "MGCA of words": ("MGCA", {"terms": {"token_alignment": {}}}, {}),
+    "MGCA of words, mixed later": (
+        "MGCA",
+        {"terms": {"token_alignment": {}, "cutmix": CUTMIX}},
+        {},
+    ),
     "DeCLIP": ("DeCLIP", {}, {}),
     "DeCLIP in ghosts": ("DeCLIP", GHOSTS, {"batch_size": 16}),
     "DeCLIP in two passes": ("DeCLIP", {"view_statistics": "separate"}, {}),
     "MedCutMix": ("MedCutMix", {"terms": MIXING}, {}),
     "temporal": ("temporal", {"encoder": {**COMPARING, "comparison": STILL}}, {}),
     "report": ("report", {}, {}),
+    "report of MGCA": ("report of MGCA", {}, {}),
     "Caption-LSTM": ("Caption-LSTM", {"decoder": {**LSTM, "dropout": 0.0}}, {}),
     "Caption-Transformer": ("Caption-Transformer", {"decoder": {**MESHED, "dropout": 0.0}}, {}),
 }
@@ -233,7 +240,7 @@ def wait_for(process: subprocess.Popen[str], words: str) -> None:
 def parents(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What joint training and reports start from."""
     folder = tmp_path_factory.mktemp("parents")
-    for name in ("phase II", "phase III", "SimCLR", "supervised transformer"):
+    for name in ("phase II", "phase III", "SimCLR", "supervised transformer", "MGCA"):
         trainings(inputs, folder)[name].train(name, folder, epochs=1).succeeds()
     # Reports start from an image encoder that draws nothing by itself.
     trainings(inputs, folder)["joint"].train("temporal", folder, epochs=1).succeeds()

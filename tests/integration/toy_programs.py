@@ -252,6 +252,7 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
         "DeCLIP": ("joint", declip, both),
         "temporal": ("temporal", {**joint, **frames, "encoder": COMPARING}, both),
         "report": ("report", report, {**stored, "start": done / "temporal"}),
+        "report of MGCA": ("report", report, {**stored, "start": done / "MGCA"}),
         "Caption-LSTM": ("caption", caption, described),
         "Caption-Transformer": ("caption", {**caption, **only}, described),
     }

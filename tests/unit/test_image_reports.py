@@ -20,12 +20,14 @@ from cxrflow.encoders.heads.mgca import ImageHead, TextHead
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import MgcaHeadSettings
 from cxrflow.errors import InputError
+from cxrflow.pretrain.image_text_pairs import freeze_unread
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.mgca.pairs import ImageReportProgram, prepare_text, report_texts
 from cxrflow.pretrain.objective import Encoders, TextOutput
 from cxrflow.pretrain.settings import ImageReportSettings
 from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
+from cxrflow.pretrain.terms.settings import ImageReportTerms
 from cxrflow.pretrain.terms.token_alignment import TokenAlignment
 from cxrflow.text.cleaned_reports import clean_in_tokenizer, cleaned_sentences, count_words
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
@@ -314,19 +316,60 @@ def test_decay_may_be_of_all_parameters(tmp_path: Path, decay_all: bool) -> None
     assert (1 in decayed) == decay_all and 2 in decayed
 
 
-@pytest.mark.parametrize("local", [False, True])
-def test_what_no_term_trains_is_frozen(tmp_path: Path, local: bool) -> None:
+LOCAL = {"layers": 2}
+CLIP = {
+    **{"kind": "clip_resnet", "layers": [1, 1, 1, 1], "width": 8, "outputs": 8, "grid": 2},
+    **{"channels": 1, "normalisation": "none", "projection": 6},
+    "projection_head": HEAD.model_dump(),
+}
+
+
+@pytest.mark.parametrize("trunk", [{}, CLIP], ids=["transformer", "CLIP"])
+@pytest.mark.parametrize(
+    ("terms", "parts"),
+    [
+        (TERMS, {"model", "local"}),
+        ({"global_alignment": {}}, {"model"}),
+        ({"token_alignment": {}}, {"local"}),
+        ({"local_alignment": LOCAL, "mlm": {}}, {"local"}),
+        ({"token_alignment": {}, "simclr": {"hidden": 6, "output": 5}}, {"local"}),
+    ],
+    ids=lambda value: " and ".join(value) if isinstance(value, dict) else "",
+)
+def test_what_no_term_trains_is_frozen(
+    tmp_path: Path, terms: dict[str, Any], parts: set[str], trunk: dict[str, Any]
+) -> None:
     """Processes that train together wait for every parameter that could have a gradient."""
-    terms = TERMS if local else {"global_alignment": {}}
-    program = program_of(tmp_path, terms=terms)
+    changes = {"encoder": trunk} if trunk else {}
+    program = program_of(tmp_path, terms=terms, **changes)
+    assert not program.skips
     step, clock = step_of(program)
     program.parameter_rules = ()
     step(2, clock)
-    parameters = [p for module in program.modules.values() for p in module.parameters()]
-    assert all(p.requires_grad == (p.grad is not None) for p in parameters)
+    for module in program.modules.values():
+        for name, parameter in module.named_parameters():
+            assert parameter.requires_grad == (parameter.grad is not None), name
     assert program.image.projector is not None
-    projectors = [*program.image.projector.local.parameters()]  # type: ignore[union-attr]
-    assert all(parameter.requires_grad == local for parameter in projectors)
+    trained = program.image.projector.named_parameters()
+    assert {name.split(".")[0] for name, p in trained if p.requires_grad} == parts
+
+
+@pytest.mark.parametrize(
+    ("terms", "skips"),
+    [
+        ({"token_alignment": {}, "cutmix": {"layer": 1}}, True),
+        ({"token_alignment": {}, "neighbours": {}}, True),
+        ({"token_alignment": {}, "global_alignment": {}, "cutmix": {"layer": 1}}, False),
+        ({"global_alignment": {}, "multi_view": {"base": {"local_alignment": LOCAL}}}, False),
+    ],
+)
+def test_what_is_read_in_some_steps_or_of_further_pairs_stays_trainable(
+    terms: dict[str, Any], skips: bool, tmp_path: Path
+) -> None:
+    image, text = ImageEncoder(settings_of().encoder), load_text_half(write_text_model(tmp_path))
+    renew_projection(text, image.settings)
+    assert freeze_unread(ImageReportTerms.model_validate(terms), image, text) == skips
+    assert all(p.requires_grad for half in (image, text) for p in half.parameters())
 
 
 def test_patches_of_an_encoder_without_cls_weigh_alike() -> None:

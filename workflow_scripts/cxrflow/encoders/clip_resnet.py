@@ -126,6 +126,10 @@ class Trunk(ImageTrunk):
         pooled: Patches = self.attnpool(self._run(only_current(hidden), stage, STAGES))
         return pooled
 
+    def freeze_pooling(self) -> None:
+        for layer in (self.attnpool.q_proj, self.attnpool.k_proj):
+            layer.requires_grad_(False)
+
     def _run(self, hidden: Tensor, first: int, last: int) -> Tensor:
         for number in range(first, last):
             hidden = getattr(self, f"layer{number + 1}")(hidden)

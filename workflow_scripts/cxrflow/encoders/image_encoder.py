@@ -84,6 +84,9 @@ class ImageTrunk(nn.Module, ABC):
     def forward_from(self, hidden: Frames[Tensor], stage: int) -> Patches:
         """The patches of B studies from their features after that stage."""
 
+    def freeze_pooling(self) -> None:
+        """Freeze what makes the pooled features alone, where nothing reads them."""
+
 
 def build_trunk(settings: ImageEncoderSettings) -> ImageTrunk:
     """Build a trunk of the kind and sizes of ``settings``, randomly initialised."""

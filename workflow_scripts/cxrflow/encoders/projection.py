@@ -24,6 +24,9 @@ class ImageProjection(nn.Module, ABC):
     def freeze_local(self) -> None:
         """Freeze what projects patches alone, where nothing compares them."""
 
+    def freeze_global(self) -> None:
+        """Freeze what projects pooled features alone, where nothing reads them."""
+
 
 class PooledProjection(ImageProjection):
     """Projects the pooled features, and those of each patch, by the same ``model``."""
@@ -49,3 +52,6 @@ class TextProjection(nn.Module, ABC):
 
     def freeze_local(self) -> None:
         """Freeze what projects words alone, where nothing compares them."""
+
+    def freeze_global(self) -> None:
+        """Freeze what projects whole texts alone, where nothing reads them."""

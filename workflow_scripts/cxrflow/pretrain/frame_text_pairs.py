@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
+from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews, freeze_unread
 from cxrflow.pretrain.inputs import Run, move
 from cxrflow.pretrain.objective import Batch, MaskedText
 from cxrflow.pretrain.pair_tables import pair_texts
@@ -83,6 +83,7 @@ class FrameTextProgram(ImageTextProgram):
 
     def __init__(self, settings: TemporalPretrainingSettings, run: Run, *inputs: Any) -> None:
         """``inputs`` are those of an :class:`ImageTextProgram`."""
+        self.guides = settings.terms.mlm is not None
         super().__init__(settings, run, *inputs)
         image, text = self.image, self.text
         self.steady = not self.images["train"].have_priors
@@ -102,6 +103,7 @@ class FrameTextProgram(ImageTextProgram):
             intact = replace(self.needs, masking=None)
             self.passes = TextPasses(text, self.vocabulary, intact, run.device)
             train_only(text, tokens=True, projection=True)
+            freeze_unread(settings.terms, image, text, self.guides)
 
     def views(self, split: str, batch: Batch) -> FrameViews:
         """Frames and texts."""

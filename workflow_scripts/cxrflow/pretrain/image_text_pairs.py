@@ -31,6 +31,7 @@ from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Te
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
+from cxrflow.pretrain.terms.base_settings import Terms
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
@@ -156,6 +157,7 @@ class ImageTextProgram(TermsProgram):
     """Trains both encoders on the images and texts of a cohort."""
 
     text_names = tuple(PASSES)
+    guides = False  # masked words are predicted beside patches
     true_boxes: TrueBoxes | None = None  # of the training images, for a control
 
     def __init__(
@@ -196,6 +198,7 @@ class ImageTextProgram(TermsProgram):
         _warn_of_unread(settings, self.needs)
         self.passes = TextPasses(text, self.vocabulary, self.needs, run.device)
         freeze_below(text, settings.frozen_layers)
+        self.skips = freeze_unread(settings.terms, image, text, self.guides)
 
     def views(self, split: str, batch: Batch) -> PairViews:
         """Images and texts."""
@@ -208,6 +211,30 @@ class ImageTextProgram(TermsProgram):
         for similarity in filter(None, (term.similarity() for term in self.terms.values())):
             save_similarity(similarity, folder)
         copy_tokenizer(self.tokenizer, folder)
+
+
+def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool = False) -> bool:
+    """Freeze the parts of encoders that no term reads, and say whether some are not always read.
+
+    Processes that train together wait for every parameter that could have a gradient.
+    ``guides``: patches are read by masked words, too.
+    """
+    projector, named = image.projector, terms.named().values()
+    assert projector is not None
+    words, wholes, pooled = (
+        [term.skips for term in named if any(getattr(one, reads) for one in term.applied)]
+        for reads in ("matches_words", "reads_wholes", "pools")
+    )
+    if not words:
+        text.cls_projection_head.freeze_local()
+    if not (words or guides):
+        projector.freeze_local()
+    if not wholes:
+        projector.freeze_global()
+        text.cls_projection_head.freeze_global()
+    if not pooled:
+        image.encoder.freeze_pooling()
+    return any(skips and all(skips) for skips in (words, wholes, pooled))
 
 
 def _warn_of_unread(settings: JointPretrainingSettings, needs: Needs) -> None:

@@ -35,6 +35,7 @@ class Program(Protocol):
     batches_per_epoch: int
     parameter_rules: Sequence[ParameterRule] = ()
     steady: bool = True  # as many images in every batch
+    skips: bool = False  # in some steps parameters that are trained have no gradient
     validation_state: dict[str, Any] = {}  # of earlier validations, for later ones; it is saved
 
     def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:

@@ -125,6 +125,7 @@ def _objective(program: Program, processes: Processes) -> nn.Module:
         objective,
         device_ids=[torch.cuda.current_device()] if on_gpu else None,
         gradient_as_bucket_view=True,
+        find_unused_parameters=program.skips,
     )
 
 

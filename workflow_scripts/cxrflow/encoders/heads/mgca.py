@@ -52,6 +52,9 @@ class ImageHead(ImageProjection):
     def freeze_local(self) -> None:
         self.local.requires_grad_(False)
 
+    def freeze_global(self) -> None:
+        self.model.requires_grad_(False)
+
 
 class TextHead(TextProjection):
     """A projection of [CLS] and one of the words."""
@@ -78,3 +81,6 @@ class TextHead(TextProjection):
 
     def freeze_local(self) -> None:
         self.local.requires_grad_(False)
+
+    def freeze_global(self) -> None:
+        self.model.requires_grad_(False)

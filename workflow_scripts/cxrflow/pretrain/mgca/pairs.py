@@ -12,7 +12,6 @@ import torch
 from tokenizers import Tokenizer
 
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
@@ -72,8 +71,6 @@ class ImageReportProgram(ImageTextProgram):
         *_, text, folder = inputs
         prepare_text(text, settings, folder)
         super().__init__(settings, run, *inputs)
-        if not any(term.matches_words for term in settings.terms.named().values()):
-            freeze_local(self.image, text)
         if settings.decay_all:
             self.parameter_rules = [*self.parameter_rules, ParameterRule("*", decay=True)]
 
@@ -99,10 +96,3 @@ def prepare_text(text: CXRBert, settings: ImageReportSettings, folder: Path) -> 
         segments = text.bert.embeddings.token_type_embeddings.weight.requires_grad_(False)
         with torch.no_grad():
             segments.zero_()
-
-
-def freeze_local(image: ImageEncoder, text: CXRBert) -> None:
-    """Freeze the projections of patches and words, which no term would train."""
-    assert image.projector is not None
-    image.projector.freeze_local()
-    text.cls_projection_head.freeze_local()

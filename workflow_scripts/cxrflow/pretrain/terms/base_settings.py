@@ -1,6 +1,7 @@
 """The bases of the settings of terms, and of the lists of them that programs have."""
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated, ClassVar, Self, get_args
@@ -15,13 +16,18 @@ class TermSettings(Settings):
 
     ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
     ``matches_words``: it compares words with patches; a local loss (BioViL Appendix A.3).
-    ``reads_labels``: of the cohort's pairs, which must have them.
+    ``reads_labels``: of the cohort's pairs, which must have them. ``reads_wholes``: the projections
+    of whole images and texts. ``pools``: the trunk's pooled features, projected or not. ``skips``:
+    in some steps it reads nothing.
     """
 
     title: ClassVar[str]
     projects: ClassVar[bool] = False
     matches_words: ClassVar[bool] = False
     reads_labels: ClassVar[bool] = False
+    reads_wholes: ClassVar[bool] = True
+    pools: ClassVar[bool] = True
+    skips: ClassVar[bool] = False
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
 
@@ -35,12 +41,23 @@ class TermSettings(Settings):
         """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any."""
         return None
 
+    @property
+    def applied(self) -> Sequence["TermSettings"]:
+        """The terms that it applies to further pairs, its ``base``; or it itself."""
+        base = getattr(self, "base", None)
+        return [*base.named().values()] if isinstance(base, Terms) else [self]
+
 
 class OutsideTermSettings(TermSettings, Kind):
-    """Settings of a term outside of the package, whose ``kind`` is ``module:Class``."""
+    """Settings of a term outside of the package, whose ``kind`` is ``module:Class``.
+
+    It may read all, or in some steps nothing: only its code knows.
+    """
 
     room: ClassVar[str] = "pretrain.terms"
     outside: ClassVar[bool] = True
+    matches_words = True
+    skips = True
 
 
 class Terms(Settings, extra="allow"):

@@ -20,6 +20,7 @@ class CutmixSettings(TermSettings):
     title = "MedCutMix"
     projects = True
     reads_labels = True
+    skips = True  # in its warm-up, and where there are few pairs
 
     pairs: int = Field(
         40,

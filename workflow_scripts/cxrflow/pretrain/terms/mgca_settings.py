@@ -11,6 +11,7 @@ class TokenAlignmentSettings(TermSettings):
     title = "Token alignment"
     projects = True
     matches_words = True
+    reads_wholes = pools = False
 
     temperature: float = Field(0.1, gt=0, description="of MGCA's published code")
     sep_is_word: bool = Field(False, description="[SEP] counts as a word: MGCA's published code")

@@ -21,6 +21,7 @@ class MaskedLanguageSettings(TermSettings):
     """MLM (BioViL section 2.1)."""
 
     title = "Masked language modelling"
+    reads_wholes = pools = False
 
     reduction: Literal["token", "sequence"] = Field("token", description="see objectives/biovil.py")
     masking: MaskingSettings = MaskingSettings()
@@ -50,6 +51,7 @@ class SimclrSettings(TermSettings):
     """SimCLR's NT-Xent between two views (BioViL section 2.2); the head is not kept."""
 
     title = "SimCLR (NT-Xent)"
+    reads_wholes = False
 
     temperature: float = Field(0.1, gt=0)
     hidden: int = Field(2048, ge=1, description="width of the head's inner layer")
@@ -98,6 +100,7 @@ class LocalAlignmentSettings(TermSettings):
     title = "Local alignment"
     projects = True
     matches_words = True
+    reads_wholes = pools = False
 
     temp1: float = Field(4.0, gt=0, description="sharpens a word's attention to patches")
     temp2: float = Field(5.0, gt=0, description="of a word's score, inside the sum over words")
@@ -143,6 +146,7 @@ class PairMatchingSettings(TermSettings):
 
     title = "Real and fake pairs"
     projects = True
+    pools = False  # it takes the mean of projected patches
 
     hidden: int | None = Field(
         None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
@@ -243,6 +247,7 @@ class NeighbourSettings(TermSettings):
 
     title = "Nearest-neighbour texts"
     projects = True
+    skips = True  # before there are neighbours
 
     base: PairTerms = Field(
         PairTerms(global_alignment=GlobalAlignmentSettings()),

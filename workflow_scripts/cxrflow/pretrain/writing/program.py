@@ -83,6 +83,9 @@ class WritingProgram(TermsProgram):
         self.images, self.texts, self.image, self.decoder = images, texts, image, decoder
         self.augmentation = Augmentation(settings.augmentation)
         self.steady = not images["train"].have_priors
+        image.encoder.freeze_pooling()  # a writer reads patches
+        if image.projector is not None:
+            image.projector.freeze_global()
         modules: dict[str, nn.Module] = {"decoder": decoder}
         if settings.image_rate:
             modules["image"] = image
