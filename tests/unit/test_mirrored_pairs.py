@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from literal import draw, in_float64, same, unit
+from pydantic import ValidationError
 from small_text import MINIMAL, TEXT
 from stored_pictures import Pictures, Unchanged
 from torch import Tensor
@@ -167,3 +168,12 @@ def test_every_spelling_of_the_sides_is_exchanged() -> None:
 def test_a_vocabulary_without_sides_is_refused(side: str) -> None:
     with pytest.raises(InputError, match="lacks 'left' or 'right'"):
         side_pieces(VocabularyInfo(("[PAD]", side)))
+
+
+def test_images_are_not_flipped_where_sides_are_learnt() -> None:
+    terms = {"mirrored_pairs": {}}
+    said = "flip_probability is 0.5 with terms.mirrored_pairs, which learns sides; expected 0"
+    with pytest.raises(ValidationError, match=said):
+        JointPretrainingSettings.model_validate(
+            {**MINIMAL, "terms": terms, "augmentation": {"flip_probability": 0.5}}
+        )

@@ -188,6 +188,16 @@ class JointPretrainingSettings(StoredImagesSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sides_are_kept(self) -> Self:
+        flip = self.augmentation.flip_probability
+        if getattr(self.terms, "mirrored_pairs", None) is not None and flip > 0:
+            raise ValueError(
+                f"augmentation.flip_probability is {flip:g} with terms.mirrored_pairs, which "
+                "learns sides; expected 0"
+            )
+        return self
+
 
 class TemporalPretrainingSettings(JointPretrainingSettings):
     """BioViL-T's joint training on images with their priors (its section 3)."""
