@@ -372,6 +372,19 @@ def test_what_is_read_in_some_steps_or_of_further_pairs_stays_trainable(
     assert all(p.requires_grad for half in (image, text) for p in half.parameters())
 
 
+def test_a_ghost_batch_of_texts_holds_no_second_view(tmp_path: Path) -> None:
+    """Only images have several views that go through an encoder together."""
+    terms = {"global_alignment": {}, "simclr": {"hidden": 6, "output": 5}}
+    head = HEAD.model_copy(update={"padded_words": 11})
+    encoder = settings_of().encoder.model_copy(update={"projection_head": head})
+    program = program_of(tmp_path, terms=terms, ghost_batch=2, encoder=encoder.model_dump())
+    groups = {
+        name: {layer.group for layer in module.modules() if hasattr(layer, "group")}
+        for name, module in program.modules.items()
+    }
+    assert groups == {"text": {2}, "image": {4}, "global_alignment": set(), "simclr": {4}}
+
+
 def test_patches_of_an_encoder_without_cls_weigh_alike() -> None:
     output = SimpleNamespace(cls_attention=None, unnormalised_patches=torch.rand(2, 3, 4, 5))
     encoders: Encoders = SimpleNamespace(  # type: ignore[assignment]

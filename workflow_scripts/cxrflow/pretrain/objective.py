@@ -311,11 +311,12 @@ class TermsProgram(Program):
         self._record: dict[str, Any] = {}
         self.validation_state = {}
         require_whole_ghosts(settings.training.batch_size, ghost_batch, run.processes)
+        # Statistics are of as many samples as ever, where a batch holds several views of each.
+        views = {name: max(1, term.needs.images) for name, term in self.terms.items()}
+        views |= dict.fromkeys(("image", "trunk") if self.stacked else (), self.needs.images or 1)
         for name, module in self.modules.items():
-            # Statistics are of as many samples as ever, where a batch holds several views of each.
-            views = self.terms[name].needs.images if name in self.terms else self.needs.images
-            views = max(1, views) if self.stacked or name in self.terms else 1
-            move(module, run.device, run.processes, ghost_batch and ghost_batch * views)
+            ghosts = ghost_batch and ghost_batch * views.get(name, 1)
+            move(module, run.device, run.processes, ghosts)
 
     def _term(self, name: str, settings: Any, encoders: Encoders) -> Term:
         """Make a term; see :mod:`cxrflow.pretrain.terms`."""
