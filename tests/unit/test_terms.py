@@ -130,6 +130,7 @@ def test_every_term_has_its_module_which_nobody_imports() -> None:
 class Doubled(Term):
     """The sum of a view, and how often it was told of an update."""
 
+    compares = False
     updates = 0
 
     def loss(self, views: "Rows") -> Tensor:
@@ -205,6 +206,22 @@ def test_validation_is_on_every_sample_unless_a_term_compares_them(kinds, sizes,
     values = program.validate()
     assert sorted(len(batch.rows) for batch in seen) == sorted(sizes)
     assert values["mlm"] == pytest.approx(np.concatenate([batch.rows for batch in seen]).mean())
+
+
+def test_samples_are_not_compared_in_a_batch_of_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = type("module", (), {"Mlm": Value, "SectionMatching": ComparedValue})
+    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    run = Run(0, torch.device("cpu"), ALONE)
+
+    def made(**terms: object) -> TermsProgram:
+        values = {"training": {"batch_size": 3, "epochs": 1}, "terms": terms}
+        settings = TextPretrainingSettings.model_validate(values)
+        return TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(2, 7))
+
+    assert made(mlm={}).sampler.rows(0, 0).shape == (2,)
+    said = "'training.batch_size' is 3, but 2 training samples are left, .* at least a batch"
+    with pytest.raises(InputError, match=said):
+        made(mlm={}, section_matching={})
 
 
 def test_every_term_says_whether_it_compares_samples_and_which_views_it_reads() -> None:

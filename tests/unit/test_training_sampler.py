@@ -166,6 +166,11 @@ def test_the_sampler_that_settings_name() -> None:
         np.testing.assert_array_equal(sampler.rows(1, 2), wanted)
     with pytest.raises(InputError, match="'training.sampler.name' is 'of_kinds'"):
         choose_sampler(kinds, SampleTable(range(100)), 10, 0)
+    few = SampleTable(range(9))
+    assert choose_sampler(SamplerSettings(), few, 10, 0).batches_per_epoch == 1
+    assert choose_sampler(SamplerSettings(), few, 9, 0, compares=True).batches_per_epoch == 1
+    with pytest.raises(InputError, match="batch_size' is 10, but 9 training samples are left"):
+        choose_sampler(SamplerSettings(), few, 10, 0, compares=True)
 
 
 def test_validation_batches_are_drawn_once() -> None:

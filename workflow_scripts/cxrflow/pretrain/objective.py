@@ -274,7 +274,7 @@ class TermsProgram(Program):
 
     Attributes:
         samples: those of ``train`` and ``validate``, with their attributes.
-        terms: by name, in the order in which they are summed.
+        terms: by name, in the order in which they are summed; ``compares``: one of them does.
         needs: the views that they read, together.
         text_names: the text passes that the program has.
         stacked: it encodes the views of an image as neighbours of one batch.
@@ -294,29 +294,29 @@ class TermsProgram(Program):
         vocabulary: VocabularyInfo | None = None,
     ) -> None:
         self.settings, self.run, self.samples = settings, run, samples
-        training, train = settings.training, samples["train"]
-        kind, size, world = training.sampler, training.batch_size, run.processes.world
-        self.sampler = choose_sampler(kind, train, size, run.seed, world)
-        self.batches_per_epoch = self.sampler.batches_per_epoch
+        training, train, (seed, device, processes) = settings.training, samples["train"], run
         image: Any = encoders.get("image")
         trunk: Any = encoders.get("trunk") if image is None else image.encoder
         text: Any = encoders.get("text")
         pieces: Any = vocabulary
-        readable = Encoders(samples["train"], trunk, image, text, pieces, ghost_batch)
+        readable = Encoders(train, trunk, image, text, pieces, ghost_batch)
         named = settings.terms.named().items()
         self.terms = {name: self._term(name, values, readable) for name, values in named}
+        self.compares = any(term.compares for term in self.terms.values())
+        kind, size, world = training.sampler, training.batch_size, processes.world
+        self.sampler = choose_sampler(kind, train, size, seed, world, self.compares)
+        self.batches_per_epoch = self.sampler.batches_per_epoch
         self.needs = Needs.of_all(term.needs for term in self.terms.values())
         self.parameter_rules = [r for term in self.terms.values() for r in term.parameter_rules]
         self.modules = {**encoders, **self.terms}
         self._record: dict[str, Any] = {}
         self.validation_state = {}
-        require_whole_ghosts(settings.training.batch_size, ghost_batch, run.processes)
+        require_whole_ghosts(size, ghost_batch, processes)
         # Statistics are of as many samples as ever, where a batch holds several views of each.
         views = {name: max(1, term.needs.images) for name, term in self.terms.items()}
         views |= dict.fromkeys(("image", "trunk") if self.stacked else (), self.needs.images or 1)
         for name, module in self.modules.items():
-            ghosts = ghost_batch and ghost_batch * views.get(name, 1)
-            move(module, run.device, run.processes, ghosts)
+            move(module, device, processes, ghost_batch and ghost_batch * views.get(name, 1))
 
     def _term(self, name: str, settings: Any, encoders: Encoders) -> Term:
         """Make a term; see :mod:`cxrflow.pretrain.terms`."""
@@ -365,8 +365,7 @@ class TermsProgram(Program):
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation samples: on all, unless a term compares them."""
         processes, training = self.run.processes, self.settings.training
-        compare = any(term.compares for term in self.terms.values())
-        cut = contrastive_batches if compare else even_batches
+        cut = contrastive_batches if self.compares else even_batches
         samples = self.samples["validate"]
         batches = drawn_batches(cut(len(samples), training.batch_size), training.validation_batches)
         own = batches[processes.rank :: processes.world]

@@ -31,16 +31,34 @@ class Sampler(Protocol):
 
 
 def choose_sampler(
-    settings: SamplerSettings, samples: SampleTable, batch_size: int, seed: int, world: int = 1
+    settings: SamplerSettings,
+    samples: SampleTable,
+    batch_size: int,
+    seed: int,
+    world: int = 1,
+    compares: bool = False,
 ) -> Sampler:
-    """The sampler that a run's ``training.sampler`` names, of the training samples."""
+    """The sampler that a run's ``training.sampler`` names, of the training samples.
+
+    ``compares``: the objective compares the samples of a batch with each other, and would be
+    another one with fewer.
+
+    Raises:
+        InputError: there is no batch of so many samples.
+    """
+    if compares and len(samples) < batch_size:
+        raise InputError(
+            f"settings: key 'training.batch_size' is {batch_size}, but {len(samples)} training "
+            "samples are left, and a term compares the samples of a batch; expected at least a "
+            "batch"
+        )
     return SAMPLERS[settings.name](settings, samples, batch_size, seed, world)
 
 
 class UniformSampler:
     """Every epoch another permutation, cut into whole batches; the incomplete last one is left out.
 
-    Contrastive objectives need whole batches. A data set smaller than one batch is one batch.
+    A data set smaller than one batch is one batch; contrastive objectives refuse it.
     """
 
     def __init__(self, samples: int, batch_size: int, seed: int) -> None:
