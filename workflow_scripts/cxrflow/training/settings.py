@@ -101,7 +101,10 @@ class TrainingSettings(Settings):
     save_minutes: float = Field(10, gt=0, description="how often the state is saved")
     log_steps: int = Field(50, ge=1, description="steps between lines of metrics.jsonl")
     validations: int = Field(
-        20, ge=1, description="validations over the whole run, at most one an epoch"
+        20,
+        ge=1,
+        description="most validations over the whole run: every so many whole epochs, and at the "
+        "end. Where it does not divide the epochs there are fewer, little more than half at worst",
     )
     validate_steps: int | None = Field(
         None, ge=1, description="steps between validations, instead of a number of them"
