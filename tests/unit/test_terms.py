@@ -15,7 +15,7 @@ from cxrflow.errors import InputError
 from cxrflow.files.source_code import PACKAGE, imported_by
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Needs, Term, TermsProgram, Views
-from cxrflow.pretrain.registry import TERMS
+from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
     ReportTrainingSettings,
@@ -109,6 +109,38 @@ def test_a_report_decoder_with_prior_images_has_uneven_batches(change, said):
         ReportTrainingSettings.model_validate(settings)
     for without in ({"decoder": {"prior_image": False}}, {"image_rate": 0}):
         assert ReportTrainingSettings.model_validate(settings | without)
+
+
+WRITTEN = {**JOINT, "terms": {"report_likelihood": {}}, "decoder": {"prior_image": False}}
+CAPTIONS = {**WRITTEN, "decoder": {"kind": "captioning_lstm"}}
+
+
+@pytest.mark.parametrize(
+    ("program", "values", "monitors"),
+    [
+        ("joint", {**JOINT, "terms": BIOVIL}, ["loss", "mlm", "selection/auroc"]),
+        ("report", WRITTEN, ["loss", "report_likelihood", "bleu_2", "rouge_l"]),
+        ("caption", CAPTIONS, ["cider", "cider_d"]),
+    ],
+)
+def test_what_is_monitored_is_a_value_of_the_validation(program, values, monitors):
+    def validated(monitor: str, **changes: object) -> None:
+        training = {**JOINT["training"], "stopping": {"monitor": monitor}}
+        TRAINING_PROGRAMS[program].settings.model_validate(
+            {**values, "training": training, **changes}
+        )
+
+    for monitor in monitors:
+        validated(monitor)
+    with pytest.raises(ValidationError, match=r"stopping.monitor is 'cidre'; expected one of loss"):
+        validated("cidre")
+    if program != "joint":
+        said = (
+            rf"monitor is '{monitors[-1]}', but written_validation is 0; expected one of loss, re"
+        )
+        with pytest.raises(ValidationError, match=said):
+            validated(monitors[-1], written_validation=0)
+        validated("loss", written_validation=0)
 
 
 def kind_of(name: str) -> type[Term]:

@@ -1,6 +1,6 @@
 """Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,7 @@ from cxrflow.encoders.settings import (
     TextPooling,
 )
 from cxrflow.images.settings import AugmentationSettings
+from cxrflow.pretrain.terms.base_settings import Terms
 from cxrflow.pretrain.terms.settings import (
     CaptionTerms,
     ImageReportTerms,
@@ -49,7 +50,9 @@ class TextPretrainingSettings(Settings):
 
 
 class StoredImagesSettings(Settings):
-    """The settings that programs on images of a pixel store share."""
+    """The settings that programs on images of a pixel store share, beside their ``terms``."""
+
+    written: ClassVar[tuple[str, ...]] = ()  # values of the reports that a validation writes
 
     training: TrainingSettings
     augmentation: AugmentationSettings
@@ -73,6 +76,20 @@ class StoredImagesSettings(Settings):
         description="share of the training samples that are read: those whose `share` "
         "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
     )
+
+    @model_validator(mode="after")
+    def _monitor_is_a_value_of_the_validation(self) -> Self:
+        """Whether a task's score is one (``selection/...``), the recipe alone knows."""
+        terms: Terms = vars(self)["terms"]
+        written = self.written if getattr(self, "written_validation", 0) else ()
+        values, monitor = ["loss", *terms.named(), *written], self.training.stopping.monitor
+        if monitor not in values and not monitor.startswith("selection/"):
+            why = ", but written_validation is 0" if monitor in self.written else ""
+            raise ValueError(
+                f"training.stopping.monitor is {monitor!r}{why}; expected one of "
+                f"{', '.join(values)}, or a value of the recipe's selection (selection/...)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _whole_batches(self) -> Self:
@@ -306,6 +323,8 @@ class ImageReportSettings(JointPretrainingSettings):
 class ReportTrainingSettings(StoredImagesSettings):
     """Writing reports of images (BioViL-T Appendix F.1); what it does not state is ours."""
 
+    written = ("bleu_2", "bleu_4", "rouge_l")
+
     decoder: ReportDecoderSettings = ReportDecoderSettings()
     terms: ReportTerms
     dropout: float = Field(0.1, ge=0, lt=1, description="of the decoder; not stated, BERT's")
@@ -329,6 +348,8 @@ class ReportTrainingSettings(StoredImagesSettings):
 
 class CaptionTrainingSettings(StoredImagesSettings):
     """Writing reports from the patches of an image's trunk (ConVIRT section 4.3)."""
+
+    written = ("cider", "cider_d", "bleu_4", "rouge_l")
 
     encoder: ImageEncoderKind = Field(
         ResNetSettings(), description="sizes of the trunk, which may start from another's"
