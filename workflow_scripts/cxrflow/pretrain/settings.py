@@ -125,7 +125,7 @@ class JointPretrainingSettings(StoredImagesSettings):
 
     encoder: ImageEncoderKind = Field(
         ResNetSettings(),
-        description="sizes of a new image encoder; a started one keeps its own",
+        description="sizes of the image encoder; a trunk that it starts from must have the same",
     )
     length: int = Field(512, ge=8, description="tokens of the longest text")
     text: Literal["impression", "sentence", "report"] = Field(

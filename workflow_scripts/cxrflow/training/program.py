@@ -39,7 +39,7 @@ class Program(Protocol):
     validation_state: dict[str, Any] = {}  # of earlier validations, for later ones; it is saved
 
     def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
-        """Objective of part ``part`` of ``parts`` of batch ``index`` of ``epoch``.
+        """Objective of part ``micro_batch`` of ``micro_batches`` of batch ``index`` of ``epoch``.
 
         A pure function of its arguments, the weights and torch's random state, which the engine
         seeds for every step: that is what makes a resumed run equal to an undisturbed one.
