@@ -25,6 +25,7 @@ from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.training.engine import Engine
 from cxrflow.training.launch import launching
+from cxrflow.training.precision import choose_device
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.step import DataClock, Step
@@ -235,3 +236,13 @@ def test_a_finished_training_leaves_the_process_group_to_its_owner(tmp_path: Pat
     """Otherwise one process in ten of a short training on two busy cores never ended."""
     assert run_processes(2, wrappers_left, tmp_path) == [0, 0]
     assert (tmp_path / "run" / "run.json").is_file()
+
+
+def test_one_gpu_is_not_named_for_several_processes() -> None:
+    """All would stand on it; each takes the GPU of its rank."""
+    said = "'training.device' is 'cuda:1' in 2 processes, .* expected auto or cuda"
+    with pytest.raises(InputError, match=said):
+        choose_device("cuda:1", Processes(0, 2))
+    with pytest.raises(SystemExit):  # the first one has said it
+        choose_device("cuda:1", Processes(1, 2))
+    assert choose_device("cpu", Processes(0, 2)) == torch.device("cpu")

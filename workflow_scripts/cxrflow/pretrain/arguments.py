@@ -85,7 +85,7 @@ def run_training(
 
     with joined() as processes:
         torch.manual_seed(options.seed)  # of the initial weights
-        device = choose_device(settings.training.device)
+        device = choose_device(settings.training.device, processes)
         program, data, remedies = prepare(options, settings, Run(options.seed, device, processes))
         if chosen_by is not None:
             selection = import_module("cxrflow.pretrain.validation.selection")

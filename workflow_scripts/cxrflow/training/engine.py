@@ -65,7 +65,7 @@ class Engine:
         per_epoch = program.batches_per_epoch
         if per_epoch < 1:
             raise InputError("no training samples are left: the cohort's train split is empty")
-        self.device = choose_device(settings.device)
+        self.device = choose_device(settings.device, processes)
         self.precision = choose_precision(settings.precision, self.device)
         self.steps = settings.steps or (settings.epochs or 0) * per_epoch
         epochs = math.ceil(self.steps / per_epoch)

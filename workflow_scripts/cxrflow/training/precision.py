@@ -7,12 +7,23 @@ from typing import Literal
 import torch
 
 from cxrflow.errors import InputError
+from cxrflow.training.processes import ALONE, Processes
 
 Precision = Literal["bf16", "fp32"]
 
 
-def choose_device(name: str) -> torch.device:
-    """``auto`` is the first GPU when there is one; asking for an absent one is an error."""
+def choose_device(name: str, processes: Processes = ALONE) -> torch.device:
+    """``auto`` is the first GPU when there is one; asking for an absent one is an error.
+
+    Of several ``processes`` each has a GPU of its own, so none may be named by its number.
+    """
+    if processes.world > 1 and name.startswith("cuda:"):
+        raise processes.one_voice(
+            InputError(
+                f"settings: key 'training.device' is {name!r} in {processes.world} processes, each "
+                "of which takes a GPU of its own; expected auto or cuda"
+            )
+        )
     # Its attention plans anew for every shape, and batches of texts have ever new ones.
     torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
