@@ -127,6 +127,8 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         ("cohorts.biovil/rsna.dataset", "x", "{}: 'x' is not known; there are captioned_pictures"),
         ("cohorts.biovil/ms_cxr.images", "x", "{}: 'x' is not known"),
+        ("cohorts.biovil/mimic_cxr.held_out", ["ms_cxr", "x"], "{}: 'x' is not known; there are"),
+        ("cohorts.biovil_t/progression.training", "x", "{}: 'x' is not known; there are"),
         ("vocabularies.biovil/cxr_bert.documents", ["x"], "{}: 'x' is not known"),
         # What is read as text, and by whom.
         (

@@ -251,6 +251,11 @@ def test_a_cohort_of_an_unknown_data_set_is_named(overlay, paper):
     values = {"cohorts": {"c": {"dataset": "x"}}, "models": {"a": RECIPE | {"cohort": "c"}}}
     with pytest.raises(InputError, match="key 'datasets': cohort mine/c reads 'x' is not known"):
         overlay({"papers": [paper(values)]})
+    scaled = {"extends": "biovil/mimic_cxr", "scales": {"study": {"held_out": ["ms_cxr", "x"]}}}
+    values["cohorts"]["c"] = scaled
+    message = "scaled.yaml: key 'cohorts.c.scales.study.held_out': 'x' is not known; there are"
+    with pytest.raises(InputError, match=message):
+        overlay({"papers": [paper(values, "scaled.yaml")]})
 
 
 CIRCLES = (("alone", "alone"), ("one", "two"), ("two", "one"))

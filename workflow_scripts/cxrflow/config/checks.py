@@ -4,7 +4,9 @@ Names refer to something, sets of reports are split by patient, no patient that 
 trained on. Each check raises :class:`WrongKey`.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from cxrflow.benchmarks.registry import BENCHMARKS, METRICS, measures
 from cxrflow.config.configuration import Config
@@ -23,6 +25,8 @@ RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
 RESERVED |= {"all", "labels", "controls"}
 RESERVED |= {"build_retrieval", "build_samples", "compare_labels"}
 ORDERINGS = "orderings"
+# Of cohorts and vocabularies: what names data sets.
+NAMING_FIELDS = ("dataset", "images", "held_out", "training", "documents")
 CLASS_FIELDS = ("classes", "without", "class_prompts", "uncertain")  # of tasks
 MOST_LISTED = 30  # classes in a message
 
@@ -92,13 +96,13 @@ def _check_defined(key: str, names: Iterable[str], defined: Collection[str]) -> 
 
 def check_datasets(config: Config) -> None:
     """Check that every data set named by papers or overrides is under ``datasets``."""
-    named_by: list[tuple[str, str | Key]] = [*_overlaid(config), *config.library.datasets()]
-    for dataset, user in named_by:
+    for dataset, key, file in _overlaid(config):
         if dataset not in config.data.known:
-            message = unknown(dataset, config.data.known)
-            if isinstance(user, str):
-                raise WrongKey(("datasets",), f"{user} reads {message}")
-            raise WrongKey(user, message)
+            raise WrongKey(key, unknown(dataset, config.data.known), file)
+    for dataset, user in config.library.datasets():
+        if dataset not in config.data.known:
+            message = f"{user} reads {unknown(dataset, config.data.known)}"
+            raise WrongKey(("datasets",), message)
     datasets = {dataset for dataset, _ in config.library.datasets()}
     for name, data in config.data.present.items():
         if data.in_place_of is not None and data.in_place_of not in datasets:
@@ -108,16 +112,27 @@ def check_datasets(config: Config) -> None:
             )
 
 
-def _overlaid(config: Config) -> Iterator[tuple[str, Key]]:
-    """The data sets that overrides name, with their keys."""
-    for name, cohort in config.cohorts.items():
-        for field in ("dataset", "images"):
-            if cohort is not None and isinstance(cohort.get(field), str):
-                yield cohort[field], ("cohorts", name, field)
-    for name, vocabulary in config.vocabularies.items():
-        documents = vocabulary.get("documents")
-        for dataset in documents if isinstance(documents, list) else ():
-            yield str(dataset), ("vocabularies", name, "documents")
+def _overlaid(config: Config) -> Iterator[tuple[str, Key, Path | None]]:
+    """The data sets that overrides and scales name, with the key and, of a scale, its file."""
+    for kind in ("cohorts", "vocabularies"):
+        for name, values in getattr(config, kind).items():
+            for dataset, field in _named(values or {}):
+                yield dataset, (kind, name, field), None
+        for name, recipe in getattr(config.library, kind).items():
+            for scale, sizes in recipe.scales.items():
+                for dataset, field in _named(sizes):
+                    entries = paper_entries(config.library.file(paper_of(name)))
+                    file, key = entries.place((kind, short_name(name), "scales", scale, field))
+                    yield dataset, key, file
+
+
+def _named(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The data sets that values of a cohort or a vocabulary name, each with its field."""
+    for field in NAMING_FIELDS:
+        names = values.get(field)
+        for name in names if isinstance(names, list) else [names]:
+            if isinstance(name, str):
+                yield name, field
 
 
 def check_weights(config: Config) -> None:
