@@ -65,6 +65,7 @@ rule evaluate:
         **settings_of(lambda wildcards: run.task(wildcards.task).settings),
         code=lambda wildcards: code_digest("benchmarks.runner", *task_code(wildcards)),
         benchmark=benchmark_of,
+        places=task_places,  # compared, as settings are
         data=task_options,
         folder=subpath(output.metrics, parent=True),
     shell:

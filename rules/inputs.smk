@@ -89,18 +89,18 @@ def training_options(wildcards, input):
         files = input[name] if name == "tokens" else [input[name]]
         named = f"--{name.replace('_', '-')}"
         options += option(named, *(files if name == "pairs" else folders(files)))
-    return [*options, *selection_options(wildcards.model)]
+    return [*options, *selection_options(wildcards, as_json)]
 
 
-def selection_options(model):
-    """The benchmark whose score validates a training, and its settings."""
-    selection = MODELS[model].recipe.selection
+def selection_options(wildcards, as_text=deciding):
+    """The benchmark whose score validates a training, and its settings; nothing for most."""
+    selection = MODELS[wildcards.model].recipe.selection
     if selection is None:
         return []
     task = run.task(selection)
     return [
         *option("--selection-task", task.task.benchmark),
-        *option("--selection-settings", as_json(task.settings)),
+        *option("--selection-settings", as_text(task.settings)),
     ]
 
 
@@ -188,12 +188,8 @@ def task_inputs(wildcards):
 def task_options(wildcards, input):
     """The same as options: the folders they lie in, and where a state and stanza's models do."""
     task = run.task(wildcards.task)
-    datasets = run.statistics_datasets(wildcards.task)
-    if datasets:
-        annotated, studies, *demographics = datasets
-        options = ["--dataset", annotated, "--root", root(annotated)]
-        options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
-        return [*options, *option("--demographics", *map(root, demographics))]
+    if run.statistics_datasets(wildcards.task):
+        return statistics_options(wildcards)
     found = task_inputs(wildcards)
     options = folder_options([name for name in found if name not in ("stanza", "external")], input)
     options += option("--stanza", TAGGER[1]) if "stanza" in found else []
@@ -206,6 +202,22 @@ def task_options(wildcards, input):
         state = f"{run.results}/state/benchmarks/{wildcards.task}/{wildcards.model}"
         options += ["--state", f"{state}/seed{wildcards.seed}"] if task.benchmark.resumes else []
     return options
+
+
+def statistics_options(wildcards):
+    """Where the data sets lie that statistics are of."""
+    annotated, studies, *demographics = run.statistics_datasets(wildcards.task)
+    options = ["--dataset", annotated, "--root", root(annotated)]
+    options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
+    return [*options, *option("--demographics", *map(root, demographics))]
+
+
+def task_places(wildcards):
+    """What a task reads that is no file of this run: data sets, the user's models of stanza."""
+    if run.statistics_datasets(wildcards.task):
+        return statistics_options(wildcards)
+    given = "stanza" in task_inputs(wildcards) and not TAGGER[0]
+    return [TAGGER[1]] if given else []
 
 
 def task_code(wildcards):

@@ -40,6 +40,7 @@ for training, weights in WEIGHTS.items():
             **settings_of(lambda wildcards: MODELS[wildcards.model].settings),
             code=lambda wildcards: code_digest(*run.code_of(wildcards.model)),
             program=lambda wildcards: MODELS[wildcards.model].recipe.program,
+            selection=lambda wildcards: selection_options(wildcards),  # compared, as settings are
             data=training_options,
             state=state,
             folder=subpath(output.run, parent=True),

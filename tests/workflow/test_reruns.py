@@ -153,3 +153,62 @@ def test_a_similarity_of_its_own_is_trained_kept_and_scored(
     done = changed.snakemake("--cores", "2", "--show-failed-logs", table, **quick)
     assert done.returncode == 0, done.stdout[-6000:]
     python(folder, "-c", SCORED)
+
+
+# Laid over Snakemake's own at the end of a Snakefile: a job leaves empty files.
+NO_PROGRAMS = """
+def shell(*command, bench_record, **options):
+    bench_record.running_time = 0.0
+    for path in sys._getframe(1).f_locals["output"]:
+        Path(path).touch()
+"""
+
+
+def as_if_finished(checkout: Checkout, target: str) -> None:
+    """Run all that a target needs, but for the programs themselves."""
+    with (checkout.folder / "Snakefile").open("a", encoding="utf-8") as snakefile:
+        snakefile.write(NO_PROGRAMS)
+    done = checkout.snakemake("--cores", "2", target)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert checkout.plan(target) == []
+
+
+def test_settings_of_the_task_that_selects_train_again(checkout: Checkout) -> None:
+    """They decide which weights are kept; settings that change no result do not."""
+    target = "results/models/medcutmix/medcutmix_40/seed0/run.json"
+    as_if_finished(checkout, target)
+    other = {"tasks": {"medcutmix/selection": {"prompts": "windsor"}}}
+    assert models_of(checkout.write("other.yaml", other).plan(target)) == {"medcutmix/medcutmix_40"}
+
+
+def test_the_users_models_of_stanza_are_settings(checkout: Checkout, tmp_path: Path) -> None:
+    """They are no product; so are data sets that statistics are of."""
+    target = "results/benchmarks/biovil_t/report_generation/biovil_t/biovil_t/seed0/metrics.json"
+
+    def given(folder: str) -> Checkout:
+        (tmp_path / folder).mkdir()
+        entities = {"stanza_folder": str(tmp_path / folder)}
+        return checkout.write(f"{folder}.yaml", {"reports": {"entities": entities}})
+
+    as_if_finished(given("first"), target)
+    assert [job.rule for job in given("second").plan(target)] == ["evaluate"]
+
+
+def test_data_sets_that_statistics_are_of_are_settings(checkout: Checkout, tmp_path: Path) -> None:
+    target = "results/benchmarks/biovil/ms_cxr_statistics/metrics.json"
+    (tmp_path / "mimic_cxr").mkdir()
+
+    def given(folder: str) -> Checkout:
+        (tmp_path / folder).mkdir()
+        real = {"mimic_cxr": "mimic_cxr", "ms_cxr": folder}
+        datasets = {name: {"root": str(tmp_path / root)} for name, root in real.items()}
+        values = {
+            "papers": ["biovil"],
+            "datasets": {**datasets, "mimic_cxr_jpg": None, "mimic_iv": None},
+            "cohorts": {"biovil/ms_cxr": {"images": "mimic_cxr"}},
+            "label_agreement": {"comparisons": []},
+        }
+        return checkout.write(f"{folder}.yaml", values)
+
+    as_if_finished(given("first"), target)
+    assert [job.rule for job in given("second").plan(target)] == ["measure_data"]
