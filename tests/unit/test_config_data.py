@@ -199,6 +199,14 @@ def test_patients_that_are_scored_must_be_held_out(overlay, synthetic):
         overlay({**sets, **nobody_held_out("mimic_cxr_raw")}, check_roots=False)
 
 
+@pytest.mark.parametrize("split", ["train", "validate"])
+def test_silver_labels_are_of_the_patients_of_another_data_set(overlay, split):
+    """Those that BioViL-T's training holds out are the tested ones alone."""
+    refused = "held_out': 'chest_imagenome', on which biovil_t/temporal_prompting scores"
+    with pytest.raises(InputError, match=refused):
+        overlay({"tasks": {"biovil_t/temporal_prompting": {"split": split}}})
+
+
 def test_one_data_set_is_split_in_one_way(overlay):
     """CXR-BERT is validated on reports that joint training must not have seen."""
     with pytest.raises(InputError, match="mimic_cxr_reports splits in another way; expected"):

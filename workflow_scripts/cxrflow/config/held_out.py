@@ -130,13 +130,13 @@ def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
     scored = config.task(task)
     if scored.benchmark.of_training:
         return
-    evaluated = _rows(config, scored.task.cohort, *_parts(scored.settings))
     learners: dict[CohortRows, list[str]] = {}  # by what they were trained on, or chosen by
     for start in (model, *config.curators(scored.task.cohort)):
         for rows, learner in _trained_on(config, start):
             learners.setdefault(rows, []).append(learner)
-    for rows in overlap(learners, evaluated):
-        yield Leak(rows, evaluated, learners[rows])
+    for evaluated in _rows(config, scored.task.cohort, *_parts(scored.settings)):
+        for rows in overlap(learners, evaluated):
+            yield Leak(rows, evaluated, learners[rows])
 
 
 def _parts(settings: Settings) -> list[str]:
@@ -151,32 +151,45 @@ def _trained_on(config: Config, model: str) -> Iterator[tuple[CohortRows, str]]:
         if config.imported(name):
             continue
         cohort, selection = config.recipes[name].cohort, config.recipes[name].selection
+        read: list[tuple[str, Collection[str]]] = []
         if cohort is not None:
-            yield _rows(config, cohort, *TRAINED), name
+            read.append((cohort, TRAINED))
         if selection is not None:
             chosen = config.task(selection)
             thresholds = getattr(chosen.settings, "threshold_part", None)
-            read = [*_parts(chosen.settings), *filter(None, [thresholds])]
-            yield _rows(config, chosen.task.cohort, *read), name
+            parts = [*_parts(chosen.settings), *filter(None, [thresholds])]
+            read.append((chosen.task.cohort, parts))
         for dataset in config.corpora_of(name):
             documents = config.document_cohort(dataset, paper_of(config.vocabulary_of(name)))
             if documents is not None:
-                yield _rows(config, documents, *TRAINED), name
+                read.append((documents, TRAINED))
+        for cohort, parts in read:
+            yield from ((rows, name) for rows in _rows(config, cohort, *parts))
 
 
-def _rows(config: Config, name: str, *splits: str) -> CohortRows:
+def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
+    """The rows of some parts of a cohort, by the data set that they are made from.
+
+    Of a progression with a data set for training all parts but test are of that one, without the
+    patients that are tested on.
+    """
     cohort = config.known_cohorts[name]
-    return CohortRows(
-        name,
-        cohort.dataset,
-        config.data.layout(cohort.dataset).name,
-        config.data.drawn(cohort.dataset),
-        cohort.holder,
-        frozenset(cohort.held_out),
-        cohort.recipe.split_rule,
-        frozenset(splits),
-        _published(cohort.recipe, splits),
-    )
+    parts_by_dataset: dict[str, set[str]] = {}
+    for part in splits:
+        silver = None if part == "test" else cohort.training
+        parts_by_dataset.setdefault(silver or cohort.dataset, set()).add(part)
+    for dataset, parts in parts_by_dataset.items():
+        yield CohortRows(
+            name,
+            dataset,
+            config.data.layout(dataset).name,
+            config.data.drawn(dataset),
+            cohort.holder,
+            frozenset({*cohort.held_out} | ({cohort.dataset} - {dataset})),
+            cohort.recipe.split_rule,
+            frozenset(parts),
+            _published(cohort.recipe, parts),
+        )
 
 
 def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[str] | None:
