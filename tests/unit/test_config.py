@@ -128,6 +128,19 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ("cohorts.biovil/rsna.dataset", "x", "{}: 'x' is not known; there are captioned_pictures"),
         ("cohorts.biovil/ms_cxr.images", "x", "{}: 'x' is not known"),
         ("cohorts.biovil/mimic_cxr.held_out", ["ms_cxr", "x"], "{}: 'x' is not known; there are"),
+        *(
+            (
+                f"cohorts.{name}.{field}",
+                value,
+                f"'cohorts.{name}': {field} of a cohort of kind {kind}",
+            )
+            for name, field, value, kind in (
+                ("biovil/ms_cxr", "held_out", ["ms_cxr_t"], "grounding: expected none"),
+                ("biovil/radnli", "held_out", ["ms_cxr"], "nli: expected none"),
+                ("convirt/retrieval_8x200", "held_out", ["chexpert"], "retrieval: expected none"),
+                ("biovil/mimic_cxr", "training", "chest_imagenome", "pairs: expected none"),
+            )
+        ),
         ("cohorts.biovil_t/progression.training", "x", "{}: 'x' is not known; there are"),
         ("vocabularies.biovil/cxr_bert.documents", ["x"], "{}: 'x' is not known"),
         # What is read as text, and by whom.

@@ -42,7 +42,11 @@ class CohortRecipe(CohortSettings):
     images: str | None = Field(
         None, description="data set that holds its images, if not the data set's own"
     )
-    held_out: list[str] = Field(default_factory=list)
+    held_out: list[str] = Field(
+        default_factory=list,
+        description="kinds pairs, classification and progression: data sets whose patients are "
+        "not trained on",
+    )
     training: str | None = Field(
         None, description="kind progression: data set whose silver labels are trained on"
     )
@@ -64,6 +68,17 @@ class CohortRecipe(CohortSettings):
                 "curation of a cohort in which no image is chosen: expected one of kind pairs or "
                 "progression, or of grounding with priors, with a row a study"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _kind_reads_the_sets(self) -> Self:
+        reading = {
+            "held_out": ("pairs", "classification", "progression"),
+            "training": ("progression",),
+        }
+        for name, kinds in reading.items():
+            if getattr(self, name) and self.kind not in kinds:
+                raise ValueError(f"{name} of a cohort of kind {self.kind}: expected none")
         return self
 
     def settings(self) -> CohortSettings:
