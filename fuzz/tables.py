@@ -134,7 +134,9 @@ def _read_layout(name: str, root: Path, output: Path) -> None:
 
 def cohort_arguments(name: str, kind: str, folder: Path, output: Path) -> list[str]:
     """What ``cxrflow build_cohort`` is given; images of others lie in the sound folders."""
-    settings: dict[str, object] = {"kind": kind, "max_failed_share": 1, "views": None}
+    settings: dict[str, object] = {"kind": kind, "max_failed_share": 1}
+    if kind == "pairs":
+        settings["views"] = None
     if kind == "classification":
         settings["splits"] = {"method": "official" if name in OFFICIAL else "ordered"}
     given = ["--layout", name, "--root", str(folder / name), "--settings", json.dumps(settings)]

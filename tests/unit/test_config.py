@@ -143,6 +143,17 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         ("cohorts.biovil_t/progression.training", "x", "{}: 'x' is not known; there are"),
         ("vocabularies.biovil/cxr_bert.documents", ["x"], "{}: 'x' is not known"),
+        # What would change nothing.
+        (
+            "cohorts.biovil/rsna.splits",
+            {"shares": {"train": 0.7, "validate": 0.0, "test": 0.3}},
+            "key 'cohorts.biovil/rsna': splits.shares is set, but splits.method is ordered; exp",
+        ),
+        (
+            "cohorts.biovil/radnli.views",
+            ["PA"],
+            "key 'cohorts.biovil/radnli': views of a cohort of kind nli: expected its default",
+        ),
         # What is read as text, and by whom.
         (
             "vocabularies.biovil/cxr_bert.documents",

@@ -106,6 +106,16 @@ def test_probes_need_a_part_of_the_cohort_to_learn_from(overlay):
     assert ALL_TASKS - tasks(whole) == PROBES
 
 
+def test_another_split_comes_without_the_values_of_the_one_it_replaces(overlay):
+    """GLoRIA's halves of RSNA are not those of a split by patient."""
+    shares = {"train": 0.7, "validate": 0.0, "test": 0.3}
+    splits = {"method": "patients", "shares": shares}
+    config = overlay({"cohorts": {"medcutmix/rsna": {"splits": splits}}})
+    found = config.known_cohorts["medcutmix/rsna"].recipe.splits
+    assert (found.method, found.shares, found.halve_test) == ("patients", shares, False)
+    assert config.known_cohorts["biovil_t/mimic_cxr"].recipe.splits.shares["train"] == 0.9
+
+
 def test_missing_roots_matter_only_where_used(overlay):
     spare = {"spare": {"layout": "rsna", "root": "/no/such"}}
     assert "spare" not in overlay({"datasets": spare}).datasets_in_use()

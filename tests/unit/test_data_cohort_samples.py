@@ -88,10 +88,12 @@ def test_grounding_with_the_images_before(tmp_path: Path) -> None:
     assert set(images.index) == {IMAGES[0].id, IMAGES[1].id, IMAGES[3].id}
     assert images.loc[IMAGES[1].id, "image_path"] == IMAGES[1].path("dcm")
     assert flow["priors"]["found"] == 1 and flow["settings"]["priors"] is True
-    without = grounding(tmp_path / "without", **{**asked, "priors": False})
+    without = grounding(tmp_path / "without")
     assert "priors" not in without["settings"] and "priors" not in without
     with pytest.raises(ValueError, match="priors of a cohort of kind nli: expected false"):
         CohortSettings(kind="nli", priors=True)
+    with pytest.raises(ValueError, match="kind grounding without priors: expected its default"):
+        CohortSettings.model_validate({"kind": "grounding", **asked, "priors": False})
 
 
 def test_grounding_counts_images_that_cannot_be_used(tmp_path: Path) -> None:

@@ -209,3 +209,39 @@ def test_patients_that_are_not_known_are_no_leak() -> None:
 def test_impossible_split_settings_are_refused(values: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         SplitSettings.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "classification", "splits": {"shares": {"train": 1.0}}}, "splits.shares is set"),
+        ({"splits": {"test_share": 0.5}}, "splits.method is patients; expected ordered"),
+        ({"splits": {"method": "official", "halve_test": True}}, "splits.halve_test is set, but"),
+        ({"splits": {"method": "folders", "seed": 1}}, "expected patients or official or ordered"),
+        ({"splits": {"method": "official", "seed": 1}}, "splits.seed is set, but splits.method is"),
+        ({"kind": "classification", "views": None}, "views of a cohort of kind classification"),
+        ({"kind": "progression", "unit": "image", "choose": "first"}, "choose of a cohort of kind"),
+        (
+            {"kind": "grounding", "unit": "image"},
+            "unit of a cohort of kind grounding: expected",
+        ),
+        ({"kind": "nli", "require": ["text"]}, "require of a cohort of kind nli: expected its def"),
+        ({"kind": "retrieval", "fewest_tokens": 3}, "fewest_tokens of a cohort of kind retrieval"),
+    ],
+)
+def test_values_that_nothing_reads_are_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CohortSettings.model_validate(values)
+
+
+def test_values_that_are_read_stay_allowed() -> None:
+    drawn = {"method": "official", "validation": {"count": 5}, "seed": 1}
+    for values in (
+        {"kind": "classification", "splits": drawn},
+        {"kind": "classification", "frontal": True, "views": ["PA"]},
+        {"kind": "classification", "splits": {"halve_test": True, "seed": 1}},
+        {"kind": "progression", "choose": "first", "splits": {"seed": 1}},
+        {"kind": "retrieval"},
+    ):
+        settings = CohortSettings.model_validate(values)
+        assert CohortSettings.model_validate(settings.model_dump()) == settings

@@ -1,6 +1,6 @@
 """The cohorts, vocabularies and models of a run: a paper's word, its scale, the configuration's."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
+from cxrflow.data.cohorts.settings import READ_BY_METHOD
 from cxrflow.encoders.released.settings import PUBLISHED
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
@@ -76,8 +77,10 @@ class Models(Values):
         scaled = recipe.scales.get(self.scale, {})
         return laid_over(
             CohortRecipe,
-            self.library.overlay("cohorts", name, written),
-            self.library.overlay("cohorts", name, scaled, "scales", self.scale),
+            self.library.overlay("cohorts", name, _of_method(written, overrides)),
+            self.library.overlay(
+                "cohorts", name, _of_method(scaled, overrides), "scales", self.scale
+            ),
             Overlay(overrides, ("cohorts", name)),
         )
 
@@ -151,6 +154,9 @@ class Models(Values):
             raise WrongKey(("models", name, "geometry"), "the model sees no images")
         weights = self.weights.get(name)
         if weights is not None and recipe.weights is not None:
+            for key in override:
+                message = "published weights have settings of their own; expected geometry alone"
+                raise WrongKey(("models", name, key), f"'{name}' stands in 'weights': {message}")
             imported = weights.settings(recipe.weights, geometry)
             geometry = spelt(imported.geometry, ("weights", name, "geometry"))
             imported = imported.model_copy(update={"geometry": geometry})
@@ -317,6 +323,17 @@ class Models(Values):
             if cohort.recipe.curation is None  # which may need a model of these documents
         )
         return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
+
+
+def _of_method(values: Mapping[str, Any], above: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Values of a cohort without those of its split that another method ``above`` does not read."""
+    splits, other = (each.get("splits") for each in (values, above))
+    method: Any = other.get("method") if isinstance(other, Mapping) else None
+    known = isinstance(method, str) and method in READ_BY_METHOD
+    if not known or not isinstance(splits, Mapping):
+        return values
+    kept = {name: value for name, value in splits.items() if name in READ_BY_METHOD[method]}
+    return {**values, "splits": kept}
 
 
 def spelt(geometry: str | None, key: Key) -> str | None:

@@ -23,6 +23,17 @@ CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression
 FOLDERS: dict[str, Split] = {"p10": "test", "p11": "validate"}
 
 
+#: What each method of splitting reads beside its name.
+READ_BY_METHOD: dict[SplitMethod, tuple[str, ...]] = {
+    "patients": ("seed", "shares"),
+    "folders": ("folders",),
+    "official": ("seed", "validation", "parts"),
+    "file": ("file",),
+    "ordered": ("seed", "test_share", "halve_test"),
+    "all": (),
+}
+
+
 class ValidationSettings(Settings):
     """The part of the publisher's training images that validates, as a count or a share."""
 
@@ -244,6 +255,8 @@ class CohortSettings(Settings):
         ):
             if differs and self.kind not in kinds:
                 raise ValueError(f"{name} of a cohort of kind {self.kind}: expected {neutral}")
+        self._split_values_are_read()
+        self._choices_are_made()
         if self.kind == "nli" and self.split_method != "official":
             raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
         if self.kind == "progression":
@@ -256,6 +269,40 @@ class CohortSettings(Settings):
                 )
         return self
 
+    def _split_values_are_read(self) -> None:
+        """Refuse values of ``splits`` that its method does not read; others check their own."""
+        method = self.split_method
+        for name in ("seed", "shares", "test_share", "halve_test"):
+            reading = [one for one, names in READ_BY_METHOD.items() if name in names]
+            read = method in reading
+            if name == "seed" and method == "official":
+                read = self.splits.validation is not None
+            if not read and name in _differing(self.splits):
+                raise ValueError(
+                    f"splits.{name} is set, but splits.method is {method}; expected "
+                    f"{' or '.join(reading)}"
+                )
+
+    def _choices_are_made(self) -> None:
+        """Refuse what says which images or texts are taken where none are chosen by it."""
+        chooses, unless = {
+            "pairs": (True, ""),
+            "grounding": (self.priors, " without priors"),
+            "classification": (self.frontal, " without frontal"),
+            "progression": (self.unit == "study", " with unit: image"),
+        }.get(self.kind, (False, ""))
+        pairs = self.kind == "pairs"
+        for name, read, where in (
+            ("views", chooses, unless),
+            ("choose", chooses, unless),
+            ("unit", pairs or self.kind == "progression", ""),
+            ("require", pairs, ""),
+            ("fewest_tokens", pairs, ""),
+        ):
+            if not read and name in _differing(self):
+                message = f"{name} of a cohort of kind {self.kind}{where}: expected its default"
+                raise ValueError(message)
+
     @model_validator(mode="before")
     @classmethod
     def _all_of_a_retrieval_is_test(cls, values: Any) -> Any:
@@ -266,3 +313,9 @@ class CohortSettings(Settings):
         if splits not in (SplitSettings(), SplitSettings(method="all")):
             raise ValueError("splits of a cohort of kind retrieval: expected method all alone")
         return {**values, "splits": {"method": "all"}}
+
+
+def _differing(settings: Settings) -> set[str]:
+    """The fields whose values are not their defaults."""
+    fields = type(settings).model_fields
+    return {name for name, field in fields.items() if getattr(settings, name) != field.default}
