@@ -165,6 +165,15 @@ def test_open_i_stands_for_mimic_and_nothing_is_synthetic(tmp_path, monkeypatch,
     assert config.known_cohorts["biovil/mimic_cxr"].dataset == "open_i"
 
 
+def test_what_an_absent_data_set_stands_for_is_absent_too(overlay):
+    """What it should have replaced is not read in its stead."""
+    mine = {"layout": "rsna", "root": "/no/such", "in_place_of": "rsna", "optional": True}
+    config = overlay({**BIOVIL, "datasets": {"mine": mine, "rsna": {"root": "/data/rsna"}}}, False)
+    assert config.data.absent == ["mine"] and config.data.at("rsna") is None
+    assert "biovil/rsna" not in config.known_cohorts
+    assert not (ZERO_SHOT | PROBES) & tasks(config)
+
+
 def test_only_a_folder_can_be_optional(overlay):
     drawn = {"rsna": {"synthetic": True, "optional": True}}
     with pytest.raises(InputError, match=r"datasets\.rsna.*optional is of a 'root'"):

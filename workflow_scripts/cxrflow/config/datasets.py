@@ -71,9 +71,11 @@ class Datasets:
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}
         for name, dataset in datasets.items():
-            if dataset is None or name in self.absent:
+            if dataset is None:
                 continue
-            if not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
+            if name in self.absent:  # what it stands for is then absent as well
+                self._replace(name, dataset.in_place_of)
+            elif not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
                 self._replace(name, dataset.in_place_of)
