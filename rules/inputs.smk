@@ -182,7 +182,9 @@ def task_inputs(wildcards):
     wanted = task.benchmark.inputs(task.settings, without_model, is_oracle)
     wanted |= task.benchmark.optional_inputs()
     wanted |= {"external"} if wildcards.get("external") else set()
-    return {name: find() for name, find in files.items() if name in wanted}
+    found = {name: find() for name, find in files.items() if name in wanted}
+    lists = [str(file) for file in task.files.values()]
+    return {**found, "lists": lists} if lists else found
 
 
 def task_options(wildcards, input):
@@ -191,7 +193,8 @@ def task_options(wildcards, input):
     if run.statistics_datasets(wildcards.task):
         return statistics_options(wildcards)
     found = task_inputs(wildcards)
-    options = folder_options([name for name in found if name not in ("stanza", "external")], input)
+    apart = ("stanza", "external", "lists")
+    options = folder_options([name for name in found if name not in apart], input)
     options += option("--stanza", TAGGER[1]) if "stanza" in found else []
     if wildcards.get("external"):
         return [*options, "--external", input.external, "--name", wildcards.external]

@@ -196,6 +196,11 @@ def test_the_paper_overlay_is_real(monkeypatch):
             {"method": "file", "file": "/x.csv"},
             "key 'cohorts.biovil/rsna.splits.file' is '/x.csv': no such file",
         ),
+        (
+            "tasks.convirt/rsna_linear.lists",
+            {"1": "/x.txt"},
+            "key 'tasks.convirt/rsna_linear.lists.1' is '/x.txt': no such file",
+        ),
         # Given labels.
         (
             COMPARISONS,

@@ -243,6 +243,16 @@ def test_labels_are_compared_without_any_model(fresh: Checkout) -> None:
         assert planned.keys() == {"draw_phantom", "train_sentence_splitter", "process_reports"}
 
 
+def test_lists_of_training_images_are_inputs(fresh: Checkout) -> None:
+    (fresh.folder / "one_per_cent.txt").write_text("image\n")
+    lists = {"tasks": {"convirt/rsna_linear": {"lists": {"1": "one_per_cent.txt"}}}}
+    listed = fresh.write("lists.yaml", lists)
+    results = "results/benchmarks/convirt/rsna_linear"
+    for row, rule in (("convirt/convirt", "evaluate"), ("reference/thumbnail", "score_reference")):
+        jobs = {job.rule: job for job in listed.plan(f"{results}/{row}/seed0/metrics.json")}
+        assert "one_per_cent.txt" in jobs[rule].input
+
+
 def test_controls_are_made_when_asked_for(fresh: Checkout) -> None:
     jobs = fresh.plan("controls")
     assert "biovil/biovil_shuffled_pairs" in models_of(jobs)

@@ -204,6 +204,9 @@ def _check_files(config: Config) -> None:
     for name in config.cohorts_in_use:
         split_file = config.known_cohorts[name].recipe.splits.file
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
+    for name in config.tasks_in_use:
+        for share, file in config.task(name).files.items():
+            expected.append((("tasks", name, "lists", share), file, "file"))
     for name in config.models_in_use:
         augmentation = getattr(config.model(name).settings, "text_augmentation", None)
         if augmentation is not None and augmentation.wordnet is not None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
@@ -49,6 +50,19 @@ class ResolvedTask:
         if not isinstance(self.settings, CheckpointSeriesSettings):
             return [self.benchmark]
         return [self.benchmark, BENCHMARKS[self.settings.benchmark]]
+
+    @property
+    def scored_by(self) -> dict[str, Any]:
+        """The settings that score: of a series of checkpoints those of its task."""
+        if isinstance(self.settings, CheckpointSeriesSettings):
+            return self.settings.settings
+        return dict(self.settings)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Files of the user's that it reads, by share: lists of training images."""
+        lists = self.scored_by.get("lists") or {}
+        return {share: Path(file) for share, file in lists.items()}
 
     @property
     def needs(self) -> set[str]:
