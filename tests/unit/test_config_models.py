@@ -318,6 +318,32 @@ def test_a_series_has_the_settings_of_its_task_and_its_own_over_them(overlay):
         assert config.geometry_of(task, model) == each.settings.geometry
 
 
+def test_a_series_is_checked_by_the_rows_that_its_task_scores(overlay, paper):
+    series = {
+        "benchmark": "checkpoint_series",
+        "of": "own_data/pair_retrieval",
+        "cohort": "biovil/mimic_cxr",
+        "settings": {"metric": "recall/5/image_to_text"},
+    }
+    kept = {"extends": "biovil/biovil", "settings": {"training": {"checkpoint_validations": 1}}}
+    column = {"key": "loss", "label": "Loss", "metric": "correlation"}
+    rows = [{"label": "kept", "model": "kept"}]
+    table = {"title": "T", "source": "ours", "task": "series", "columns": [column], "rows": rows}
+    values = {"models": {"kept": kept}, "tasks": {"series": series}, "tables": {"t": table}}
+    own = {"papers": [paper(values)]}
+    config = overlay(own)
+    assert config.results_of("mine", "all") == [("mine/series", "mine/kept")]
+    assert config.task("mine/series").settings.split is None
+    with pytest.raises(InputError, match="key 'tasks.mine/series.split': expected null: rows are"):
+        overlay({**own, "tasks": {"mine/series": {"split": "test"}}})
+    with pytest.raises(InputError, match="mine/series scores mine/kept on 'mimic_cxr', which"):
+        overlay({**own, "tasks": {"mine/series": {"settings": {"split": "train"}}}})
+    everything = {"convirt/rsna": {"splits": {"method": "all"}}}
+    name = "convirt/rsna_checkpoints"
+    with pytest.raises(InputError, match=f"'tasks.{name}.split' is 'validate', but all of cohort"):
+        overlay({"tasks": {name: {"settings": {"split": "validate"}}}, "cohorts": everything})
+
+
 def test_only_models_that_keep_checkpoints_and_can_do_the_task_have_a_series(overlay):
     config = overlay({"papers": ["convirt", "biovil"]})
     series = "convirt/text_retrieval_checkpoints"

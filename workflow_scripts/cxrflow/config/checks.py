@@ -183,7 +183,7 @@ def check_task_cohorts(config: Config) -> None:
     """Check that a task's cohorts are of the kind that its benchmark measures."""
     for name in config.tasks_in_use:
         task = config.task(name)
-        split = getattr(task.settings, "split", None)
+        split = task.scored_by.get("split")
         recipe = config.known_cohorts[task.task.cohort].recipe
         if recipe.split_method == "all" and split not in (None, "test"):
             raise WrongKey(

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
+from cxrflow.config.results import ResolvedTask
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
 from cxrflow.names import name_of_share, paper_of, short_name
-from cxrflow.settings import Settings
 
 TRAINED = frozenset(("train",))  # the part that is learnt from; others choose weights
 
@@ -134,14 +134,14 @@ def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
     for start in (model, *config.curators(scored.task.cohort)):
         for rows, learner in _trained_on(config, start):
             learners.setdefault(rows, []).append(learner)
-    for evaluated in _rows(config, scored.task.cohort, *_parts(scored.settings)):
+    for evaluated in _rows(config, scored.task.cohort, *_parts(scored)):
         for rows in overlap(learners, evaluated):
             yield Leak(rows, evaluated, learners[rows])
 
 
-def _parts(settings: Settings) -> list[str]:
-    """The parts of its cohort that a benchmark scores."""
-    split = getattr(settings, "split", None)
+def _parts(task: ResolvedTask) -> list[str]:
+    """The parts of its cohort that a task scores."""
+    split = task.scored_by.get("split")
     return [split] if split else list(SPLITS)
 
 
@@ -157,8 +157,7 @@ def _trained_on(config: Config, model: str) -> Iterator[tuple[CohortRows, str]]:
         if selection is not None:
             chosen = config.task(selection)
             thresholds = getattr(chosen.settings, "threshold_part", None)
-            parts = [*_parts(chosen.settings), *filter(None, [thresholds])]
-            read.append((chosen.task.cohort, parts))
+            read.append((chosen.task.cohort, [*_parts(chosen), *filter(None, [thresholds])]))
         for dataset in config.corpora_of(name):
             documents = config.document_cohort(dataset, paper_of(config.vocabulary_of(name)))
             if documents is not None:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cxrflow.benchmarks.settings import BenchmarkSettings
+from cxrflow.data.cohorts.settings import Split
 
 
 class CheckpointSeriesSettings(BenchmarkSettings):
@@ -14,6 +15,12 @@ class CheckpointSeriesSettings(BenchmarkSettings):
     settings: dict[str, Any] = Field(default={}, description="of the task, laid over its own")
     metric: str = Field(description="the task's score, by its name in metrics.json")
     loss: str = Field(default="loss", description="of the validations, by its name there")
+
+    @field_validator("split")
+    @classmethod
+    def _rows_are_the_tasks(cls, split: Split | None) -> None:
+        if split is not None:
+            raise ValueError("expected null: rows are the task's, whose split is in `settings`")
 
     @property
     def geometry(self) -> str | None:
