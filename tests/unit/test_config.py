@@ -125,6 +125,11 @@ def test_the_paper_overlay_is_real(monkeypatch):
             {name: {**OPEN_I, "in_place_of": "mimic_cxr"} for name in "ab"},
             "key 'datasets.b.in_place_of': 'mimic_cxr' is replaced by 'a' already",
         ),
+        (
+            "datasets",
+            {name: {"layout": "rsna", "root": root} for name, root in (("a", "/x"), ("b", "/x/."))},
+            "key 'datasets.b.root' is '/x/.', which is that of 'a'; expected one name for it",
+        ),
         ("cohorts.biovil/rsna.dataset", "x", "{}: 'x' is not known; there are captioned_pictures"),
         ("cohorts.biovil/ms_cxr.images", "x", "{}: 'x' is not known"),
         ("cohorts.biovil/mimic_cxr.held_out", ["ms_cxr", "x"], "{}: 'x' is not known; there are"),

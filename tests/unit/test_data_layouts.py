@@ -89,6 +89,7 @@ def rows(dataset: str, name: str = "", **others: object) -> CohortRows:
     return CohortRows(dataset=dataset, layout=name or dataset, **values)  # type: ignore[arg-type]
 
 
+DRAWN = {"synthetic": True}
 TEST = {"parts": frozenset(["test"])}
 HELD = {"held_out": frozenset(["ms_cxr"])}
 HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TEST)
@@ -105,6 +106,7 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
         (rows("mimic_cxr", held_out=frozenset(["ms_cxr"])), rows("ms_cxr"), False),
         (rows("mimic_cxr", synthetic=True), rows("ms_cxr"), False),
         (rows("own", "mimic_cxr"), rows("mimic_cxr"), False),  # another hospital
+        (rows("own", "mimic_cxr", **DRAWN), rows("mimic_cxr", **DRAWN), True),  # of one copy
         (rows("a", "mimic_cxr", images="jpg"), rows("b", "open_i", images="jpg"), True),
         (rows("mimic_cxr"), rows("rsna"), False),
         (rows("chexpert"), SEARCHED, True),

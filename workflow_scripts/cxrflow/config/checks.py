@@ -104,7 +104,14 @@ def check_datasets(config: Config) -> None:
             message = f"{user} reads {unknown(dataset, config.data.known)}"
             raise WrongKey(("datasets",), message)
     datasets = {dataset for dataset, _ in config.library.datasets()}
+    by_place: dict[tuple[str, Path], str] = {}
     for name, data in config.data.present.items():
+        if data.root is not None:
+            place = config.data.layout(name).name, Path(data.root).resolve()
+            first = by_place.setdefault(place, name)
+            if first != name:  # its patients would be nobody else's, and yet be trained on
+                message = f"is {data.root!r}, which is that of '{first}'; expected one name for it"
+                raise WrongKey(("datasets", name, "root"), message)
         if data.in_place_of is not None and data.in_place_of not in datasets:
             raise WrongKey(
                 ("datasets", name, "in_place_of"),

@@ -40,7 +40,7 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
     """Return those of ``trained`` that may share patients or images with ``evaluated``.
 
     Only data sets that can hold them out are returned, not those with the same people under ids
-    that cannot be compared. Two data sets of one layout are two hospitals.
+    that cannot be compared. Two data sets of one layout are two hospitals, unless they are drawn.
     """
     leaking: list[CohortRows] = []
     for rows in trained:
@@ -56,7 +56,7 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
         if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:
             if not _in_disjoint_parts(rows, evaluated):
                 leaking.append(rows)
-        elif ours != theirs and ours.people & theirs.people and same_ids:
+        elif (ours != theirs or rows.synthetic) and ours.people & theirs.people and same_ids:
             leaking.append(rows)
     return leaking
 
