@@ -8,6 +8,7 @@ import pytest
 from cohort_fixtures import cohort, make, step
 from data_fixtures import (
     IMAGES,
+    Image,
     mimic_cxr,
     ms_cxr,
     nih_mapping,
@@ -110,6 +111,22 @@ def test_grounding_counts_images_that_cannot_be_used(tmp_path: Path) -> None:
     table.write_text(table.read_text().replace(",10,12,test", ",20,24,test"))
     with pytest.raises(InputError, match="size differs from the file's"):
         make(tmp_path / "out", *options, kind="grounding", max_failed_share=0.5)
+
+
+def test_grounding_split_does_not_move_when_a_file_is_missing(tmp_path: Path) -> None:
+    images = [Image(f"100000{n}", f"500000{n}", n) for n in range(10, 30)]
+    rows = [(image, "Edema", "haze", (1, 1, 4, 4), "test") for image in images]
+    root = mimic_cxr(tmp_path / "mimic", images)
+    options = ["--layout", "ms_cxr", "--root", ms_cxr(tmp_path / "ms", rows)]
+    options += ["--images-layout", "mimic_cxr", "--images-root", root]
+    shares = {"train": 0.4, "validate": 0.3, "test": 0.3}
+    splits = {"method": "patients", "shares": shares}
+    asked = {"kind": "grounding", "index": "sample_id", "splits": splits, "max_failed_share": 0.5}
+    whole = cohort(tmp_path / "whole", *options, **asked)[1]["split"]
+    for image in images[:5]:
+        (root / image.path()).unlink()
+    part = cohort(tmp_path / "part", *options, **asked)[1]["split"]
+    assert len(part) == 15 and (part == whole[part.index]).all()
 
 
 def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:

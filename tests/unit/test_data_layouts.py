@@ -151,5 +151,13 @@ def test_equal_split_rules_mean_equal_splits() -> None:
     assert rule(shares={"train": 1.0}) != rule()
     assert rule(method="official") != rule()
     assert rule(method="file", file="a.csv") != rule(method="file", file="b.csv")
+    # A count of validation images is taken of those that remain.
+    drawn = {"method": "official", "validation": {"count": 5}}
+    labelled = {"kind": "classification", "splits": drawn}
+    rules = [
+        CohortSettings.model_validate({**labelled, **more}).split_rule
+        for more in ({}, {"frontal": True}, {"frontal": True, "views": ["PA"]})
+    ]
+    assert len(set(rules)) == 3
     # Images of one patient may stand in two parts, or everything in one.
     assert rule(method="ordered") is rule(method="all") is None

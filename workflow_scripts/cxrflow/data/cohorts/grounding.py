@@ -65,7 +65,8 @@ def build(
     if located.empty:
         raise InputError(f"{tables.source}: no sample is left; see the reasons above")
     _note_boxes_outside(located, flow)
-    patients = located["subject_id"].drop_duplicates()
+    # All annotated patients are split: a file that is missing must not move the others.
+    patients = samples["subject_id"].drop_duplicates()
     split = splits.assign(patients, tables.splits, {}, settings, tables.source)
     located["split"] = located["subject_id"].map(split)
     tests = {"patient is not in the given split": located["split"].isna()}

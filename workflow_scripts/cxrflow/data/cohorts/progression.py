@@ -56,20 +56,25 @@ def build(
     rows = pd.concat([tested.assign(tested=True), trained.assign(tested=False)], ignore_index=True)
     held_out = {name: patients for name, patients in held_out.items() if patients}
     rows = _held_out(rows, held_out, flow)
-    rows = _with_images(rows, pictures, flow, threads)
-    rows = _one_direction(rows, flow)
+    rows = _with_images(rows, pictures, flow)
+    labelled = rows = _one_direction(rows, flow)
+    rows = _usable(rows, pictures, flow, threads)
     if settings.unit == "study":
         rows = _one_image_pair(rows, pictures.images, settings, flow)
     if rows.empty:
         raise InputError(f"{tables.source}: no label is left; see the reasons above")
-    rows, split = _with_split(rows, settings, flow, tables.source)
+    # All labelled patients are split: a file that is missing must not move the others.
+    split = _drawn(labelled, settings, tables.source)
+    rows = rows.assign(split=rows["subject_id"].map(split))
+    tests = {"patient is not in the given split": rows["split"].isna()}
+    rows = _without(rows, "split known", tests, flow)
     rows["sample_id"] = rows["image_id"] + "|" + rows["prior_image_id"] + "|" + rows["finding"]
     rows = rows[list(COLUMNS)].reset_index(drop=True)
     _check(rows, held_out, flow, tables.source)
     return CohortTables(
         rows=rows,
         images=_images(rows)[["image_id", "image_path"]].drop_duplicates(ignore_index=True),
-        split=split,
+        split=split.dropna(),
         unit="samples",
         extra={
             "classes": list(DIRECTIONS),
@@ -105,8 +110,8 @@ def _held_out(rows: pd.DataFrame, held_out: dict[str, frozenset[str]], flow: Flo
     return allowed.reset_index(drop=True)
 
 
-def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> pd.DataFrame:
-    """Keep labels whose two images exist, belong to the patient and are in order of time."""
+def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow) -> pd.DataFrame:
+    """Keep labels whose two images are listed, of the patient and in order of time."""
     images = pictures.images.set_index("image_id")
     pairs = rows.assign(
         image_path=rows["image_id"].map(images["image_path"]),
@@ -134,6 +139,12 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow, threads: int)
         flow.notes.append(
             f"{undated.sum()} labels have an image without a time: taken as the label orders them"
         )
+    return pairs
+
+
+def _usable(pairs: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> pd.DataFrame:
+    """Keep labels whose two images can be read."""
+    images = pictures.images.set_index("image_id")
     labelled = images.index.isin(labelled_images(Tables(pictures.source, progressions=pairs)))
     bad = pictures.with_failures(images[labelled], threads)["failure"].dropna()
     tests = {
@@ -171,15 +182,11 @@ def _one_image_pair(
     return _without(rows, "one pair of images of two studies", tests, flow)
 
 
-def _with_split(
-    rows: pd.DataFrame, settings: CohortSettings, flow: Flow, source: object
-) -> tuple[pd.DataFrame, pd.Series]:
+def _drawn(rows: pd.DataFrame, settings: CohortSettings, source: object) -> pd.Series:
+    """Return the split of the patients of ``rows``; those that are tested on are in test."""
     patients = rows["subject_id"].drop_duplicates()
     tested = frozenset(rows.loc[rows["tested"], "subject_id"])
-    split = splits.assign(patients, None, {"tested": tested}, settings, source)
-    rows = rows.assign(split=rows["subject_id"].map(split))
-    tests = {"patient is not in the given split": rows["split"].isna()}
-    return _without(rows, "split known", tests, flow), split.dropna()
+    return splits.assign(patients, None, {"tested": tested}, settings, source)
 
 
 def _images(rows: pd.DataFrame) -> pd.DataFrame:

@@ -229,7 +229,9 @@ class CohortSettings(Settings):
         None if a patient may be in several parts.
         """
         of, method = self.splits, self.split_method
-        drawn = of.validation and (of.seed, *of.validation.model_dump().values())
+        # Of the images that the filters before it keep.
+        kept = (self.views, self.choose, self.seed) if self.frontal else ()
+        drawn = of.validation and (of.seed, *of.validation.model_dump().values(), *kept)
         rules: dict[str, tuple[object, ...]] = {
             "patients": (method, of.seed, *of.shares.values()),
             "folders": (method, *sorted(of.folders.items())),
