@@ -67,6 +67,23 @@ def test_an_entry_is_laid_over_the_one_it_extends_at_any_depth(read):
     assert last.scales["demo"] == middle.scales["demo"]
 
 
+def test_a_scale_follows_the_one_it_extends_from_paper_to_paper(paper):
+    """What is changed in demo reaches the study of another paper's entry, and of one between."""
+    terms = {"extends": None, "global_alignment": {}}
+    base = {**BASE, "scales": {**BASE["scales"], "study": {**BASE["scales"]["study"], "text": "t"}}}
+    base["scales"]["demo"] = {"geometry": "shorter128", "settings": {"length": 64, "terms": terms}}
+    words = {"extends": "biovil/cxr_bert"}
+    paper({"models": {"base": base, "t": words}}, "first.yaml")
+    between = {"extends": "first/base", "scales": {"demo": {"settings": {"dropout": 0.2}}}}
+    paper({"models": {"base": between}}, "second.yaml")
+    last = {"extends": "second/base", "scales": {"demo": {"settings": {"terms": {"mlm": {}}}}}}
+    scales = load_paper(paper({"models": {"last": last}}, "third.yaml")).models["last"].scales
+    assert scales["study"].text == "first/t" and scales["demo"].text is None
+    demo = {"length": 64, "dropout": 0.2, "terms": {"global_alignment": {}, "mlm": {}}}
+    assert scales["demo"].settings == demo and scales["study"].settings == demo | {"length": 96}
+    assert scales["study"].geometry == "shorter128"
+
+
 def test_a_mapping_that_extends_null_replaces_the_one_below_it(read):
     new = {
         "extends": "base",

@@ -144,7 +144,8 @@ def paper_entries(file: Path) -> Entries:
         if base is None:
             return None
         below = paper_entries(paper_file(source))
-        return Overlay(base.model_dump(exclude_unset=True), (kind, name), below)
+        values = below.as_base(kind, name, base.model_dump(exclude_unset=True))
+        return Overlay(values, (kind, name), below)
 
     if file in _LOADING:
         raise InputError(f"{file}: extends itself, alone or by way of another paper")

@@ -190,6 +190,17 @@ class Entries:
         sizes_above = {key: value for key, value in sizes.items() if key != EXTENDS}
         return laid_deep(self._scale(kind, name, scales, *chain, base), sizes_above)
 
+    def as_base(self, kind: str, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The ``values`` of an entry as another paper extends it: scales follow those they extend.
+
+        Of each scale only what it says itself remains, and the scale that it extends.
+        """
+        written = _laid([overlay.values for overlay in self._chains[kind][name]]).get(SCALES)
+        if SCALES not in values or not isinstance(written, Mapping):
+            return values
+        scales = {scale: _own(sizes, written.get(scale)) for scale, sizes in values[SCALES].items()}
+        return {**values, SCALES: scales}
+
     # --- errors -------------------------------------------------------------------------------
 
     def _error(self, key: Key, message: str, joint: str = ": ") -> InputError:
@@ -266,6 +277,14 @@ def laid_deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
             value = laid_deep(old, value)
         merged[key] = value
     return merged
+
+
+def _own(resolved: Any, written: Any) -> Any:
+    """The part of resolved values that is ``written``, with its ``extends``."""
+    if not isinstance(resolved, Mapping) or not isinstance(written, Mapping):
+        return resolved
+    part = {key: _own(resolved[key], written[key]) for key in written if key in resolved}
+    return part | ({EXTENDS: written[EXTENDS]} if EXTENDS in written else {})
 
 
 def _laid(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
