@@ -141,6 +141,20 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
         overlay({"papers": [paper(own, "leak.yaml")]})
 
 
+def test_a_paper_more_splits_no_documents_of_another(overlay, paper):
+    """A paper's own vocabulary on reports that another paper's cohort splits."""
+    text = {"extends": "biovil/cxr_bert_phase2", "vocabulary": "words"}
+    joint = {"extends": "biovil/biovil", "text": "text"}
+    row = {"label": "Mine", "model": "joint"}
+    table = {"extends": "biovil/table5", "rows": [row]}
+    words = {"words": {"extends": "biovil/cxr_bert"}}
+    own = {"vocabularies": words, "models": {"text": text, "joint": joint}, "tables": {"t": table}}
+    mine = paper(own)
+    read = "biovil/mimic_cxr_reports"
+    for papers in ([mine], ["own_data", mine], ["low_data", mine]):
+        assert overlay({"papers": papers}).document_cohort("mimic_cxr", "mine") == read
+
+
 @pytest.mark.parametrize(
     ("metric", "said"),
     [

@@ -315,14 +315,26 @@ class Models(Values):
         return self.data.places(self.recipes[name].corpora)
 
     def document_cohort(self, dataset: str, paper: str) -> str | None:
-        """The pairs cohort that splits a data set's documents for a paper, if there is one."""
+        """The pairs cohort that splits a data set's documents for a paper, if there is one.
+
+        One of the paper's own; among several, or without any, one that models of its vocabularies
+        are trained on.
+        """
+        read = [
+            recipe.cohort
+            for recipe in self.recipes.values()
+            if recipe.vocabulary is not None and paper_of(recipe.vocabulary) == paper
+        ]
         fitting = (
             name
             for name, cohort in self.known_cohorts.items()
             if cohort.recipe.kind == "pairs" and cohort.dataset == dataset
             if cohort.recipe.curation is None  # which may need a model of these documents
         )
-        return next(iter(sorted(fitting, key=lambda name: paper_of(name) != paper)), None)
+        # So that a paper more, whose cohorts may come first, changes nothing for this one.
+        place = {name: rank for rank, name in enumerate(dict.fromkeys(read))}
+        ranked = sorted(fitting, key=lambda n: (paper_of(n) != paper, place.get(n, len(read))))
+        return next(iter(ranked), None)
 
 
 def _of_method(values: Mapping[str, Any], above: Mapping[str, Any]) -> Mapping[str, Any]:
