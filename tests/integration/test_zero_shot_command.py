@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from cxrflow.commands import zero_shot
+from cxrflow.commands.export import export
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_json, write_json
 from cxrflow.phantom.__main__ import writer
@@ -104,7 +105,7 @@ def test_missing_test_images_are_counted_beside_the_scores(
 STARTS = "; what its encoders started from is not recorded"
 
 
-@pytest.mark.parametrize("folder", ["model", "out/model"], ids=["folder", "exported"])
+@pytest.mark.parametrize("exported", [False, True], ids=["folder", "exported"])
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -140,10 +141,21 @@ STARTS = "; what its encoders started from is not recorded"
         (None, f"trained on data that are not recorded{STARTS}"),
     ],
 )
-def test_shared_people_are_named(data: object, said: str, folder: str, tmp_path: Path) -> None:
-    (tmp_path / folder).mkdir(parents=True)
-    write_json(tmp_path / folder / "run.json", {} if data is None else {"data": data})
-    options = Namespace(model=tmp_path / "model", output=tmp_path / "out", dataset="nih")
+def test_shared_people_are_named(data: object, said: str, exported: bool, tmp_path: Path) -> None:
+    model, output = tmp_path / "model", tmp_path / "out"
+    if exported:
+        zero_shot._model(write_biovil(tmp_path / "released"), None, model)
+    record = read_json(model / "run.json") if exported else {}
+    model.mkdir(exist_ok=True)
+    geometry = {"geometry": "shorter64"} if exported else {}
+    write_json(model / "run.json", {**record, "data": None if data is None else data | geometry})
+    if exported:
+        export(model, tmp_path / "exported")
+        model = tmp_path / "exported"
+        assert zero_shot._model(model, None, output / zero_shot.IMPORTED) != model
+        chosen = "- checkpoint chosen by: " in (model / "README.md").read_text()
+        assert chosen == ("chosen on" in said)
+    options = Namespace(model=model, output=output, dataset="nih")
     assert zero_shot._people(options) == said
 
 

@@ -101,7 +101,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
         data = record.get("data") or {}
         account = {
             "geometry": _seen(record),
-            "data": {key: data.get(key) for key in ("name", "synthetic", "train_samples")},
+            "data": _people(data),
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
             "zeros": [] if image is None else _unused(image.settings),
         }
@@ -110,6 +110,18 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     log.info("wrote %s", output)
     if image is not None:
         log.info("the image file's unused %s are zeros", " and ".join(_unused(image.settings)))
+
+
+def _people(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``cxrflow zero_shot`` must know: what the model was trained on, and chosen on."""
+    people = {key: data.get(key) for key in ("name", "layout", "synthetic", "train_samples")}
+    selection = data.get("selection")
+    if selection:
+        # Older records call the name of the data set so.
+        name = selection.get("name") or selection.get("dataset")
+        chosen_on = {"name": name, **{key: selection.get(key) for key in ("layout", "synthetic")}}
+        people["selection"] = chosen_on
+    return people
 
 
 def _unused(settings: "ImageEncoderSettings") -> list[str]:

@@ -80,6 +80,7 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "steps": record.get("steps"),
         "seed": seed,
         "validation loss": _losses(permuted_pairs.get("terms") or {}),
+        **_chosen_by(data.get("selection") or {}),
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
     }
@@ -127,6 +128,15 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
             indent(yaml.safe_dump(record.get("settings"), width=90), "    "),
         ]
     )
+
+
+def _chosen_by(selection: Mapping[str, Any]) -> dict[str, str]:
+    """The task whose score chose the checkpoint; of a validation loss nothing is said."""
+    if not selection:
+        return {}
+    name = selection.get("name") or selection.get("dataset") or "data that are not recorded"
+    drawn = " (synthetic)" if selection.get("synthetic") else ""
+    return {"checkpoint chosen by": f"{selection.get('benchmark', 'a task')} on {name}{drawn}"}
 
 
 def _losses(terms: Mapping[str, Any]) -> str | None:
