@@ -311,6 +311,17 @@ def test_a_window_of_stored_squares_is_a_geometry_of_its_own(mgca: Path, tmp_pat
     assert seen_geometry({"settings": {"augmentation": {}}}, geometry) == geometry
 
 
+def test_views_that_are_no_geometry_are_not_grounded(mgca: Path, tmp_path: Path) -> None:
+    """The benchmark and the calibration refuse them, too."""
+    file, model = tmp_path / "x.png", Model.load(mgca)
+    Image.fromarray(np.arange(2400, dtype=np.uint8).reshape(60, 40)).save(file)
+    whole = {"augmentation": {"size": 24, "crop_scale": (0.5, 1.0)}}
+    for geometry, settings in (("longer32unpadded", whole), ("shorter32", WINDOWED)):
+        run = {"data": {"geometry": geometry}, "settings": settings}
+        with pytest.raises(InputError, match=f"{mgca} sees images of geometry {geometry} without"):
+            ground(replace(model, run=run), file, TEXTS)
+
+
 def test_boxes_are_placed_in_the_centres_of_stored_squares(mgca: Path, tmp_path: Path) -> None:
     sources = []
     for number, shape in enumerate([(60, 40), (30, 50)]):

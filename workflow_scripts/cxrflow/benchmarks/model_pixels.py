@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry, Placement
-from cxrflow.images.inference_view import inference_view, seen_geometry
+from cxrflow.images.inference_view import inference_view, require_seen_geometry
 from cxrflow.images.store import PixelStore
 from cxrflow.models.run_record import read_run
 
@@ -77,10 +77,4 @@ def stored_squares(pixels: Pixels) -> Pixels:
     if getattr(pixels, "view", None) is None:
         return pixels
     store = cast(ModelPixels, pixels)
-    geometry = seen_geometry(store.run, store.geometry)
-    if geometry is None:
-        raise InputError(
-            f"the model sees images of geometry {store.geometry} without what surrounds them, at "
-            "a size of its own; expected one that sees stored squares, in which boxes lie"
-        )
-    return CentralPixels(store, geometry)
+    return CentralPixels(store, require_seen_geometry(store.run, store.geometry))

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import AugmentationSettings
@@ -52,3 +53,16 @@ def seen_geometry(run: Mapping[str, Any], geometry: Geometry) -> Geometry | None
     if size is None or augmentation.crop_scale is not None or (geometry.size - size) % 2:
         return None
     return replace(geometry, size=size)
+
+
+def require_seen_geometry(
+    run: Mapping[str, Any], geometry: Geometry, model: str = "the model"
+) -> Geometry:
+    """Return :func:`seen_geometry`; an InputError names the ``model`` whose view has none."""
+    seen = seen_geometry(run, geometry)
+    if seen is None:
+        raise InputError(
+            f"{model} sees images of geometry {geometry} without what surrounds them, at a size of "
+            "its own; expected one that sees stored squares, in which boxes lie"
+        )
+    return seen

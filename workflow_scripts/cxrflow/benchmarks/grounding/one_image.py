@@ -33,7 +33,7 @@ from cxrflow.encoders.image_encoder import Frames
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import write_png
 from cxrflow.images.geometry import Geometry, Placement
-from cxrflow.images.inference_view import seen_geometry
+from cxrflow.images.inference_view import require_seen_geometry
 from cxrflow.images.shards import read_images
 from cxrflow.models.model import Model
 from cxrflow.similarity.similarity import EncodedImages
@@ -138,8 +138,8 @@ def ground(
     """Ground ``phrases`` in the radiograph of a file; ``prior`` is an earlier one of the patient.
 
     Raises:
-        InputError: a file cannot be used, a phrase is empty, the model lacks a half, or it takes
-            single images and a prior is given.
+        InputError: a file cannot be used, a phrase is empty, the model lacks a half, it sees no
+            stored squares, or it takes single images and a prior is given.
     """
     settings = settings or OneImageSettings()
     trained = model  # as calibrated, without dilation
@@ -151,7 +151,7 @@ def ground(
             refine_grid(image_encoder, settings.dilate)
         model = replace(model, image_encoder=image_encoder)
     stored = Geometry.parse(model.geometry)
-    geometry = seen_geometry(model.run, stored) or stored
+    geometry = require_seen_geometry(model.run, stored, f"the model {model.folder}")
     display = Geometry("longer", SHOWN, SHOWN)
     frames = [image] if prior is None else [image, prior]
     current, *earlier = read_images(frames, settings.pixels, geometry, display)
