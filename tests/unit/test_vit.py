@@ -1,6 +1,8 @@
 """The vision transformer against its equations, its pauses, and DeiT's files."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -277,6 +279,43 @@ def test_export_and_import_give_the_same_model(mgca: Path, tmp_path: Path) -> No
     weights.with_suffix(".json").unlink()
     with pytest.raises(InputError, match=r"vit_image_.*\.json"):
         Model.load(out)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "settings"),
+    [
+        ("longer32unpadded", {"size": 24, "crop_scale": [0.5, 1.0]}),  # ConVIRT's
+        ("longer32unpadded", {"size": 24}),
+        ("shorter32", {"size": 24}),
+        ("square32", {"size": 24}),  # a geometry that has no name
+    ],
+)
+def test_a_view_that_no_geometry_names_is_not_exported(
+    geometry: str, settings: dict, mgca: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(mgca, folder)
+    run = {"data": {"geometry": geometry}, "settings": {"augmentation": settings}}
+    write_json(folder / "run.json", run)
+    with pytest.raises(InputError) as raised:
+        export(folder, tmp_path / "out")
+    said = f"run.json: settings.augmentation.size is 24, with images of geometry {geometry};"
+    assert said in str(raised.value) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("geometry", ["longer32unpadded", "square32", "shorter32"])
+@pytest.mark.parametrize("settings", [None, {"size": None}], ids=["imported", "whole"])
+def test_an_export_sees_files_as_the_model_does(
+    geometry: str, settings: dict | None, mgca: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(mgca, folder)
+    record = {} if settings is None else {"augmentation": settings}
+    write_json(folder / "run.json", {"data": {"geometry": geometry}, "settings": record})
+    export(folder, tmp_path / "out")
+    Image.fromarray(np.arange(2400, dtype=np.uint8).reshape(60, 40)).save(tmp_path / "x.png")
+    shown = [Model.load(path)._pixels(tmp_path / "x.png") for path in (folder, tmp_path / "out")]
+    assert torch.equal(*shown)
 
 
 def test_maps_are_of_words_where_words_have_a_projection_of_their_own(mgca: Path) -> None:

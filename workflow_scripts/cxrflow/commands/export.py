@@ -9,6 +9,7 @@ which readers of the released file expect and nothing uses, is zeros.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,7 +42,8 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     """Write the halves of the model folder ``model`` to ``output``, atomically.
 
     Raises:
-        InputError: it is no model folder, or a half of it cannot be read or lacks a projection.
+        InputError: it is no model folder, a half of it cannot be read or lacks a projection, or
+            what it sees of images has no name in the layout.
     """
     import torch
     from safetensors.torch import save_file
@@ -70,6 +72,8 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             f"{model / SIMILARITY}: the released layout has no place for a similarity other than "
             "the cosine; expected a model that compares by it"
         )
+    record = read_run(model)
+    geometry = _seen(record, model) if has_image else (record.get("data") or {}).get("geometry")
     sources: list[Path] = []
     parameters: dict[str, int] = {}
     image = load_image_half(model) if has_image else None
@@ -97,11 +101,9 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
             write_json(path.with_suffix(".json"), image.settings.model_dump(mode="json"))
             sources.append(model / "image" / "model.safetensors")
             parameters["image"] = sum(parameter.numel() for parameter in image.parameters())
-        record = read_run(model)
-        data = record.get("data") or {}
         account = {
-            "geometry": _seen(record),
-            "data": _people(data),
+            "geometry": geometry,
+            "data": _people(record.get("data") or {}),
             "sources": {str(path.relative_to(model)): file_digest(path) for path in sources},
             "zeros": [] if image is None else _unused(image.settings),
         }
@@ -130,8 +132,13 @@ def _unused(settings: "ImageEncoderSettings") -> list[str]:
     return [f"{layer}.weight", f"{layer}.bias"]
 
 
-def _seen(record: Mapping[str, Any]) -> str | None:
-    """The geometry of the pixels that the model sees; published files do not say of windows."""
+def _seen(record: Mapping[str, Any], model: Path) -> str | None:
+    """The geometry of the pixels that the model sees; published files do not say of windows.
+
+    Raises:
+        InputError: no name of a geometry says what the model sees.
+    """
+    from cxrflow.errors import InputError
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.inference_view import seen_geometry
 
@@ -139,7 +146,18 @@ def _seen(record: Mapping[str, Any]) -> str | None:
     if name is None:
         return None
     stored = Geometry.parse(name)
-    return str(seen_geometry(record, stored) or stored)
+    augmentation = (record.get("settings") or {}).get("augmentation")
+    if augmentation is None:  # weights that were not trained here: the geometry alone says it
+        return str(stored)
+    seen = seen_geometry(record, stored)
+    if seen is None or (seen.rule == "square" and seen != stored):
+        raise InputError(
+            f"{model / 'run.json'}: settings.augmentation.size is {augmentation['size']}, with "
+            f"images of geometry {stored}; the released layout has no name for what such a model "
+            "sees, expected no size, or a window in the middle of padded squares (longer<N>)"
+        )
+    # Stored squares that are shown whole are shown with what surrounds the image.
+    return str(replace(seen, padded=True))
 
 
 if __name__ == "__main__":
