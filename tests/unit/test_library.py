@@ -259,11 +259,14 @@ def test_labels_are_those_of_the_command_and_say_why_there_are_none() -> None:
     one = cxrflow.label(["Edema."] * 3, ReportSettings(chunk=2))
     assert one["Edema"].tolist() == [1.0] * 3
     for wrong, message in (
-        ("Edema.", "texts is one text"),
-        (["Edema.", None], r"texts\[1\] is None"),
+        ("Edema.", "texts is one text of 6 characters;"),
+        (["Edema.", None], r"texts\[1\] is of type NoneType;"),
+        ([["Edema.", "No edema."]], r"texts\[0\] is of type list;"),
+        ([np.array(["Edema."])], r"texts\[0\] is of type ndarray;"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=message) as raised:
             cxrflow.label(wrong)  # type: ignore[arg-type]
+        assert "dema" not in str(raised.value)
 
 
 def test_a_users_script_runs(tmp_path: Path) -> None:

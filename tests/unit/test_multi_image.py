@@ -283,7 +283,8 @@ def test_a_published_folder_loads_takes_priors_and_goes_back(tmp_path: Path) -> 
         (lambda: model.encode_image(pixels[0], pixels[1, :1]), "expected one for each"),
         (lambda: model.encode_image([np.eye(64), np.eye(64)], [np.eye(64), None]), "is None"),
         (lambda: model.similarity_map(pixels[0], [*texts, "edema"]), "3 texts for 2 studies"),
-        (lambda: model.encode_text("edema"), "expected a list of one or more"),
+        (lambda: model.encode_text("edema"), "^texts is of type str and length 5; expected"),
+        (lambda: model.encode_text([]), "^texts is of type list and length 0; expected"),
     ):
         with pytest.raises(InputError, match=message):
             wrong()

@@ -292,7 +292,11 @@ class Model:
         if self.text_encoder is None or self.tokenizer is None:
             raise InputError(f"{self.folder}: the model has no text half")
         if isinstance(texts, str) or not texts:
-            raise InputError(f"texts is {texts!r}; expected a list of one or more")
+            # Nothing of its content is said, which may be a report's.
+            raise InputError(
+                f"texts is of type {type(texts).__name__} and length {len(texts)}; expected a "
+                "list of one or more"
+            )
         return [text.ids for text in self.tokenizer.encode_batch_fast(texts)]
 
     def _states(

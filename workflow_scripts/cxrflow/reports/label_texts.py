@@ -36,7 +36,7 @@ def label(texts: Iterable[str], settings: ReportSettings | None = None) -> pd.Da
     2               NaN           NaN    NaN     empty
     """
     if isinstance(texts, str):
-        raise InputError(f"texts is one text, {texts[:50]!r}; expected a list of texts")
+        raise InputError(f"texts is one text of {len(texts)} characters; expected a list of texts")
     reports = [
         RawReport(str(place), None, text=_text(text, place)) for place, text in enumerate(texts)
     ]
@@ -51,5 +51,6 @@ def label(texts: Iterable[str], settings: ReportSettings | None = None) -> pd.Da
 
 def _text(text: object, place: int) -> str:
     if not isinstance(text, str):
-        raise InputError(f"texts[{place}] is {text!r}, a {type(text).__name__}; expected a text")
+        # Nothing of its content is said, which may be a report's.
+        raise InputError(f"texts[{place}] is of type {type(text).__name__}; expected a text")
     return text
