@@ -267,7 +267,9 @@ def calibration(folder):
     return calibrate(FakeModel(), reports, store, CalibrationSettings(images=100))
 
 
-def test_a_peak_is_compared_with_those_of_images_without_the_finding(folder, calibration, tmp_path):
+def test_a_peak_is_compared_with_those_of_images_without_the_finding(
+    folder, calibration, tmp_path, caplog
+):
     plain, other = (
         calibration.without(findings_of(phrase)) for phrase in ("Dense pneumonia", "Bright area")
     )
@@ -297,6 +299,12 @@ def test_a_peak_is_compared_with_those_of_images_without_the_finding(folder, cal
     found = ground(FakeModel(folder=tmp_path), image, ["Pneumonia", "No pneumonia"])
     assert found.percentiles[0].share == 1 and found.percentiles[1].share < 0.5
     assert ground(FakeModel(), image, ["Pneumonia"]).percentiles == ()
+    # The images of the calibration have no prior, so nothing compares with a peak beside one.
+    assert ground(FakeModel(folder=tmp_path), image, ["Pneumonia"], prior=image).percentiles == ()
+    assert caplog.messages == [
+        f"{tmp_path}: peaks are not compared with those of its calibration, whose images have no "
+        "prior"
+    ]
     file = tmp_path / "calibration.safetensors"
     whole = load_file(file)
     whole["patches"] = whole["patches"][0]

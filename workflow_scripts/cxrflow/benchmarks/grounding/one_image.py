@@ -8,7 +8,7 @@ the model's geometry by the code that builds pixel stores, so a file gives here 
 For each phrase the greatest cosine with a patch is printed, and where that patch is; the picture
 shows the cosines over the radiograph, a panel a phrase, what the model saw within a thin frame.
 Where the model folder is calibrated (``cxrflow calibrate``), also the share of images without the
-finding whose greatest cosine is less.
+finding whose greatest cosine is less; not with a prior, as the calibration's images have none.
 """
 
 import logging
@@ -165,9 +165,14 @@ def ground(
     placement = geometry.place(height, width)
     percentiles: list[Percentile | None] = []
     calibration = Calibration.read(model.folder)
-    if calibration is not None:
+    if calibration is not None and prior_SS is not None:
+        log.warning(
+            "%s: peaks are not compared with those of its calibration, whose images have no prior",
+            model.folder,
+        )
+    elif calibration is not None:
         if any(settings.dilate):
-            grids_Nhw = similarity_grids(trained, pixels_SS, plain, precision, prior_SS)
+            grids_Nhw = similarity_grids(trained, pixels_SS, plain, precision)
         shown_hw = shown_cells(placement, *grids_Nhw.shape[1:])
         peaks = [float(grid_hw[shown_hw].max()) for grid_hw in grids_Nhw]
         with autocast(model.device, precision):
