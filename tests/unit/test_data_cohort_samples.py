@@ -18,6 +18,7 @@ from data_fixtures import (
 
 from cxrflow.data.cohorts.settings import CohortSettings, SplitSettings
 from cxrflow.data.cohorts.splits import patient_shares
+from cxrflow.data.protocols import protocol
 from cxrflow.errors import InputError
 
 
@@ -143,6 +144,28 @@ def test_classification_follows_the_ordered_split(tmp_path: Path) -> None:
     assert len(samples[label == 0].iloc[0]["boxes"]) == 0
     assert positive["subgroup"] == "Lung Opacity" and positive["image_width"] == 10
     assert any("patients are not known" in note for note in flow["notes"])
+
+
+def test_the_ordered_split_s_test_part_alone_needs_no_other_file(tmp_path: Path) -> None:
+    """As RSNA's zero-shot protocol scores it: nothing else is decoded, or counted as missing."""
+    root = rsna(tmp_path / "rsna", negatives=12, positives=8)
+    nih_mapping(root, images=4)
+    options, asked = ["--layout", "rsna", "--root", root], protocol("rsna").cohort
+    whole_splits = {name: value for name, value in asked["splits"].items() if name != "parts"}
+    kind = {"kind": "classification", "index": "sample_id"}
+    whole = cohort(tmp_path / "whole", *options, **kind, splits=whole_splits)[1]
+    tested = whole.index[whole["split"] == "test"]
+    for name in whole.index.difference(tested):
+        (root / "stage_2_train_images" / f"{name}.dcm").unlink()
+    flow, alone = cohort(tmp_path / "alone", *options, **kind, **asked)
+    assert sorted(alone.index) == sorted(tested) and set(alone["split"]) == {"test"}
+    assert step(flow, "split known", "images") == (3, {"not in the given split": 17})
+    assert step(flow, "image usable", "images") == (3, {})
+    assert [check["name"] for check in flow["checks"]] == ["image in one split"]
+    assert len(pd.read_parquet(tmp_path / "alone/images.parquet")) == 3
+    wrong = {**asked["splits"], "parts": {"valid": "test"}}
+    with pytest.raises(InputError, match="splits.parts names 'valid'; the split has test, train, v"):
+        make(tmp_path / "wrong", *options, kind="classification", splits=wrong)
 
 
 def test_classification_split_does_not_move_when_a_file_is_missing(tmp_path: Path) -> None:

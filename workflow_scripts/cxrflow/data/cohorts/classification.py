@@ -109,6 +109,8 @@ def _count_shared_patients(rows: pd.DataFrame, flow: Flow, method: str) -> None:
         return
     remedy = "; splits.method patients gives a clean one" if method == "ordered" else ""
     trained = set(with_patient.loc[with_patient["split"] != "test", "subject_id"])
+    if not trained:
+        return  # the test part alone
     tested = with_patient[with_patient["split"] == "test"]
     shared = int(tested["subject_id"].isin(trained).sum())
     flow.checks.append(

@@ -95,8 +95,9 @@ class SplitSettings(Settings):
     parts: dict[str, Split] | None = Field(
         None,
         description="kinds pairs and classification, method official: what the publisher's parts "
-        "become, by the publisher's names, as {train: train, valid: test}; parts that are not "
-        "named are left out. null: what they are called",
+        "become, by the publisher's names, as {train: train, valid: test}; method ordered: the "
+        "same of those that are drawn, as {test: test}. Parts that are not named are left out. "
+        "null: what they are called",
     )
 
     @field_validator("shares")
@@ -126,8 +127,8 @@ class SplitSettings(Settings):
             raise ValueError(
                 f"`folders` is set, but method is {self.method}; expected method folders"
             )
-        if self.parts is not None and self.method != "official":
-            raise ValueError("`parts` are the publisher's: expected method official")
+        if self.parts is not None and self.method not in ("official", "ordered"):
+            raise ValueError("`parts` are the publisher's: expected method official, or ordered")
         return self
 
 

@@ -115,7 +115,7 @@ def rename_parts(
     source: object,
     dropped: Sequence[Drop] = (),
 ) -> pd.DataFrame:
-    """Rename the parts of the published split by ``names`` and leave out those it lacks.
+    """Rename the parts of a published (or drawn) split by ``names``; leave out those it lacks.
 
     ``dropped``: what was left out when the data set was read, which may be why a part is missing.
     """
@@ -196,7 +196,8 @@ def assign(
             They are split as one by the methods that draw patients.
 
     Returns:
-        Split by patient; patients that a given split does not name are null.
+        Split by patient; patients that a given split does not name, or whose part
+        ``splits.parts`` leaves out, are null.
     """
     method = settings.split_method
     out = patients.isin(frozenset().union(*held_out.values()))
@@ -208,7 +209,9 @@ def assign(
     elif method == "folders":
         split = by_folder(patients, settings.splits, source)
     elif method == "ordered":
-        split = ordered(patients[~out], settings.splits)
+        drawn = ordered(patients[~out], settings.splits).rename_axis("subject_id").rename("split")
+        parts = rename_parts(drawn.reset_index(), settings.splits.parts, source)
+        split = parts.set_index("subject_id")["split"]
     elif method == "file":
         split = from_file(settings.splits)
     elif method == "official":
