@@ -244,7 +244,8 @@ def test_ids_that_a_spreadsheet_takes_for_formulas(tmp_path: Path) -> None:
     ]
 
 
-def test_files_are_compared_with_the_publisher_s_checksums(tmp_path, capsys):
+def test_files_are_compared_with_the_publisher_s_checksums(tmp_path, capsys, caplog):
+    caplog.set_level("INFO", "cxrflow")
     names = [f"files/p10/{number}.dcm" for number in range(20)]
     (tmp_path / "files/p10").mkdir(parents=True)
     lines = []
@@ -258,8 +259,28 @@ def test_files_are_compared_with_the_publisher_s_checksums(tmp_path, capsys):
     (tmp_path / names[7]).write_text("other")
     with pytest.raises(InputError, match=r"1 of 20 files failed .*other content .*p10/7.dcm"):
         verify.verify(tmp_path)
+    for number in (11, 12, 13):
+        (tmp_path / names[number]).write_text("other")
+    (tmp_path / names[14]).unlink()
+    (tmp_path / names[14]).mkdir()
+    caplog.clear()
+    with pytest.raises(InputError, match="5 of 20 files failed"):
+        verify.verify(tmp_path)
+    differing = [f"{tmp_path / names[n]}: other content than published" for n in (7, 11, 12, 13)]
+    assert sorted(caplog.messages) == sorted(
+        [
+            *differing,
+            f"{tmp_path / names[14]}: cannot be read (Is a directory)",
+            f"{tmp_path}: 18 of 20 listed files read",
+        ]
+    )
+    (tmp_path / names[14]).rmdir()
+    for number in (7, 11, 12, 13, 14):
+        (tmp_path / names[number]).write_text(names[number])
+    caplog.clear()
     shares = [verify.verify(tmp_path, 0.1, seed).kept for seed in range(3, 6)]
     assert set(shares) <= {1, 2}
+    assert f"{tmp_path}: 2 of 20 listed files read" in caplog.messages
     (tmp_path / "SHA256SUMS.txt").write_text(f"{'0' * 64}  ../../etc/passwd\n")
     with pytest.raises(InputError, match=r"SHA256SUMS.txt:1: expected a SHA-256 and a path"):
         verify.verify(tmp_path)

@@ -2,10 +2,11 @@
 
     cxrflow verify --root /data/mimic-cxr/2.1.0 --threads 8 --share 0.01
 
-PhysioNet ships them with MIMIC-CXR and other sets. Files that were not downloaded are counted. A
-file that differs is named, and the exit code is 2.
+PhysioNet ships them with MIMIC-CXR and other sets. Files that were not downloaded are counted. Each
+file that differs or cannot be read is named, in a line of the log, and the exit code is 2.
 """
 
+import logging
 import random
 import re
 from collections.abc import Sequence
@@ -16,9 +17,11 @@ from cxrflow.compute.progress import progress
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import file_digest
 from cxrflow.files.csv_table import read_lines, require_file, require_root
-from cxrflow.files.drops import Tally
+from cxrflow.files.drops import Tally, printable
 from cxrflow.files.reading import below, leads_out
 from cxrflow.programs.program import parser, run, seed_number, thread_count
+
+log = logging.getLogger("cxrflow")
 
 LISTS = ("SHA256SUMS.txt", "SHA256SUMS")
 LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(\S.*)")
@@ -62,6 +65,8 @@ def published(root: Path) -> dict[str, str]:
 def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tally:
     """Compare the files, or a share of them, with the checksums; count those that agree.
 
+    The log names each that differs or cannot be read, and says how many were read.
+
     Raises:
         InputError: a file differs, or none of those listed is there.
     """
@@ -85,8 +90,12 @@ def verify(root: Path, share: float = 1, seed: int = 0, threads: int = 1) -> Tal
         for ((name, reason),) in progress(outcomes, count, "file", title="comparing"):
             if reason is None:
                 tally.kept += 1
-            else:
-                tally.drop(reason, [name], failed=reason != ABSENT)
+                continue
+            if reason != ABSENT:
+                log.warning("%s: %s", root / printable(name), reason)
+            tally.drop(reason, [name], failed=reason != ABSENT)
+    differing = sum(drop.count for drop in tally.drops if drop.reason == DIFFERENT)
+    log.info("%s: %d of %d listed files read", root, tally.kept + differing, len(sums))
     tally.require_few(root, 0, "this program")
     if not tally.kept:
         raise InputError(f"{root}: of {count} listed files none is there")
