@@ -17,6 +17,7 @@ from cxrflow.benchmarks.inputs import read_frames
 from cxrflow.benchmarks.model_pixels import model_pixels, stored_squares
 from cxrflow.commands.export import export
 from cxrflow.commands.ground import ground
+from cxrflow.commands.ground import main as ground_main
 from cxrflow.commands.load import facts
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import (
@@ -257,6 +258,15 @@ def test_export_and_import_give_the_same_model(mgca: Path, tmp_path: Path) -> No
     export(mgca, out)
     (weights,) = out.glob("vit_image_*.pth")
     assert kind_of(out, None) == "vit"
+    Image.fromarray(np.arange(2400, dtype=np.uint8).reshape(60, 40)).save(tmp_path / "x.png")
+    named = {"model": out, "image": tmp_path / "x.png", "output": tmp_path / "map.png"}
+    options = [part for name, value in named.items() for part in (f"--{name}", str(value))]
+    ground_main([*options, "--phrase", TEXTS[0]])
+    assert (tmp_path / "map.png").is_file()
+    shutil.copytree(out, tmp_path / "text", ignore=shutil.ignore_patterns("vit_image_*"))
+    options[1] = str(tmp_path / "text")
+    with pytest.raises(InputError, match=r"text: published weights of kind .* have no image half"):
+        ground_main([*options, "--phrase", TEXTS[0]])
     import_weights("vit", out, None, ImportSettings(), "mine", 0, again)
     models = [Model.load(folder) for folder in (mgca, out, again)]
     assert [model.geometry for model in models] == ["longer32", *["longer32crop24"] * 2]

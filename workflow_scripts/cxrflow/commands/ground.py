@@ -38,6 +38,26 @@ def ground(
     return one_image.ground(model, image, phrases, settings or OneImageSettings(), prior)
 
 
+def _require_halves(model: Path) -> None:
+    """Say before anything is loaded which half a model folder lacks, of ours or published."""
+    from cxrflow.encoders.released.halves import is_released, kind_of
+    from cxrflow.encoders.released.settings import PUBLISHED
+
+    if is_released(model):
+        kind = kind_of(model, None)
+        for half in ("text", "image"):
+            if half not in PUBLISHED[kind].halves:
+                raise InputError(
+                    f"{model}: published weights of kind {kind} have no {half} half; expected both"
+                )
+        return
+    for name in ("config.json", "image/config.json"):
+        if not (model / name).is_file():
+            raise InputError(
+                f"{model}: {name} is missing; expected a model with both halves, such as {MODEL}"
+            )
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the options, ground the phrases and draw the picture."""
     arguments = parser(__doc__)
@@ -55,14 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(options.settings, OneImageSettings)
     if options.output.suffix.lower() != ".png":
         raise InputError(f"--output is {options.output}, expected a name that ends in .png")
-    # Exports in the released layout have an image half of another name.
-    if options.model.is_dir() and not any(options.model.glob("*.pt")):
-        for name in ("config.json", "image/config.json"):
-            if not (options.model / name).is_file():
-                raise InputError(
-                    f"{options.model}: {name} is missing; expected a model with both halves, such "
-                    f"as {MODEL}"
-                )
+    if options.model.is_dir():
+        _require_halves(options.model)
 
     from cxrflow.benchmarks.grounding.one_image import draw
     from cxrflow.text.characters import normalised
