@@ -247,6 +247,20 @@ def test_other_bad_requests_are_one_line(tmp_path, path, output):
     assert not list(tmp_path.glob("labels*"))
 
 
+def test_ids_of_a_parquet_table_are_whole_numbers_or_text(tmp_path: Path, output: Path) -> None:
+    """As floats they would be written as 59990001.0, and of long ones digits are lost."""
+    rows = pd.DataFrame({"id": [59990001.0, 59990002.0], "text": ["Edema.", "No edema."]})
+    rows.to_parquet(tmp_path / "a.parquet")
+    said = ("a.parquet: column 'id' holds float64", "expected ids as text or whole numbers")
+    label(tmp_path / "a.parquet", output, id_column="id").refuses(*said)
+    rows.astype({"id": "int64"}).to_parquet(tmp_path / "a.parquet")
+    label(tmp_path / "a.parquet", output, id_column="id").succeeds()
+    written = pd.read_csv(output, dtype="str")["id"]
+    assert written.tolist() == ["59990001", "59990002"]
+    rows.assign(id=pd.array([7, None], dtype="Int64")).to_parquet(tmp_path / "a.parquet")
+    label(tmp_path / "a.parquet", output, id_column="id").refuses("a.parquet: row 1 has no id")
+
+
 GUARDED = "INDICATION: CHF, pneumonia.\nCOMPARISON: None.\n{}Impression: Normal."
 
 

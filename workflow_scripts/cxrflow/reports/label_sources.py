@@ -310,6 +310,10 @@ def _require_ids(ids: pd.Series, path: Path) -> None:
     blank = ids.isna() | (texts.str.strip() == "")
     if blank.any():
         raise InputError(f"{path}: row {int(blank.to_numpy().argmax())} has no id")
+    if pd.api.types.is_float_dtype(ids):  # of a long id the last digits are lost, or a zero is new
+        raise InputError(
+            f"{path}: column '{ids.name}' holds {ids.dtype}; expected ids as text or whole numbers"
+        )
     twice = texts[texts.duplicated()]
     if len(twice):
         raise InputError(f"{path}: id '{twice.iloc[0]}' is given twice")
