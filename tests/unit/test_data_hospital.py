@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cohort_fixtures import cohort
+from data_fixtures import corpus, covid_chestxray
 
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import assign
@@ -82,6 +84,33 @@ def test_what_is_no_file_with_a_name_that_can_be_written_is_counted(tmp_path: Pa
     (drop,) = tables.dropped["images"]
     assert drop.count == 4 and drop.failed and "images" not in drop.examples[0]
     assert b"\\udce9_1.png" in str(drop.examples).encode()
+
+
+def test_names_that_differ_in_an_s_are_two_studies(tmp_path: Path) -> None:
+    """The s before the number is MIMIC-CXR's, and part of any other hospital's name."""
+    lines = "study_id,patient_id\ns101,p\n101,q\n"
+    root = hospital(tmp_path / "own", lines, "s101_1.png", "101_1.png")
+    texts = corpus(tmp_path / "corpus", ["s101", "101"])
+    text = pd.read_parquet(texts / "sections.parquet")
+    text.assign(impression=["Of s101.", "Of 101."]).to_parquet(texts / "sections.parquet")
+    options = ["--layout", "hospital", "--root", root, "--corpus", texts]
+    _, pairs = cohort(tmp_path / "out", *options, index="study_id", views=None)
+    assert pairs["impression"].to_dict() == {"s101": "Of s101.", "101": "Of 101."}
+    assert len(pd.read_parquet(tmp_path / "out/documents.parquet")) == 2
+    for name in ("musculoskeletal", "captioned_pictures"):
+        assert layout(name).study_prefix == ""
+
+
+def test_names_that_become_one_are_refused(tmp_path: Path) -> None:
+    """Of covid-chestxray's, which are files, corpora have the name without its ending."""
+    root = covid_chestxray(tmp_path / "covid")
+    with (root / "metadata.csv").open("a") as table:
+        table.write("3,0,PA,X-ray,a.png,\n")
+    (root / "images/a.png").write_bytes(b"a picture")
+    options = ["--layout", "covid_chestxray", "--root", root]
+    options += ["--corpus", corpus(tmp_path / "corpus", ["a.jpg"])]
+    with pytest.raises(InputError, match=r"covid: studies a.jpg and a.png are both called 'a' w"):
+        cohort(tmp_path / "out", *options)
 
 
 def test_two_files_of_one_image_are_one_and_counted(tmp_path: Path) -> None:

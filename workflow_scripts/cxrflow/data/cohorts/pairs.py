@@ -61,6 +61,7 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     """Filter, choose, join, split and check."""
     studies = priors.with_times(sources.tables.studies, sources.pictures.images)
     studies["key"] = study_key(studies["study_id"], sources.study_prefix)
+    _require_keys(studies, sources)
     # All listed patients are split, before any filter: a report or image that is missing here
     # must not move others between the parts.
     official = sources.pictures.splits if sources.tables.splits is None else sources.tables.splits
@@ -118,6 +119,18 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
         unit="images" if each else "studies",
         extra=extra,
     )
+
+
+def _require_keys(studies: pd.DataFrame, sources: PairSources) -> None:
+    """Refuse studies whose names are one name in the form in which a corpus is joined."""
+    alike = studies.loc[studies["key"].duplicated(keep=False), ["key", "study_id"]]
+    if len(alike):
+        names = alike.loc[alike["key"] == alike["key"].iloc[0], "study_id"].unique()
+        raise InputError(
+            f"{sources.tables.source}: studies {' and '.join(names)} are both called "
+            f"'{alike['key'].iloc[0]}' where reports are looked up; expected ids that differ "
+            f"without '{sources.study_prefix}'"
+        )
 
 
 def _require_listed(rows: pd.DataFrame, sources: PairSources, flow: Flow) -> None:

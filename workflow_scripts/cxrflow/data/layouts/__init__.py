@@ -69,7 +69,7 @@ class Layout(Settings):
         description="names of its classes, of which those count that an image has; null: all do",
     )
     study_prefix: str = Field(
-        r"^s(?=\d)", description="what corpora may write around a bare study id"
+        r"^s(?=\d)", description="what corpora may write around a bare study id; empty: nothing"
     )
     upright: bool = Field(
         False,
