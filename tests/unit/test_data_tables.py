@@ -106,6 +106,28 @@ def test_every_row_longer_than_the_header_is_damage_not_a_shift(tmp_path: Path) 
     assert frame.empty and damaged[0].count == 2
 
 
+@pytest.mark.parametrize(
+    ("end", "names", "cut_off"),
+    [
+        ("c,1\n", ["a", "b"], True),
+        ("c", ["a", "b"], True),
+        ("c,4,x\n\nd", ["a", "b", "c"], True),
+        ("c,1,", ["a", "b", "c"], False),
+        ("c,1,x\n\n  \n", ["a", "b", "c"], False),
+        ("c,1\nd,2\n", ["a", "b", "c", "d"], False),  # published with fewer, as NIH's boxes
+    ],
+)
+def test_a_last_row_that_is_cut_off_is_damage(
+    tmp_path: Path, end: str, names: list[str], cut_off: bool
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f'name,size,note\na,1,"x, y\nz"\nb,2,x\n{end}')
+    frame, damaged = read(path)
+    assert frame["name"].tolist() == names
+    reasons = ["t.csv: cut off (its last row has fewer fields than the one before)"] * cut_off
+    assert [drop.reason for drop in damaged] == reasons and all(drop.failed for drop in damaged)
+
+
 def test_same_row_twice_is_counted_and_differing_rows_of_one_id_raise() -> None:
     frame = pd.DataFrame({"id": ["a", "a", "b"], "v": [1, 1, 2]})
     kept, drops = drop_repeats(frame, "id")

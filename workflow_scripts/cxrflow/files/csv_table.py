@@ -8,7 +8,7 @@ import gzip
 import io
 import re
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -181,9 +181,11 @@ def _letters(name: str) -> str:
 def read_text(
     path: Path, separator: str = ",", header: bool = True
 ) -> "tuple[pd.DataFrame, list[Drop]]":
-    """Read all columns as text, by line number; leave out and count rows of another length.
+    """Read all columns as text, by line number; leave out and count rows with more fields.
 
-    Without a ``header`` the columns are numbered from 0.
+    Rows with fewer are published so (NIH's boxes), and end in blanks. A last row with fewer than
+    the one before it was cut off, as on a full disk: it is left out and counted too. Without a
+    ``header`` the columns are numbered from 0.
 
     Raises:
         InputError: as :func:`read_csv`.
@@ -195,11 +197,29 @@ def read_text(
             frame = pd.read_csv(**arguments)
         if isinstance(frame.index, pd.RangeIndex):
             frame.index = frame.index + 1 + header
-            return frame, []
+            return _without_cut_off(frame, path, separator)
     except pd.errors.ParserError:
         pass  # rows of unequal length: read again row by row to say which
     with _as_text(path, separator, header):
         return _read_rows(path, separator, header)
+
+
+def _without_cut_off(
+    frame: "pd.DataFrame", path: Path, separator: str
+) -> "tuple[pd.DataFrame, list[Drop]]":
+    """Leave out and count a last row that has fewer fields than the one before it."""
+    if min(frame.shape) < 2 or frame.iloc[-1:, -1].notna().all():
+        return frame, []
+    csv.field_size_limit(LONGEST_FIELD)
+    with open_table(path) as text:  # in which pandas skips lines of blanks
+        rows = csv.reader(text, delimiter=separator)
+        above, last = deque((r for r in rows if r and not (len(r) == 1 and r[0].isspace())), 2)
+    if len(last) >= len(above):
+        return frame, []
+    reason = f"{path.name}: cut off (its last row has fewer fields than the one before)"
+    whole = frame[:-1]
+    whole.attrs[UNEVEN] = [last[0].strip()]
+    return whole, [Drop.of(reason, [f"{path}:{frame.index[-1]}"], failed=True)]
 
 
 def column_names(path: Path, separator: str = ",") -> list[str]:
