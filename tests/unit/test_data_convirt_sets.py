@@ -145,6 +145,18 @@ def test_validation_is_drawn_from_the_training_part(tmp_path: Path, unit: str) -
     assert rows.equals(cohort(tmp_path / "again", *options, **drawn(count=5, unit=unit))[1])
 
 
+def test_a_patient_may_be_called_na(tmp_path: Path) -> None:
+    root = covidx(tmp_path / "covidx")
+    path = root / "labels" / "train_COVIDx4.txt"
+    path.write_text(path.read_text().replace("p0 ", "NA "))
+    options = ["--layout", "covidx", "--root", root]
+    _, rows = cohort(tmp_path / "out", *options, **drawn(count=18, unit="patients"))
+    assert "NA" in set(rows["subject_id"])
+    split = pd.read_csv(tmp_path / "out" / "split.csv", keep_default_na=False)
+    split = split.set_index("subject_id")["split"]
+    assert (rows["subject_id"].map(split) == rows["split"]).all()
+
+
 def test_a_missing_image_moves_no_other_in_or_out() -> None:
     units = pd.Series([f"image{n}" for n in range(200)])
     by_image = ValidationSettings(unit="images", count=20)

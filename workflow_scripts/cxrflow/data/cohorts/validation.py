@@ -40,7 +40,8 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
     rows.loc[(rows["split"] == "train") & unit.isin(validating), "split"] = "validate"
     if "train" not in set(rows["split"]):
         raise InputError(f"{folder}: splits.validation leaves no image to train on")
-    split = pd.read_csv(folder / "split.csv", dtype="str")
+    # A patient may be called NA.
+    split = pd.read_csv(folder / "split.csv", dtype="str", keep_default_na=False)
     # A published split may be one of images.
     if by_image or set(split["subject_id"]) & set(rows["image_id"]):
         split = rows[["image_id", "split"]].rename(columns={"image_id": "subject_id"})

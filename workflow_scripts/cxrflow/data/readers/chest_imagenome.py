@@ -56,13 +56,13 @@ def read(root: Path, request: Request) -> Tables:
     labels["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
     # The patients of the gold data set, which must not be trained on.
     path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
-    avoided, _ = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
+    avoided, avoid_damage = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
     return Tables(
         source=root,
         studies=shaped("studies", images[["study_id", "subject_id"]].drop_duplicates()),
         progressions=shaped("progressions", labels),
         avoid=frozenset(avoided["subject_id"]),
-        dropped={"progressions": damage + gold_damage},
+        dropped={"progressions": damage + gold_damage + avoid_damage},
         opened=False,
     )
 
