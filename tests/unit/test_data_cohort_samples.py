@@ -164,7 +164,7 @@ def test_the_ordered_split_s_test_part_alone_needs_no_other_file(tmp_path: Path)
     assert [check["name"] for check in flow["checks"]] == ["image in one split"]
     assert len(pd.read_parquet(tmp_path / "alone/images.parquet")) == 3
     wrong = {**asked["splits"], "parts": {"valid": "test"}}
-    with pytest.raises(InputError, match="splits.parts names 'valid'; the split has test, train, v"):
+    with pytest.raises(InputError, match=r"names 'valid'; the split has test, train, validate"):
         make(tmp_path / "wrong", *options, kind="classification", splits=wrong)
 
 
