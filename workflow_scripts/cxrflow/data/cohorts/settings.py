@@ -29,7 +29,7 @@ READ_BY_METHOD: dict[SplitMethod, tuple[str, ...]] = {
     "folders": ("folders",),
     "official": ("seed", "validation", "parts"),
     "file": ("file",),
-    "ordered": ("seed", "test_share", "halve_test"),
+    "ordered": ("seed", "test_share", "halve_test", "parts"),
     "all": (),
 }
 
