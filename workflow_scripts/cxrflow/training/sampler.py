@@ -3,6 +3,7 @@
 Training draws its batches by a sampler; those of validation are always the same.
 """
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -12,6 +13,8 @@ import numpy as np
 from cxrflow.errors import InputError
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
+
+log = logging.getLogger("cxrflow")
 
 Batch = TypeVar("Batch")
 
@@ -40,17 +43,14 @@ def choose_sampler(
 ) -> Sampler:
     """The sampler that a run's ``training.sampler`` names, of the training samples.
 
-    ``compares``: the objective compares the samples of a batch with each other, and would be
-    another one with fewer.
-
-    Raises:
-        InputError: there is no batch of so many samples.
+    ``compares``: the objective compares the samples of a batch with each other, and is an easier
+    one with fewer, as the log then says.
     """
     if compares and len(samples) < batch_size:
-        raise InputError(
-            f"settings: key 'training.batch_size' is {batch_size}, but {len(samples)} training "
-            "samples are left, and a term compares the samples of a batch; expected at least a "
-            "batch"
+        log.warning(
+            "training.batch_size is %d, but only %d training samples are left: a batch has these "
+            "alone, and samples are compared with fewer others",
+            *(batch_size, len(samples)),
         )
     return SAMPLERS[settings.name](settings, samples, batch_size, seed, world)
 
@@ -58,7 +58,7 @@ def choose_sampler(
 class UniformSampler:
     """Every epoch another permutation, cut into whole batches; the incomplete last one is left out.
 
-    A data set smaller than one batch is one batch; contrastive objectives refuse it.
+    A data set smaller than one batch is one batch.
     """
 
     def __init__(self, samples: int, batch_size: int, seed: int) -> None:
