@@ -152,7 +152,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         (
             "cohorts.biovil/rsna.splits",
             {"shares": {"train": 0.7, "validate": 0.0, "test": 0.3}},
-            "key 'cohorts.biovil/rsna': splits.shares is set, but splits.method is ordered; exp",
+            "key 'cohorts.biovil/rsna.splits.shares' is not read by method ordered, which the",
         ),
         (
             "cohorts.biovil/radnli.views",

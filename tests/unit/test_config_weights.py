@@ -96,14 +96,16 @@ def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, papers):
     assert given.resolved()["models"].keys() >= names
 
 
-def test_settings_of_a_model_that_is_imported_are_refused(overlay):
+def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
     """The weights have their own; pixels without a published geometry have the model's."""
     weights = {"weights": {"biovil/biovil": "/weights"}}
     models = {"biovil/biovil": {"geometry": "shorter64"}}
     assert overlay({**weights, "models": models}, check_roots=False).imported("biovil/biovil")
-    models["biovil/biovil"]["training"] = {"epochs": 1}
-    refused = "key 'models.biovil/biovil.training': 'biovil/biovil' stands in 'weights': .* alone"
-    with pytest.raises(InputError, match=refused):
+    plain = overlay({**weights, "models": models}, check_roots=False).model("biovil/biovil")
+    models["biovil/biovil"]["training"] = {"epochs": 1}  # as an overlay may have it
+    assert overlay({**weights, "models": models}, check_roots=False).model("biovil/biovil") == plain
+    models["biovil/biovil"]["lenght"] = 3
+    with pytest.raises(InputError, match="models.biovil/biovil.lenght"):
         overlay({**weights, "models": models}, check_roots=False)
 
 

@@ -215,10 +215,12 @@ def test_impossible_split_settings_are_refused(values: dict[str, object]) -> Non
     ("values", "message"),
     [
         ({"kind": "classification", "splits": {"shares": {"train": 1.0}}}, "splits.shares is set"),
-        ({"splits": {"test_share": 0.5}}, "splits.method is patients; expected ordered"),
-        ({"splits": {"method": "official", "halve_test": True}}, "splits.halve_test is set, but"),
-        ({"splits": {"method": "folders", "seed": 1}}, "expected patients or official or ordered"),
-        ({"splits": {"method": "official", "seed": 1}}, "splits.seed is set, but splits.method is"),
+        ({"splits": {"test_share": 0.5}}, "is patients where none is named; expected ordered"),
+        (
+            {"splits": {"parts": {"test": "test"}}},
+            "splits.parts is set, but splits.method of a coh",
+        ),
+        ({"kind": "nli", "splits": {"halve_test": True}}, "is official where none is named; expec"),
         ({"kind": "classification", "views": None}, "views of a cohort of kind classification"),
         ({"kind": "progression", "unit": "image", "choose": "first"}, "choose of a cohort of kind"),
         (

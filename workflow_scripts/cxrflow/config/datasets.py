@@ -71,15 +71,16 @@ class Datasets:
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}
         for name, dataset in datasets.items():
-            if dataset is None:
+            if dataset is None or name in self.absent:
                 continue
-            if name in self.absent:  # what it stands for is then absent as well
-                self._replace(name, dataset.in_place_of)
-            elif not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
+            if not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
                 self._replace(name, dataset.in_place_of)
-        self.known = {*datasets, *self._replaced}
+        # What an absent data set stands for is absent as well, unless another stands for it.
+        places = {datasets[name].in_place_of for name in self.absent}  # type: ignore[union-attr]
+        self._empty = {place for place in places if place} - set(self._replaced)
+        self.known = {*datasets, *self._replaced, *self._empty}
 
     def _layout(self, name: str, dataset: Dataset) -> Layout:
         try:
@@ -102,7 +103,7 @@ class Datasets:
 
     def at(self, name: str | None) -> str | None:
         """The data set that stands in for ``name``; None if this run has none."""
-        if name is None:
+        if name is None or name in self._empty:
             return None
         name = self._replaced.get(name, name)
         return name if name in self.present else None

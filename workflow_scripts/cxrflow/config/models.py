@@ -10,7 +10,7 @@ from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
-from cxrflow.data.cohorts.settings import READ_BY_METHOD
+from cxrflow.data.cohorts.settings import READ_BY
 from cxrflow.encoders.released.settings import PUBLISHED
 from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
@@ -75,14 +75,23 @@ class Models(Values):
         own_images = {"images": None} if "dataset" in overrides else {}
         written = recipe.model_dump(exclude={"scales"}) | own_images
         scaled = recipe.scales.get(self.scale, {})
-        return laid_over(
+        resolved = laid_over(
             CohortRecipe,
-            self.library.overlay("cohorts", name, _of_method(written, overrides)),
-            self.library.overlay(
-                "cohorts", name, _of_method(scaled, overrides), "scales", self.scale
-            ),
+            self.library.overlay("cohorts", name, written),
+            self.library.overlay("cohorts", name, scaled, "scales", self.scale),
             Overlay(overrides, ("cohorts", name)),
         )
+        splits = overrides.get("splits")
+        if isinstance(splits, Mapping) and "method" not in splits:
+            method = resolved.split_method
+            for value in sorted(set(splits) & set(READ_BY)):
+                if method not in READ_BY[value]:
+                    raise WrongKey(
+                        ("cohorts", name, "splits", value),
+                        f"is not read by method {method}, which the cohort has; expected "
+                        f"`method: {' or '.join(READ_BY[value])}` beside it",
+                    )
+        return resolved
 
     @cached_property
     def known_vocabularies(self) -> dict[str, VocabularyRecipe]:
@@ -152,22 +161,22 @@ class Models(Values):
         geometry = override.pop("geometry", geometry)
         if recipe.geometry is None and geometry is not None:
             raise WrongKey(("models", name, "geometry"), "the model sees no images")
-        weights = self.weights.get(name)
-        if weights is not None and recipe.weights is not None:
-            for key in override:
-                message = "published weights have settings of their own; expected geometry alone"
-                raise WrongKey(("models", name, key), f"'{name}' stands in 'weights': {message}")
-            imported = weights.settings(recipe.weights, geometry)
-            geometry = spelt(imported.geometry, ("weights", name, "geometry"))
-            imported = imported.model_copy(update={"geometry": geometry})
-            return ResolvedModel(name, recipe, imported, geometry)
-        settings: Settings = laid_over(
+        layers = (
             recipe.kind.settings,
             self.library.overlay("models", name, recipe.settings, "settings"),
             self.library.overlay("models", name, scaled.settings, "scales", self.scale, "settings"),
             Overlay(above, ("models", whole or name)),
             Overlay(override, ("models", name)),
         )
+        weights = self.weights.get(name)
+        if weights is not None and recipe.weights is not None:
+            if override:  # not read, as weights have settings of their own, but they must be right
+                laid_over(*layers)
+            imported = weights.settings(recipe.weights, geometry)
+            geometry = spelt(imported.geometry, ("weights", name, "geometry"))
+            imported = imported.model_copy(update={"geometry": geometry})
+            return ResolvedModel(name, recipe, imported, geometry)
+        settings: Settings = laid_over(*layers)
         geometry = spelt(geometry, ("models", name, "geometry"))
         return ResolvedModel(name, recipe, settings, geometry)
 
@@ -335,17 +344,6 @@ class Models(Values):
         place = {name: rank for rank, name in enumerate(dict.fromkeys(read))}
         ranked = sorted(fitting, key=lambda n: (paper_of(n) != paper, place.get(n, len(read))))
         return next(iter(ranked), None)
-
-
-def _of_method(values: Mapping[str, Any], above: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Values of a cohort without those of its split that another method ``above`` does not read."""
-    splits, other = (each.get("splits") for each in (values, above))
-    method: Any = other.get("method") if isinstance(other, Mapping) else None
-    known = isinstance(method, str) and method in READ_BY_METHOD
-    if not known or not isinstance(splits, Mapping):
-        return values
-    kept = {name: value for name, value in splits.items() if name in READ_BY_METHOD[method]}
-    return {**values, "splits": kept}
 
 
 def spelt(geometry: str | None, key: Key) -> str | None:

@@ -293,9 +293,9 @@ class Model:
             raise InputError(f"{self.folder}: the model has no text half")
         if isinstance(texts, str) or not texts:
             # Nothing of its content is said, which may be a report's.
+            length = f" and length {len(texts)}" if hasattr(texts, "__len__") else ""
             raise InputError(
-                f"texts is of type {type(texts).__name__} and length {len(texts)}; expected a "
-                "list of one or more"
+                f"texts is of type {type(texts).__name__}{length}; expected a list of one or more"
             )
         return [text.ids for text in self.tokenizer.encode_batch_fast(texts)]
 

@@ -155,7 +155,8 @@ def _beside_best(
     if not rows:
         return None
     row, value, tested = max(rows, key=lambda entry: entry[1])
-    verdict = _verdict(cell, value, tested)
+    # Of a mean of columns no interval is over samples.
+    verdict = "Beside" if column.mean_of else _verdict(cell, value, tested)
     return {"label": row.label, "value": number(value, column), "verdict": verdict}
 
 

@@ -31,7 +31,7 @@ from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Te
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
-from cxrflow.pretrain.terms.base_settings import Terms
+from cxrflow.pretrain.terms.base_settings import OutsideTermSettings, Terms
 from cxrflow.similarity.folder import save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
@@ -222,9 +222,15 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
     projector, named = image.projector, terms.named().values()
     assert projector is not None
     words, wholes, pooled = (
-        [term.skips for term in named if any(getattr(one, reads) for one in term.applied)]
-        for reads in ("matches_words", "reads_wholes", "pools")
+        [
+            term.skips
+            for term in named
+            if any(getattr(one, r) for one in term.applied for r in reads)
+        ]
+        for reads in (("matches_words", "reads_tokens"), ("reads_wholes",), ("pools",))
     )
+    if not (words or wholes or guides):
+        projector.requires_grad_(False)
     if not words:
         text.cls_projection_head.freeze_local()
     if not (words or guides):
@@ -234,7 +240,9 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
         text.cls_projection_head.freeze_global()
     if not pooled:
         image.encoder.freeze_pooling()
-    return any(skips and all(skips) for skips in (words, wholes, pooled))
+    # A term from outside may have parameters of its own, and skip a step.
+    outside = any(isinstance(term, OutsideTermSettings) for term in named)
+    return outside or any(skips and all(skips) for skips in (words, wholes, pooled))
 
 
 def _warn_of_unread(settings: JointPretrainingSettings, needs: Needs) -> None:

@@ -23,14 +23,13 @@ CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression
 FOLDERS: dict[str, Split] = {"p10": "test", "p11": "validate"}
 
 
-#: What each method of splitting reads beside its name.
-READ_BY_METHOD: dict[SplitMethod, tuple[str, ...]] = {
-    "patients": ("seed", "shares"),
-    "folders": ("folders",),
-    "official": ("seed", "validation", "parts"),
-    "file": ("file",),
-    "ordered": ("seed", "test_share", "halve_test", "parts"),
-    "all": (),
+#: The methods of splitting that read a value.
+READ_BY: dict[str, tuple[SplitMethod, ...]] = {
+    "seed": ("patients", "ordered", "official"),
+    "shares": ("patients",),
+    "test_share": ("ordered",),
+    "halve_test": ("ordered",),
+    "parts": ("official", "ordered"),
 }
 
 
@@ -127,7 +126,7 @@ class SplitSettings(Settings):
             raise ValueError(
                 f"`folders` is set, but method is {self.method}; expected method folders"
             )
-        if self.parts is not None and self.method not in ("official", "ordered"):
+        if self.parts is not None and self.method not in ("auto", *READ_BY["parts"]):
             raise ValueError("`parts` are the publisher's: expected method official, or ordered")
         return self
 
@@ -273,17 +272,19 @@ class CohortSettings(Settings):
         return self
 
     def _split_values_are_read(self) -> None:
-        """Refuse values of ``splits`` that its method does not read; others check their own."""
-        method = self.split_method
-        for name in ("seed", "shares", "test_share", "halve_test"):
-            reading = [one for one, names in READ_BY_METHOD.items() if name in names]
-            read = method in reading
-            if name == "seed" and method == "official":
-                read = self.splits.validation is not None
-            if not read and name in _differing(self.splits):
+        """Refuse values of ``splits`` that speak of another method than the kind's own.
+
+        Where a method is named, what other methods read may stand beside it: it may be laid over
+        them.
+        """
+        if self.splits.method != "auto":
+            return
+        for name in sorted(_differing(self.splits) & set(READ_BY)):
+            if self.split_method not in READ_BY[name]:
                 raise ValueError(
-                    f"splits.{name} is set, but splits.method is {method}; expected "
-                    f"{' or '.join(reading)}"
+                    f"splits.{name} is set, but splits.method of a cohort of kind {self.kind} is "
+                    f"{self.split_method} where none is named; expected "
+                    f"{' or '.join(READ_BY[name])}"
                 )
 
     def _choices_are_made(self) -> None:

@@ -17,8 +17,9 @@ class TermSettings(Settings):
     ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
     ``matches_words``: it compares words with patches; a local loss (BioViL Appendix A.3).
     ``reads_labels``: of the cohort's pairs, which must have them. ``reads_wholes``: the projections
-    of whole images and texts. ``pools``: the trunk's pooled features, projected or not. ``skips``:
-    in some steps it reads nothing.
+    of whole images and texts. ``reads_tokens``: those of words or patches, as what matches them
+    does. ``pools``: the trunk's pooled features, projected or not. ``skips``: in some steps it
+    reads nothing. What no term reads is frozen.
     """
 
     title: ClassVar[str]
@@ -26,6 +27,7 @@ class TermSettings(Settings):
     matches_words: ClassVar[bool] = False
     reads_labels: ClassVar[bool] = False
     reads_wholes: ClassVar[bool] = True
+    reads_tokens: ClassVar[bool] = False
     pools: ClassVar[bool] = True
     skips: ClassVar[bool] = False
 
@@ -56,8 +58,12 @@ class OutsideTermSettings(TermSettings, Kind):
 
     room: ClassVar[str] = "pretrain.terms"
     outside: ClassVar[bool] = True
-    matches_words = True
+    reads_tokens = True
     skips = True
+
+    @property
+    def applied(self) -> Sequence[TermSettings]:
+        return [self, *super().applied]
 
 
 class Terms(Settings, extra="allow"):

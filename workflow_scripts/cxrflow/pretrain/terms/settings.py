@@ -146,7 +146,7 @@ class PairMatchingSettings(TermSettings):
 
     title = "Real and fake pairs"
     projects = True
-    pools = False  # it takes the mean of projected patches
+    pools, reads_tokens = False, True  # it takes the mean of projected patches
 
     hidden: int | None = Field(
         None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
