@@ -103,9 +103,11 @@ def test_parts_have_the_names_that_the_cohort_gives_them(tmp_path: Path) -> None
     wrong = {"method": "official", "parts": {"dev": "test"}}
     with pytest.raises(InputError, match=r"names 'dev'; the split has test, train, valid"):
         make(tmp_path / "out", "chexpert", root, splits=wrong)
-    for value in ({"parts": {}}, {"method": "patients", "parts": {"train": "train"}}):
-        with pytest.raises(ValueError, match="expected method official"):
-            CohortSettings.model_validate({"kind": "classification", "splits": value})
+    of_patients = {"method": "patients", "parts": {"train": "train"}}
+    with pytest.raises(ValueError, match="expected method official, or ordered"):
+        CohortSettings.model_validate({"kind": "classification", "splits": of_patients})
+    with pytest.raises(ValueError, match="is patients where none is named; expected official or"):
+        CohortSettings.model_validate({"kind": "pairs", "splits": {"parts": {}}})
     with pytest.raises(ValueError, match=r"splits\.parts of a cohort of kind grounding"):
         CohortSettings.model_validate({"kind": "grounding", "splits": wrong})
 
