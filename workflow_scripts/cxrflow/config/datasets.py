@@ -78,8 +78,9 @@ class Datasets:
                 self._layouts[name] = self._layout(name, dataset)
                 self._replace(name, dataset.in_place_of)
         # What an absent data set stands for is absent as well, unless another stands for it.
-        places = {datasets[name].in_place_of for name in self.absent}  # type: ignore[union-attr]
-        self._empty = {place for place in places if place} - set(self._replaced)
+        absent = (entry for entry in datasets.values() if entry and entry.is_absent)
+        places = {entry.in_place_of for entry in absent if entry.in_place_of}
+        self._empty = places - set(self._replaced)
         self.known = {*datasets, *self._replaced, *self._empty}
 
     def _layout(self, name: str, dataset: Dataset) -> Layout:

@@ -60,7 +60,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _sentence(path: Path, first: int, block: list[str]) -> TaggedSentence:
     if not block[0].startswith(TEXT):
-        raise InputError(f"{path}:{first}: {block[0]!r}; expected '{TEXT}' and a sentence")
+        raise InputError(f"{path}:{first}: no sentence; expected '{TEXT}' and its text")
     text, tokens, starts, tags = block[0].removeprefix(TEXT), [], [], []
     end = 0
     for number, line in enumerate(block[1:], first + 1):
@@ -69,7 +69,7 @@ def _sentence(path: Path, first: int, block: list[str]) -> TaggedSentence:
             raise InputError(f"{path}:{number}: tag {tag!r}; expected O or BIES-TYPE after a tab")
         start = text.find(token, end)
         if start < 0:
-            raise InputError(f"{path}:{number}: token {token!r} is not in the rest of {text!r}")
+            raise InputError(f"{path}:{number}: the token is not in the rest of its sentence")
         tokens.append(token)
         starts.append(start)
         tags.append(tag)
