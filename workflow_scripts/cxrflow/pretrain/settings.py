@@ -45,6 +45,16 @@ class TextPretrainingSettings(Settings):
     sentence_shuffling: bool = Field(True, description="within a section, anew in every epoch")
 
     @model_validator(mode="after")
+    def _monitor_is_a_value_of_the_validation(self) -> Self:
+        values = ["loss", *self.terms.named()]
+        if self.training.stopping.monitor not in values:
+            raise ValueError(
+                f"training.stopping.monitor is {self.training.stopping.monitor!r}; expected one of "
+                f"{', '.join(values)}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _matching_compares_whole_batches(self) -> Self:
         return require_whole_batches(self, self.training) if self.terms.section_matching else self
 
