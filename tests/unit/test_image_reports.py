@@ -29,6 +29,7 @@ from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
 from cxrflow.pretrain.terms.settings import ImageReportTerms
 from cxrflow.pretrain.terms.token_alignment import TokenAlignment
+from cxrflow.reports.labels.present import positive_findings
 from cxrflow.text.cleaned_reports import clean_in_tokenizer, cleaned_sentences, count_words
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.processes import ALONE
@@ -63,8 +64,9 @@ REPORTS = pd.DataFrame(
     ],
 )
 def test_sentences_are_cleaned(sections: tuple[Any, ...], sentences: list[str]) -> None:
-    assert cleaned_sentences(sections) == sentences
-    assert count_words(sentences) == len(" ".join(sentences).split())
+    read = cleaned_sentences(sections)
+    assert [sentence.cleaned for sentence in read] == sentences
+    assert count_words(read) == len(" ".join(sentences).split())
 
 
 def test_texts_are_impression_then_findings(tmp_path: Path) -> None:
@@ -80,6 +82,25 @@ def test_texts_are_impression_then_findings(tmp_path: Path) -> None:
     assert ids[1, :8].tolist() == tokenizer.encode("heart is large no effusion").ids[:8]
 
 
+def test_a_labeller_reads_sentences_as_they_were_written(tmp_path: Path) -> None:
+    """A semicolon ends what "no" denies; cleaning takes it away. A sentence that is cut is none."""
+    tokenizer = read_tokenizer(write_text_model(tmp_path))
+    reports = pd.DataFrame(
+        {"impression": ["1. No edema; effusion is large, heart is large."], "findings": ["Old."]}
+    )
+    batch = SimpleNamespace(rows=np.array([0]), seed=0, epoch=0)
+    for length, text in ((12, "No edema; effusion is large, heart is large"), (8, "")):
+        texts = report_texts(settings_of(length=length), reports, tokenizer, training=True)
+        ((sentence,),) = texts.sentences(batch)  # type: ignore[arg-type]
+        assert sentence.text == text
+        ids = tokenizer.encode(
+            "no edema effusion is large heart is large", add_special_tokens=False
+        ).ids
+        assert sentence.tokens.tolist() == ids[: length - 2]
+    assert positive_findings("No edema; effusion is large") == {"Pleural Effusion"}
+    assert "Pleural Effusion" not in positive_findings("no edema effusion is large")
+
+
 def test_a_cleaning_tokenizer_reads_prompts_as_reports(tmp_path: Path) -> None:
     folder = write_text_model(tmp_path)
     before = read_tokenizer(folder)
@@ -87,7 +108,7 @@ def test_a_cleaning_tokenizer_reads_prompts_as_reports(tmp_path: Path) -> None:
     after = read_tokenizer(folder)
     raw = "No NODULE: heart; is lárge, (Pleural/effusion)"
     sentence = cleaned_sentences([raw])[0]
-    assert after.encode(raw).ids == before.encode(sentence).ids
+    assert after.encode(raw).ids == before.encode(sentence.cleaned).ids
     assert before.encode(raw).ids != after.encode(raw).ids
     assert VocabularyInfo.from_tokenizer(before) == VocabularyInfo.from_tokenizer(after)
 

@@ -120,6 +120,7 @@ CAPTIONS = {**WRITTEN, "decoder": {"kind": "captioning_lstm"}}
     [
         ("joint", {**JOINT, "terms": BIOVIL}, ["loss", "mlm", "selection/auroc"]),
         ("text", {"terms": {"mlm": {}}}, ["loss", "mlm"]),
+        ("joint", {**JOINT, "terms": {**BIOVIL, "cutmix": {"layer": 3}}}, ["selection/auroc"]),
         ("report", WRITTEN, ["loss", "report_likelihood", "bleu_2", "rouge_l"]),
         ("caption", CAPTIONS, ["cider", "cider_d"]),
     ],
@@ -133,8 +134,10 @@ def test_what_is_monitored_is_a_value_of_the_validation(program, values, monitor
 
     for monitor in monitors:
         validated(monitor)
-    with pytest.raises(ValidationError, match=r"stopping.monitor is 'cidre'; expected one of loss"):
-        validated("cidre")
+    for monitor in ("cidre", "cutmix"):  # in validation the term cutmix is none
+        said = rf"stopping.monitor is '{monitor}'; expected one of loss"
+        with pytest.raises(ValidationError, match=said):
+            validated(monitor)
     if monitors[-1] in getattr(TRAINING_PROGRAMS[program].settings, "written", ()):
         said = (
             rf"monitor is '{monitors[-1]}', but written_validation is 0; expected one of loss, re"

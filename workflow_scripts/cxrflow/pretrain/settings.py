@@ -92,7 +92,8 @@ class StoredImagesSettings(Settings):
         """Whether a task's score is one (``selection/...``), the recipe alone knows."""
         terms: Terms = vars(self)["terms"]
         written = self.written if getattr(self, "written_validation", 0) else ()
-        values, monitor = ["loss", *terms.named(), *written], self.training.stopping.monitor
+        validated = [name for name, term in terms.named().items() if term.validates]
+        values, monitor = ["loss", *validated, *written], self.training.stopping.monitor
         if monitor not in values and not monitor.startswith("selection/"):
             why = ", but written_validation is 0" if monitor in self.written else ""
             raise ValueError(

@@ -8,6 +8,7 @@ lower case, made of letters, digits and underscores. A sentence of a single word
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from tokenizers import Regex, normalizers
 
@@ -18,23 +19,34 @@ _BORDERS = re.compile(r"[0-9]+\.|\.")
 _WORDS = re.compile(r"\w+")
 
 
-def cleaned_sentences(sections: Iterable[object]) -> list[str]:
+class CleanedSentence(NamedTuple):
+    """A sentence as a model reads it, and as it was written: a labeller needs its commas."""
+
+    cleaned: str
+    written: str
+
+
+def cleaned_sentences(sections: Iterable[object]) -> list[CleanedSentence]:
     """The sentences of a report, of its sections in this order; what is no text is left out."""
     report = " ".join(text for text in sections if isinstance(text, str))
     sentences = []
-    for sentence in _BORDERS.split(report):
-        words = _WORDS.findall(sentence.lower())
-        if len(words) < 2:
-            continue
-        in_ascii = [word.encode("ascii", "ignore").decode("ascii") for word in words]
-        if cleaned := " ".join(filter(None, in_ascii)):
-            sentences.append(cleaned)
+    for written in _BORDERS.split(report):
+        cleaned = cleaned_words(written)
+        if cleaned and len(_WORDS.findall(written.lower())) > 1:
+            sentences.append(CleanedSentence(cleaned, written.strip()))
     return sentences
 
 
-def count_words(sentences: Iterable[str]) -> int:
+def cleaned_words(text: str) -> str:
+    """The words of a text in lower case, without what is not ASCII."""
+    words = _WORDS.findall(text.lower())
+    in_ascii = (word.encode("ascii", "ignore").decode("ascii") for word in words)
+    return " ".join(filter(None, in_ascii))
+
+
+def count_words(sentences: Iterable[CleanedSentence]) -> int:
     """The words of cleaned sentences."""
-    return sum(len(sentence.split()) for sentence in sentences)
+    return sum(len(sentence.cleaned.split()) for sentence in sentences)
 
 
 def clean_in_tokenizer(folder: Path) -> None:

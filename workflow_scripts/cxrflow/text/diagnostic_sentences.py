@@ -1,8 +1,9 @@
 """Sentences that name a finding, and reports with such sentences of another (MedCutMix).
 
 Eq. 1 and 3 of Wang et al. 2026. A sentence is diagnostic of a class if the class's name stands in
-it, in lower case or capitals, even where the sentence denies the finding. A reader of findings,
-such as a labeller, can decide it instead (ours).
+it, in lower case or capitals, even where the sentence denies the finding, and as a part of a
+longer word ("hydropneumothorax"). A reader of findings, such as a labeller, can decide it instead
+(ours).
 
 Shapes: S sentences of a report, W words of a text.
 """
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cxrflow.text.cleaned_reports import cleaned_words
 from cxrflow.text.report_batch import ReportSentence
 
 
@@ -38,7 +40,7 @@ class DiagnosticSentences:
         if self.findings is not None:
             present = self.findings(sentence)
             return [number for number, name in enumerate(self.classes) if name in present]
-        text = " ".join(sentence.lower().split())
+        text = cleaned_words(sentence)
         return [number for number, name in enumerate(self.classes) if name.lower() in text]
 
 

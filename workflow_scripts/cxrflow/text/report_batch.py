@@ -40,7 +40,7 @@ _SELECT, _REPLACE, _DRAW = 1, 2, 3  # streams of masking
 
 
 class ReportSentence(NamedTuple):
-    """A sentence of a report, and its tokens."""
+    """A sentence of a report as it was written, and its tokens."""
 
     text: str
     tokens: NDArray[np.int32]
@@ -65,7 +65,7 @@ def cut_sentences(sentences: Iterable[ReportSentence], length: int) -> list[Repo
 class _Ragged:
     """Sentences of one section: report → sentences → tokens."""
 
-    texts: list[str]  # distinct sentences
+    texts: list[str]  # distinct sentences, as they were written
     number: NDArray[np.int32]  # [sentences], which of them each is
     tokens: NDArray[np.int32]
     token_offsets: Ints  # [sentences + 1]
@@ -77,8 +77,10 @@ class ReportTokens:
     """The texts of a pairs table, ready for batches.
 
     ``pairs`` has the columns ``findings_sentences`` and ``impression_sentences`` (lists of
-    strings) or, where a list is missing, ``findings`` and ``impression``. A sequence is ``[CLS]``,
-    the sentences and ``[SEP]``, cut at ``max_length`` tokens. Rows are row numbers of ``pairs``.
+    strings) or, where a list is missing, ``findings`` and ``impression``. Where these are cleaned,
+    ``findings_written`` and ``impression_written`` have the same sentences as they were written. A
+    sequence is ``[CLS]``, the sentences and ``[SEP]``, cut at ``max_length`` tokens. Rows are row
+    numbers of ``pairs``.
     """
 
     def __init__(self, pairs: pd.DataFrame, tokenizer: Tokenizer, max_length: int) -> None:
@@ -90,7 +92,9 @@ class ReportTokens:
         self.present: dict[str, NDArray[np.bool_]] = {}
         self.truncated: dict[str, int] = {}
         for stream, section in enumerate(SECTIONS):
-            ragged = _tokenise(sentences_of(pairs, section), tokenizer, stream)
+            sentences = sentences_of(pairs, section)
+            written = pairs.get(f"{section}_written", sentences)
+            ragged = _tokenise(sentences, written, tokenizer, stream)
             full = np.diff(ragged.token_offsets[ragged.sentence_offsets])
             self._sections[section] = ragged
             self.present[section] = full > 0
@@ -270,18 +274,26 @@ class WordMasker:
         return input_ids.flatten().index_copy(0, positions, new).view_as(input_ids)
 
 
-def _tokenise(reports: list[list[str]], tokenizer: Tokenizer, stream: int) -> _Ragged:
+def _tokenise(
+    reports: list[list[str]], written: Iterable[list[str]], tokenizer: Tokenizer, stream: int
+) -> _Ragged:
     """Each distinct sentence goes through the tokenizer once: reports repeat sentences heavily."""
-    distinct = list(dict.fromkeys(sentence for report in reports for sentence in report))
-    place = {text: number for number, text in enumerate(distinct)}
+    distinct, place = _numbered(reports)
     encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-    number = np.array([place[text] for report in reports for text in report], dtype=np.int32)
-    flat = [encoded[place].ids for place in number]
+    flat = [encoded[number].ids for number in place]
+    texts, number = _numbered(written)
     sizes = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))
     counts = np.fromiter(map(len, reports), dtype=np.int64, count=len(reports))
     total = int(sizes.sum())
     tokens = np.fromiter((i for sentence in flat for i in sentence), dtype=np.int32, count=total)
-    return _Ragged(distinct, number, tokens, offsets_of(sizes), offsets_of(counts), stream)
+    return _Ragged(texts, number, tokens, offsets_of(sizes), offsets_of(counts), stream)
+
+
+def _numbered(reports: Iterable[list[str]]) -> tuple[list[str], NDArray[np.int32]]:
+    """The distinct sentences of reports, and of each sentence which of them it is."""
+    sentences = [sentence for report in reports for sentence in report]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
+    return list(numbers), np.array([numbers[text] for text in sentences], dtype=np.int32)
 
 
 def ranges(starts: Ints, counts: Ints) -> Ints:

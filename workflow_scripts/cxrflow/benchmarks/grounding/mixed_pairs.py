@@ -40,7 +40,7 @@ from cxrflow.metrics.intervals import Floats
 from cxrflow.objectives.cutmix import sentence_regions
 from cxrflow.reports.labels.present import positive_findings
 from cxrflow.similarity.words import WordReader
-from cxrflow.text.cleaned_reports import cleaned_sentences
+from cxrflow.text.cleaned_reports import cleaned_sentences, cleaned_words
 from cxrflow.text.diagnostic_sentences import DiagnosticSentences, ReadReport, read_report
 from cxrflow.text.report_batch import ReportSentence, cut_sentences
 from cxrflow.text.sentences import sentences_of
@@ -65,7 +65,7 @@ class Truth(NamedTuple):
 
 
 def read_truth(inputs: ModelInputs, settings: MixedPairsSettings) -> Truth:
-    """Read the two tables; sentences are cut and cleaned as those of the reports."""
+    """Read the two tables; sentences are cut as those of the reports, and their words cleaned."""
     keys = ["study_id", "observation"]
     sentences = read_table(inputs.options.truth / SENTENCES, (*keys, "sentence"))
     boxes = read_table(
@@ -73,17 +73,15 @@ def read_truth(inputs: ModelInputs, settings: MixedPairsSettings) -> Truth:
     )
     stated: dict[tuple[str, str], set[str]] = {}
     for study, name, sentence in sentences[[*keys, "sentence"]].itertuples(index=False):
-        stated.setdefault((str(study), name), set()).update(_sentences([sentence], settings))
+        parts = (
+            [s.cleaned for s in cleaned_sentences([sentence])] if settings.cleaned else [sentence]
+        )
+        stated.setdefault((str(study), name), set()).update(map(cleaned_words, parts))
     placed: dict[tuple[str, str], list[list[float]]] = {}
     columns = boxes[["image_id", "observation", "x", "y", "width", "height"]]
     for image, name, *box in columns.itertuples(index=False):
         placed.setdefault((str(image), name), []).append([float(value) for value in box])
     return Truth(stated, placed)
-
-
-def _sentences(texts: Sequence[object], settings: MixedPairsSettings) -> list[str]:
-    """Sentences of texts, which are sections if ``cleaned`` and else sentences already."""
-    return cleaned_sentences(texts) if settings.cleaned else [str(text) for text in texts]
 
 
 def read_reports(
@@ -95,18 +93,20 @@ def read_reports(
         raise InputError(f"pairs.parquet: column '{missing[0]}' is missing")
     if settings.cleaned:
         sections = zip(*(table[name] for name in settings.sections), strict=True)
-        reports = [cleaned_sentences(report) for report in sections]
+        reports = [
+            [(s.cleaned, s.written) for s in cleaned_sentences(report)] for report in sections
+        ]
     else:
         parts = (sentences_of(table, name) for name in settings.sections)
-        reports = [[s for part in report for s in part] for report in zip(*parts, strict=True)]
-    distinct = list(dict.fromkeys(sentence for report in reports for sentence in report))
+        reports = [[(s, s) for part in report for s in part] for report in zip(*parts, strict=True)]
+    distinct = list(dict.fromkeys(sentence for report in reports for sentence, _ in report))
     encoded = model.tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
     tokens = {s: np.array(one.ids, np.int32) for s, one in zip(distinct, encoded, strict=True)}
     finder = positive_findings if settings.sentences == "labeller" else None
     diagnostic = DiagnosticSentences(settings.classes, finder)
     texts = []
     for report in reports:
-        sentences = (ReportSentence(sentence, tokens[sentence]) for sentence in report)
+        sentences = (ReportSentence(written, tokens[sentence]) for sentence, written in report)
         kept = cut_sentences(sentences, settings.length)
         texts.append(read_report(kept, diagnostic, vocabulary.continues))
     return texts
@@ -292,7 +292,7 @@ def score_pairs(
                 "sample_id": f"{images[source]}>{images[target]}/{slug(name)}",
                 "subject_id": table["subject_id"].iloc[source],
                 "category": name,
-                "sentence_correct": float(np.mean([sentence in true for sentence in pasted])),
+                "sentence_correct": float(np.mean([cleaned_words(s) in true for s in pasted])),
                 **measures,
                 "side_contradiction": float(bool(visible - named)) if visible and named else np.nan,
             }

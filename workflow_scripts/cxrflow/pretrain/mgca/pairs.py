@@ -21,6 +21,7 @@ from cxrflow.pretrain.report_text import REPORT, Texts
 from cxrflow.pretrain.settings import ImageReportSettings, JointPretrainingSettings
 from cxrflow.text.cleaned_reports import (
     FEWEST_WORDS,
+    CleanedSentence,
     clean_in_tokenizer,
     cleaned_sentences,
     count_words,
@@ -45,7 +46,7 @@ class ReportTable(PairTable):
         return frame.reset_index(drop=True)
 
 
-def cleaned_reports(pairs: pd.DataFrame) -> list[list[str]]:
+def cleaned_reports(pairs: pd.DataFrame) -> list[list[CleanedSentence]]:
     """The cleaned sentences of each row's report."""
     sections = zip(*(pairs[section] for section in REPORT), strict=True)
     return [cleaned_sentences(report) for report in sections]
@@ -55,8 +56,12 @@ def report_texts(
     settings: JointPretrainingSettings, pairs: pd.DataFrame, tokenizer: Tokenizer, training: bool
 ) -> Texts:
     """The cleaned reports of ``pairs``, which take the place of IMPRESSION."""
-    sentences = pd.Series(cleaned_reports(pairs), index=pairs.index, dtype=object)
-    reports = pairs.assign(impression_sentences=sentences)
+    cleaned = cleaned_reports(pairs)
+    columns = {
+        "impression_sentences": [[s.cleaned for s in report] for report in cleaned],
+        "impression_written": [[s.written for s in report] for report in cleaned],
+    }
+    reports = pairs.assign(**{n: pd.Series(v, pairs.index, object) for n, v in columns.items()})
     tokens = ReportTokens(reports, tokenizer, settings.length)
     return Texts(tokens, ("impression",), settings.sentence_shuffling and training)
 

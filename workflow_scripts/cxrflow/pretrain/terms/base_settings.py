@@ -19,7 +19,7 @@ class TermSettings(Settings):
     ``reads_labels``: of the cohort's pairs, which must have them. ``reads_wholes``: the projections
     of whole images and texts. ``reads_tokens``: those of words or patches, as what matches them
     does. ``pools``: the trunk's pooled features, projected or not. ``skips``: in some steps it
-    reads nothing. What no term reads is frozen.
+    reads nothing. ``validates``: it has a value in validation. What no term reads is frozen.
     """
 
     title: ClassVar[str]
@@ -30,6 +30,7 @@ class TermSettings(Settings):
     reads_tokens: ClassVar[bool] = False
     pools: ClassVar[bool] = True
     skips: ClassVar[bool] = False
+    validates: ClassVar[bool] = True
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
 

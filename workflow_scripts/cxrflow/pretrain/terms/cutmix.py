@@ -131,7 +131,7 @@ class Cutmix(Term):
         return nothing
 
     def logged(self) -> Mapping[str, float | Tensor]:
-        """Pairs, also by class, steps without the term by reason, the sum of the mixed shares.
+        """Pairs, also by class, steps without the term by reason, the mean share that is mixed.
 
         ``cut``: pairs whose report is too long with the pasted sentences, and loses its end.
         """
@@ -239,7 +239,7 @@ class Cutmix(Term):
         for pair in local_pairs:
             self._values[f"pairs/{settings.classes[pair.class_number]}"] += 1
         self._values["pairs"] = float(len(local_pairs))
-        self._values["mixed"] = region_Khw.mean((1, 2)).sum()
+        self._values["mixed"] = region_Khw.mean((1, 2)).sum() / len(pairs)  # of all processes
         kept_K = (text.mask.sum(1) - 2).tolist()  # without [CLS] and [SEP]
         self._values["cut"] = float(
             sum(kept < len(whole) for kept, whole in zip(kept_K, tokens, strict=True))

@@ -21,6 +21,7 @@ class CutmixSettings(TermSettings):
     projects = True
     reads_labels = True
     skips = True  # in its warm-up, and where there are few pairs
+    validates = False
 
     pairs: int = Field(
         40,
