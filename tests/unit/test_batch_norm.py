@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
-from cxrflow.training.batch_norm import convert
+from cxrflow.training.batch_norm import convert, kept_statistics
 from gloo_processes import run_processes
 
 CHANNELS = 3
@@ -298,3 +298,17 @@ def test_what_cannot_be_normalised() -> None:
         convert(layer, 0)
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         convert(vectors, 1)(torch.ones(2, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("group", [None, 2])
+def test_a_pass_that_only_reads_leaves_running_statistics_as_they_are(group: int | None) -> None:
+    x = images(6)
+    reading, plain = (convert(small_net(), group) for _ in range(2))
+    statistics = [name for name in plain.state_dict() if "running" in name]
+    before = {name: reading.state_dict()[name].clone() for name in statistics}
+    with kept_statistics(reading):
+        assert torch.equal(reading(x), plain(x))
+    assert all(torch.equal(before[name], reading.state_dict()[name]) for name in statistics)
+    assert not any(torch.equal(before[name], plain.state_dict()[name]) for name in statistics)
+    reading(x)
+    assert not any(torch.equal(before[name], reading.state_dict()[name]) for name in statistics)

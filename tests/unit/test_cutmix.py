@@ -26,7 +26,9 @@ from stored_pictures import Pictures
 from test_diagnostic_sentences import CLASSES
 from torch import Tensor
 
+from cxrflow.encoders.heads.mgca import TextHead
 from cxrflow.encoders.image_encoder import Frames
+from cxrflow.encoders.settings import MgcaHeadSettings
 from cxrflow.objectives.biovil import global_alignment
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.text.diagnostic_sentences import read_report
@@ -82,6 +84,20 @@ def test_after_warm_up_the_term_trains_any_host(host, folder) -> None:
     with torch.no_grad():
         validated = with_term.validate()
     assert validated["cutmix"] == 0 and "cutmix/mixed" not in validated
+
+
+def test_reading_regions_leaves_the_statistics_of_words_as_they_are(folder: Path) -> None:
+    """The term that trains on words counts them, and no step counts them twice."""
+    program = variant(folder)
+    head = TextHead(program.text.config.hidden_size, 8, MgcaHeadSettings(hidden=12))
+    program.text.cls_projection_head = head
+    before = {name: value.clone() for name, value in head.state_dict().items()}
+    assert program.text.train() and contrast(program) > 0
+    changed = [
+        name for name, value in head.state_dict().items() if not torch.equal(value, before[name])
+    ]
+    running = [name for name in changed if "running" in name]
+    assert running and all(name.startswith("model.") for name in running)
 
 
 def test_the_term_is_its_equations(folder: Path) -> None:

@@ -11,6 +11,8 @@ pass in training mode and its backward pass communicate: every process must take
 whose share of the batch is empty too.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -35,6 +37,20 @@ def convert(module: nn.Module, group: int | None) -> nn.Module:
         if isinstance(layer, _GlobalBatchNorm):
             layer.group = group
     return module
+
+
+@contextmanager
+def kept_statistics(module: nn.Module) -> Iterator[None]:
+    """Running statistics stay as they are: for a pass in training mode that only reads."""
+    layers = [layer for layer in module.modules() if isinstance(layer, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    try:
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
 
 
 class _GlobalBatchNorm(_BatchNorm):

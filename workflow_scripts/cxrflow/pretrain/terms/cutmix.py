@@ -36,6 +36,7 @@ from cxrflow.text.diagnostic_sentences import (
     pasted,
     read_report,
 )
+from cxrflow.training.batch_norm import kept_statistics
 from cxrflow.training.positive_pairs import PositivePair, draw_pairs
 from cxrflow.training.samples import SampleTable
 
@@ -276,7 +277,9 @@ class Cutmix(Term):
         if settings.control == "true_boxes":
             names = [settings.classes[pair.class_number] for pair in pairs]
             return views.true_regions([p.source for p in pairs], names, (grid[0], grid[1]))
-        words = batch.gather_words(self.reader(text.encoder, text.states, text.ids))
+        with kept_statistics(text.encoder):  # a term that trains on words has counted them
+            own_words = self.reader(text.encoder, text.states, text.ids)
+        words = batch.gather_words(own_words)
         is_word_KW = np.zeros((len(pairs), words.word_BWD.shape[1]), dtype=bool)
         for number, pair in enumerate(pairs):
             report = reports[pair.source]
