@@ -4,8 +4,10 @@ import shutil
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from cxrflow.commands import zero_shot
 from cxrflow.commands.export import export
@@ -25,8 +27,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(model: Path, root: Path, output: Path, *more: str) -> None:
-    options = ["--model", str(model), "--dataset", "nih", "--root", str(root)]
+def run(model: Path, root: Path, output: Path, *more: str, dataset: str = "nih") -> None:
+    options = ["--model", str(model), "--dataset", dataset, "--root", str(root)]
     zero_shot.main([*options, "--output", str(output), *more])
 
 
@@ -100,6 +102,58 @@ def test_missing_test_images_are_counted_beside_the_scores(
     text = capsys.readouterr().out
     assert "left out   1 images: file not found" in text
     assert "left out   1 images of all parts: " in text
+    assert "images: not in the given split" in text
+    # The row that is left out is in a list.
+    assert "note       1 lines of the official lists are no image of the table\n" in text
+
+
+def padchest(root: Path) -> Path:
+    """104 images of physicians: two without labels, one MONOCHROME1, one cut off."""
+    (root / "0").mkdir(parents=True)
+    numbers = range(104)
+    table = {
+        "ImageID": [f"{n}.png" for n in numbers],
+        "ImageDir": 0,
+        "StudyID": [f"s{n}" for n in numbers],
+        "PatientID": [f"p{n}" for n in numbers],
+        "Projection": ["L" if n % 4 == 1 else "PA" for n in numbers],
+        "PhotometricInterpretation_DICOM": [*["MONOCHROME2"] * 103, "MONOCHROME1"],
+        "MethodLabel": "Physician",
+        "Labels": [
+            "",
+            "",
+            *["['nodule', 'nodules']" if n % 3 else "['normal']" for n in numbers[2:]],
+        ],
+    }
+    path = root / "PADCHEST_chest_x_ray_images_labels_160K_01.02.19.csv"
+    pd.DataFrame(table).to_csv(path)
+    rng = np.random.default_rng(0)
+    for number in numbers:
+        pixels = rng.integers(0, 2**16, (32, 32)).astype(np.uint16)
+        Image.fromarray(pixels).save(root / f"0/{number}.png")
+    cut = root / "0/5.png"
+    cut.write_bytes(cut.read_bytes()[:900])
+    return root
+
+
+def test_all_that_is_left_out_and_noted_stands_beside_the_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = padchest(tmp_path / "padchest")
+    run(write_biovil(tmp_path / "released"), root, tmp_path / "out", dataset="padchest")
+    text = capsys.readouterr().out
+    stored = read_json(next(tmp_path.glob("out/pixels/*/store.json")))
+    (drop,) = stored["dropped"]
+    for words in (
+        "scored     101 samples",
+        "left out   2 images of all parts: no labels",
+        "left out   1 images: image is not in the pixel store",
+        f"not stored 1 images: {drop['reason']}",
+        "note       label 'nodules' of 68 images is none of the 193",
+        "note       PhotometricInterpretation_DICOM is MONOCHROME1 of 1 images; their files are",
+    ):
+        assert words in text
+    assert "103.png" not in text and "5.png" not in text  # ids stand in cohort/flow.json
 
 
 STARTS = "; what its encoders started from is not recorded"

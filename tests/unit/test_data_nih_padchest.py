@@ -137,7 +137,7 @@ def test_lists_that_do_not_name_the_images_are_said(tmp_path: Path) -> None:
     (root / "test_list.txt").write_text("\n".join(f"images/{name}" for name in NAMES[4:]))
     assert nih.read(root, Request()).notes == [
         "4 images of the table are in neither official list",
-        f"4 lines of the official lists are no image of the table (images/{NAMES[4]})",
+        f"4 lines of the official lists are no image of the table (e.g. images/{NAMES[4]})",
     ]
 
 
@@ -244,10 +244,10 @@ def test_padchest_images_of_monochrome1_are_counted_in_a_note(tmp_path: Path) ->
     root = padchest_rows(tmp_path / "p", labels, **column)
     (note,) = padchest.read(root, Request(headers=False)).notes
     assert note.startswith(
-        "PhotometricInterpretation_DICOM is MONOCHROME1 of 2 images (a.png, c.png); their files are"
+        "PhotometricInterpretation_DICOM is MONOCHROME1 of 2 images (e.g. a.png, c.png); their "
     )
     (note,) = padchest.read(root, Request(headers=False, images={"c.png"})).notes
-    assert "MONOCHROME1 of 1 images (c.png)" in note
+    assert "MONOCHROME1 of 1 images (e.g. c.png)" in note
 
 
 def test_padchest_images_lie_where_the_archives_put_them(tmp_path: Path) -> None:

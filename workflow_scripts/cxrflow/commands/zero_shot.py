@@ -23,6 +23,7 @@ from cxrflow.data.prompts import PROMPT_SETS
 from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
+from cxrflow.files.drops import without_examples
 from cxrflow.files.outputs import claim_folder
 from cxrflow.files.parquet import read_table
 from cxrflow.models.run_record import UNNAMED_DATA, read_run
@@ -87,7 +88,11 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     about = {"features": features, "settings": json.dumps(settings), "output": result}
     _stage("evaluate", TASK, **inputs, **about)
     metrics = read_object(result / "metrics.json", ("data", "protocol", "metrics"))
-    return {**metrics, "resampled": _resampled(result / "predictions.parquet")}
+    return {
+        **metrics,
+        "resampled": _resampled(result / "predictions.parquet"),
+        "not_stored": read_object(pixels / "store.json", ("dropped",))["dropped"],
+    }
 
 
 def _resampled(predictions: Path) -> str:
@@ -173,10 +178,16 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     yield ""
     yield f"data       {options.dataset}: {rules.source}"
     yield f"scored     {scored}"
-    for unit, drop in _failed(options.output / "cohort" / "flow.json"):
+    flow = read_object(options.output / "cohort" / "flow.json", ("steps", "notes"))
+    for unit, drop in _dropped(flow["steps"]):
         yield f"left out   {drop['count']} {unit}: {drop['reason']}"
     for drop in data.get("dropped", ()):
         yield f"left out   {drop['count']} images: {drop['reason']}"
+    # Why the pixel store lacks images.
+    for drop in result["not_stored"]:
+        yield f"not stored {drop['count']} images: {drop['reason']}"
+    for note in flow["notes"]:
+        yield f"note       {without_examples(note)}"
     yield f"prompts    {options.prompts}: {PROMPT_SETS[options.prompts].source}"
     yield f"score      {record['score']}"
     yield f"F1 at      {record['threshold_rule']}"
@@ -184,12 +195,12 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     yield f"people     {_people(options, bool(data.get('synthetic')))}"
 
 
-def _failed(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the cohort lost to missing or damaged files and rows, each with its unit."""
-    for step in read_object(path, ("steps",))["steps"]:
+def _dropped(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the cohort left out, by damage or by choice, each with its unit."""
+    for step in steps:
         # The tables are of all parts; files are looked at in the scored one alone.
         unit = f"{step['unit']} of all parts" if step["name"].endswith(" listed") else step["unit"]
-        yield from ((unit, drop) for drop in step["dropped"] if drop["failed"])
+        yield from ((unit, drop) for drop in step["dropped"])
 
 
 def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:

@@ -5,14 +5,12 @@ filters on studies are two streams. The page adds a check of its own: what comes
 what it dropped, must be what went in.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cxrflow.files.drops import without_examples
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.learnt_pictures import learnt_pictures
-
-EXAMPLES = re.compile(r"\s*\(e\.g\.[^)]*\)")
 
 
 def lanes(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -112,7 +110,7 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
         "categories": flow.get("categories") or flow.get("labels") or {},
         # Notes may name ids in brackets; real ones are not for every reader of the page.
         "notes": [
-            *(note if ids else EXAMPLES.sub("", note) for note in flow.get("notes", [])),
+            *(note if ids else without_examples(note) for note in flow.get("notes", [])),
             *shared_picture_notes(run.shared_pictures(name)),
         ],
         "examples": _examples(flow) if ids else [],

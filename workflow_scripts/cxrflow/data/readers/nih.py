@@ -111,7 +111,7 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, pd.Ser
     notes = {
         f"{absent} images of the table are in neither official list": absent,
         f"{len(strange)} lines of the official lists are no image of the table "
-        f"({', '.join(strange[:1])})": len(strange),
+        f"(e.g. {', '.join(strange[:1])})": len(strange),
     }
     stray = part.isna() & rows["subject_id"].isin(splits["subject_id"])
     return splits, stray, [note for note, count in notes.items() if count]

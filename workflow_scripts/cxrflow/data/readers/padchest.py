@@ -79,7 +79,7 @@ def read(root: Path, request: Request) -> Tables:
     turned = rows.loc[rows[PHOTOMETRIC] == "MONOCHROME1", "image_id"]
     if len(turned):
         notes.append(
-            f"{PHOTOMETRIC} is MONOCHROME1 of {len(turned)} images ({', '.join(turned[:3])}); "
+            f"{PHOTOMETRIC} is MONOCHROME1 of {len(turned)} images (e.g. {', '.join(turned[:3])}); "
             "their files are read as they are: where lungs are white in them, take the rows out of "
             "the table"
         )
