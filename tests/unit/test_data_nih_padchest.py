@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cohort_fixtures import make
+from cohort_fixtures import cohort, make, step
 from phantom_fixtures import SETTINGS
 from PIL import Image
 
@@ -259,6 +259,32 @@ def test_padchest_images_lie_where_the_archives_put_them(tmp_path: Path) -> None
         images = padchest.read(root, Request()).images
         assert images["image_path"].tolist() == [f"{folder}/a.png"]
         assert images["failure"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ({}, ["a.png", "b.png", "c.png", "d.png", "e.png"]),
+        ({"frontal": True, "choose": "all"}, ["a.png", "b.png", "d.png"]),
+        ({"frontal": True, "choose": "first"}, ["a.png", "d.png"]),
+    ],
+    ids=["laterals in", "out", "out, one image a study"],
+)
+def test_laterals_of_padchest_are_in_or_out(tmp_path: Path, asked: dict, kept: list[str]) -> None:
+    labels = dict.fromkeys(["a.png", "b.png", "c.png", "d.png", "e.png"], "['normal']")
+    views, studies = ["PA", "AP_horizontal", "L", "PA", "L"], ["s0"] * 3 + ["s1"] * 2
+    root = padchest_rows(
+        tmp_path / "p", labels, Projection=views, StudyID=studies, PatientID=studies
+    )
+    (root / "7").mkdir()
+    for name in labels:
+        (root / "7" / name).write_bytes(b"a picture")
+    options = ["--layout", "padchest", "--root", root]
+    asked = {"kind": "classification", **protocol("padchest").cohort, **asked}
+    flow, samples = cohort(tmp_path / "cohort", *options, **asked)
+    assert samples["image_id"].tolist() == kept
+    if "e.png" not in kept:
+        assert step(flow, "frontal view", "images") == (3, {"view LATERAL": 2})
 
 
 def test_without_its_table_padchest_is_one_clear_error(tmp_path: Path) -> None:

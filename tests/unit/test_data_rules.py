@@ -229,6 +229,11 @@ def test_impossible_split_settings_are_refused(values: dict[str, object]) -> Non
         ),
         ({"kind": "nli", "require": ["text"]}, "require of a cohort of kind nli: expected its def"),
         ({"kind": "retrieval", "fewest_tokens": 3}, "fewest_tokens of a cohort of kind retrieval"),
+        ({"choose": "all"}, "choose of a cohort of kind pairs is all: expected random, first or"),
+        (
+            {"kind": "classification", "choose": "all"},
+            "choose of a cohort of kind classification w",
+        ),
     ],
 )
 def test_values_that_nothing_reads_are_refused(values: dict[str, object], message: str) -> None:
@@ -241,6 +246,7 @@ def test_values_that_are_read_stay_allowed() -> None:
     for values in (
         {"kind": "classification", "splits": drawn},
         {"kind": "classification", "frontal": True, "views": ["PA"]},
+        {"kind": "classification", "frontal": True, "choose": "all"},
         {"kind": "classification", "splits": {"halve_test": True, "seed": 1}},
         {"kind": "progression", "choose": "first", "splits": {"seed": 1}},
         {"kind": "retrieval"},

@@ -94,6 +94,8 @@ def build(
 def _frontal(images: pd.DataFrame, settings: CohortSettings, flow: Flow) -> pd.DataFrame:
     images, drops = filters.frontal(images, settings.views)
     flow.step("frontal view", "images", len(images), drops)
+    if settings.choose == "all":
+        return images
     chosen = filters.one_per_study(images, settings.choose, settings.views, settings.seed)
     surplus = images.loc[~images["image_id"].isin(chosen["image_id"]), "image_id"]
     reason = f"another image of the study was chosen ({settings.choose})"

@@ -164,11 +164,11 @@ class CohortSettings(Settings):
         description="kind pairs: words and marks that both sections of a study have at least "
         "(ConVIRT: 3); null: any text will do",
     )
-    choose: Literal["random", "first", "preferred"] = Field(
+    choose: Literal["random", "first", "preferred", "all"] = Field(
         "random",
         description="image of a study with several frontal ones. random: by seed and study "
         "(BioViL as BioViL-T describes it); first: first listed; preferred: by the order of "
-        "`views`, then random",
+        "`views`, then random; all: every one, each a sample (kind classification)",
     )
     seed: Seed = Field(0, description="seed of the image choice")
     acquisitions: Annotated[Literal["any", "single"], Before("any")] = Field(
@@ -179,7 +179,8 @@ class CohortSettings(Settings):
     frontal: Annotated[bool, Before(False)] = Field(
         False,
         description="kind classification: of each study the image that a cohort of pairs has, by "
-        "`views`, `choose` and `seed`; false: every image that is listed",
+        "`views`, `choose` and `seed`, or with `choose: all` each frontal one; false: every image "
+        "that is listed",
     )
     priors: Annotated[bool, Before(False)] = Field(
         False,
@@ -246,6 +247,10 @@ class CohortSettings(Settings):
             raise ValueError("unit: image needs image in require")
         if self.choose == "preferred" and self.views is None:
             raise ValueError("choose: preferred needs views")
+        if self.choose == "all" and self.kind != "classification":
+            raise ValueError(
+                f"choose of a cohort of kind {self.kind} is all: expected random, first or preferred"
+            )
         for name, differs, neutral, kinds in (
             ("priors", self.priors, "false", ("grounding",)),
             ("frontal", self.frontal, "false", ("classification",)),
