@@ -170,3 +170,36 @@ def test_a_class_that_padchest_does_not_list_cannot_be_left_out(tmp_path: Path) 
         f"{own}: key 'tasks.mine.settings.without': names 'normall'; expected some of padchest's "
         "193 classes"
     )
+
+
+def test_other_test_images_as_the_page_says_it_train_nothing_anew(
+    paper: Config, tmp_path: Path
+) -> None:
+    """docs/medcutmix.md: the cohort that chooses the checkpoints stays."""
+    page = (Path(__file__).parents[2] / "docs/medcutmix.md").read_text(encoding="utf-8")
+    own = tmp_path / "other_images.yaml"
+    own.write_text(page.partition("# other_images.yaml\n")[2].partition("\n```")[0])
+    config = load(papers=["medcutmix", str(own)], scale="paper")
+    cells = {cell for cell in config.table_cells("other_images", "images")}
+    assert cells == {
+        (f"other_images/{task}", f"medcutmix/{model}")
+        for task in ("chexpert5_first", "chexpert14_first", "padchest_frontal")
+        for model in ("mgca", "medcutmix_40")
+    }
+    for name in ("mgca", "medcutmix_40"):
+        name = f"medcutmix/{name}"
+        assert config.recipes[name] == paper.recipes[name]
+        assert config.model(name).settings.record() == paper.model(name).settings.record()
+        chosen_by = config.selecting_cohort(name)
+        assert chosen_by == paper.selecting_cohort(name) == "medcutmix/chexpert"
+    assert set(config.all_needs.models) == set(paper.all_needs.models)
+    cohorts = config.known_cohorts
+    assert cohorts["medcutmix/chexpert"].recipe == paper.known_cohorts["medcutmix/chexpert"].recipe
+    first, frontal = (cohorts[f"other_images/{c}"] for c in ("chexpert_first", "padchest_frontal"))
+    assert (first.recipe.frontal, first.recipe.choose) == (True, "first")
+    assert (frontal.recipe.frontal, frontal.recipe.choose) == (True, "all")
+    tests = (
+        config.task(f"{p}/chexpert5{s}") for p, s in (("medcutmix", ""), ("other_images", "_first"))
+    )
+    one, other = (task.settings.record() for task in tests)
+    assert one == other

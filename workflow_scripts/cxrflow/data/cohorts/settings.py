@@ -249,7 +249,8 @@ class CohortSettings(Settings):
             raise ValueError("choose: preferred needs views")
         if self.choose == "all" and self.kind != "classification":
             raise ValueError(
-                f"choose of a cohort of kind {self.kind} is all: expected random, first or preferred"
+                f"choose of a cohort of kind {self.kind} is all: expected random, first or "
+                "preferred"
             )
         for name, differs, neutral, kinds in (
             ("priors", self.priors, "false", ("grounding",)),
