@@ -23,6 +23,7 @@ from cxrflow.phantom.__main__ import writer
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.settings import HospitalSettings
 from cxrflow.phantom.writers.nih import label_of, nih_images
+from cxrflow.phantom.writers.padchest import TONE, padchest_patient
 from cxrflow.phantom.writers.rsna import make_rsna_case
 
 HEADER = (
@@ -355,6 +356,20 @@ def test_the_padchest_copy_is_damaged_as_the_published_set(written: Path) -> Non
         except Exception:
             cut += 1
     assert (depths, cut) == ({16}, 1)
+
+
+def test_the_padchest_copy_has_its_own_tone_and_names_no_other_defect() -> None:
+    """Exposure and blur are drawn for every image, so no image is called overexposed or blurred."""
+    settings = HospitalSettings(spoilt_share=0.5)
+    images = [
+        image
+        for number in range(60)
+        for study in padchest_patient(settings, number).studies
+        for image in study.images
+    ]
+    for name, (low, high) in TONE.items():
+        assert all(low <= getattr(image, name) <= high for image in images)
+    assert {image.spoilt for image in images} == {None, "clipped", "rotated"}
 
 
 def test_rare_findings_are_in_both_copies() -> None:

@@ -3,6 +3,7 @@
 Patients have one to three studies of a frontal image and often a lateral one. Labels are true, with
 the publisher's names of findings; a share of the rows was labelled by a network, which a reader of
 physicians' labels leaves out. One image is cut off, one is missing, and two rows have no labels.
+A few films are clipped or turned; none is overexposed or blurred.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from cxrflow.phantom.acquisition import Acquisition, Look, sample_acquisition
+from cxrflow.phantom.acquisition import Acquisition, sample_acquisition
 from cxrflow.phantom.course import DEVICES, Finding, sample_course
 from cxrflow.phantom.drawing import draw
 from cxrflow.phantom.patient import Patient, Study, sample_times, with_body
@@ -32,16 +33,14 @@ COLUMNS = (
     *("Labels", "Localizations", "LabelsLocalizationsBySentence", "labelCUIS"),
     "LocalizationsCUIS",
 )
-LOOK = Look(
-    gamma=(0.9, 1.2),
-    contrast=(0.95, 1.15),
-    exposure=(-0.08, 0.0),
-    noise=(0.006, 0.016),
-    blur=(0.001, 0.0025),
-    collimation=(0.01, 0.05),
-    collimated_share=0.3,
-    grid_share=0.05,
-)
+#: Ranges (low, high) of this hospital's tone; black edges and grids are as in the MIMIC-CXR copy.
+TONE: Mapping[str, tuple[float, float]] = {
+    "gamma": (0.9, 1.2),
+    "contrast": (0.95, 1.15),
+    "exposure": (-0.08, 0.0),
+    "noise": (0.006, 0.016),
+    "blur": (0.001, 0.0025),
+}
 #: The publisher's name of a finding, and its word in the stemmed reports.
 NAMES: Mapping[str, tuple[str, str]] = {
     "Atelectasis": ("atelectasis", "atelectasi"),
@@ -135,13 +134,18 @@ def padchest_patient(settings: HospitalSettings, number: int) -> Patient:
 
 
 def _image(rng: np.random.Generator, settings: HospitalSettings, projection: str) -> Acquisition:
-    """An image with this hospital's look; ``view`` is the column Projection."""
+    """An image with this hospital's tone; ``view`` is the column Projection.
+
+    Exposure and blur are drawn for every image, so that none is overexposed or blurred. Those that
+    are clipped or turned stay so.
+    """
     usual = "AP" if projection == "AP_horizontal" else projection
     image = sample_acquisition(rng, settings, f"{rng.integers(2**60):019d}.png", usual)
     tone: dict[str, Any] = {
-        name: round(float(rng.uniform(*getattr(LOOK, name))), 5)
-        for name in ("gamma", "contrast", "exposure", "noise", "blur")
+        name: round(float(rng.uniform(*limits)), 5) for name, limits in TONE.items()
     }
+    if image.spoilt in ("overexposed", "blurred"):
+        image = replace(image, spoilt=None)
     return replace(image, **tone, view=projection.replace("LATERAL", "L"), monochrome1=False)
 
 
