@@ -200,7 +200,7 @@ def test_a_model_without_a_joint_space_is_named(features):
         evaluate(trunk)
 
 
-def evaluate_several(table=None, listed=(), **values):
+def evaluate_several(table=None, listed=(), names=CLASSES, **values):
     own, features = several_classes(COUNT_OF_SEVERAL)
     turned = {"No Finding": {"positive": ["no finding"], "negative": ["no no finding"]}}
     settings = ZeroShotClassificationSettings.model_validate(
@@ -211,7 +211,7 @@ def evaluate_several(table=None, listed=(), **values):
             "class_prompts": turned | values.get("class_prompts", {}),
         }
     )
-    cohort = Cohort(own if table is None else table, DATA, CLASSES, listed)
+    cohort = Cohort(own if table is None else table, DATA, names, listed)
     contents = {"cohort": cohort, "features": features, "model": NamedModel()}
     return result_of("zero_shot_classification", settings, **contents)
 
@@ -248,6 +248,14 @@ def test_each_class_is_two_prompts_and_labels_count_as_the_policy_says(uncertain
         assert result.metrics[metric].value == pytest.approx(np.mean(values))
     assert result.metrics["classes"].value == 3
     assert result.data["positives"].keys() == set(CLASSES) and result.figures
+
+
+def test_a_class_with_a_slash_in_its_name_has_metrics_and_a_size_of_its_own():
+    """VinDr-CXR's Nodule/Mass: what stands after a slash in a metric's name is a class."""
+    result = evaluate_several(names=("Edema", "Nodule/Mass", "No Finding"))
+    known = np.isin(np.stack(several_classes(COUNT_OF_SEVERAL)[0]["labels"]), (0, 1))
+    assert result.metrics["auroc/nodule_mass"].n == known[:, 1].sum() < known.any(axis=1).sum()
+    assert not [name for name in result.metrics if name.count("/") > 1]
 
 
 def test_classes_are_left_out_of_those_of_the_cohort():

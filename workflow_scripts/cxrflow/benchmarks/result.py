@@ -191,5 +191,8 @@ def png_of(canvas: Any) -> bytes:
 
 
 def slug(name: str) -> str:
-    """Return a category as metric names have it: ``Pleural Effusion`` is ``pleural_effusion``."""
-    return "_".join(name.lower().split())
+    """Return a category as metric names have it: ``Pleural Effusion`` is ``pleural_effusion``.
+
+    A slash, which divides the parts of such a name, is a blank: ``Nodule/Mass`` is ``nodule_mass``.
+    """
+    return "_".join(name.lower().replace("/", " ").split())
