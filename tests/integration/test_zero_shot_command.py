@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from cxrflow.commands import zero_shot
 from cxrflow.commands.export import export
@@ -59,6 +60,33 @@ def test_published_weights_are_scored_and_the_protocol_stands_beside(
     assert "windsor: Windsor et al. 2023, Appendix D" in capsys.readouterr().out
     run(model, root, tmp_path / "out", "--without", *classes)
     assert "of 9 classes have both labels" in capsys.readouterr().out
+
+
+def test_an_exported_model_scores_as_the_folder_it_is_of(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With thresholds by Matthews' correlation, as KAD's."""
+    folder = zero_shot._model(write_biovil(tmp_path / "released"), None, tmp_path / "model")
+    export(folder, tmp_path / "exported")
+    asked = ["--classes", "Infiltration", "Effusion", "--threshold", "best_mcc"]
+    results = []
+    for name in ("model", "exported"):
+        run(tmp_path / name, root, tmp_path / f"out_{name}", *asked)
+        text = capsys.readouterr().out
+        assert "F1 at      best correlation (Matthews) on the evaluated images" in text
+        assert "trained on data that are not recorded" in text
+        results.append(tmp_path / f"out_{name}/chexzero_best_mcc")
+    scores = [pd.read_parquet(result / "predictions.parquet") for result in results]
+    for name in ("score/infiltration", "score/effusion"):
+        np.testing.assert_allclose(scores[0][name], scores[1][name], atol=1e-6)
+        assert scores[0][name].nunique() > 1
+    metrics = read_json(results[1] / "metrics.json")
+    assert metrics["protocol"]["threshold"] == "best_mcc"
+    values, rows = metrics["metrics"], scores[1]
+    truth, score = rows["label/effusion"], rows["score/effusion"]
+    best = max(np.unique(score), key=lambda t: (matthews_corrcoef(truth, score >= t), t))
+    assert values["threshold/effusion"]["value"] == pytest.approx(best)
+    assert values["f1/effusion"]["value"] == pytest.approx(f1_score(truth, score >= best))
 
 
 def test_intervals_over_images_are_not_called_those_of_patients(tmp_path: Path) -> None:

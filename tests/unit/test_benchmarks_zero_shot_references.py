@@ -93,6 +93,18 @@ def test_labels_in_the_pixels_are_learnt_and_others_are_not(labels):
     assert "five folds by patient" in result.protocol["score"]
 
 
+def test_without_an_image_f1_is_that_of_calling_all_positive(labels):
+    """2 p / (1 + p) of a class that a share p of the images has."""
+    result = scored(labels, name="nothing", metrics=["f1"])
+    share_C = labels.mean(axis=0)
+    wanted_C = 2 * share_C / (1 + share_C)
+    for name, wanted in zip(CLASSES, wanted_C, strict=True):
+        key = name.lower().replace(" ", "_")
+        assert result.metrics[f"f1/{key}"].value == pytest.approx(wanted)
+        assert result.metrics[f"auroc/{key}"].value == 0.5
+    assert result.metrics["f1"].value == pytest.approx(wanted_C.mean())
+
+
 def test_each_fold_is_scored_by_a_head_of_the_other_four(labels):
     """Of scikit-learn; the image's own patient is in none of the rows that a head learns from."""
     store = Noise(labels[:, 0])

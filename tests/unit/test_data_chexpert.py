@@ -94,6 +94,30 @@ def test_labels_of_reports_train_and_those_of_radiologists_test(prefix, tmp_path
     assert names == {"image in one split", "patient in one split"}
 
 
+def test_the_first_view_alone_may_stand_for_a_study(tmp_path: Path) -> None:
+    """MedCutMix's studies are scored by the mean of their images; this is the option."""
+    root = chexpert(tmp_path / "chexpert")
+    tests = pd.read_csv(root / "test_labels.csv")
+    more = [path("test", 202, image=name) for name in ("view2_lateral", "view3_frontal")]
+    more += [path("test", 203, image=name) for name in ("view1_lateral", "view2_frontal")]
+    for name in more:
+        image(root, name)
+    added = pd.DataFrame([[name, *labels("0.0")] for name in more], columns=tests.columns)
+    pd.concat([tests, added]).to_csv(root / "test_labels.csv", index=False)
+    splits = {"method": "official", "parts": {"test": "test"}}
+
+    def images(**settings: Any) -> list[str]:
+        make(tmp_path / "out", "chexpert", root, splits=splits, **settings)
+        return pd.read_parquet(tmp_path / "out/samples.parquet")["image_id"].tolist()
+
+    assert len(images()) == 6
+    assert images(frontal=True, choose="first") == [
+        *("patient00201/study1/view1_frontal", "patient00202/study1/view1_frontal"),
+        "patient00203/study1/view2_frontal",
+    ]
+    assert len(images(frontal=True, choose="all")) == 4
+
+
 def test_parts_have_the_names_that_the_cohort_gives_them(tmp_path: Path) -> None:
     root = chexpert(tmp_path / "chexpert")
     plain = {"method": "official"}

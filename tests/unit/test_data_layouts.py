@@ -115,6 +115,10 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
         # The same people under other ids.
         (rows("mimic_iii"), rows("ms_cxr"), False),
         (rows("mimic_cxr"), rows("radnli"), False),
+        # RSNA's images are NIH's.
+        (rows("nih"), rows("rsna", **TEST), True),
+        (rows("rsna"), rows("nih", **TEST), True),
+        (rows("nih", held_out=frozenset(["rsna"])), rows("rsna", **TEST), False),
         # RSNA's images are among COVIDx's, under other numbers; bones are of two hospitals.
         (rows("rsna"), rows("covidx"), False),
         (rows("covid_chestxray"), rows("covidx"), False),
