@@ -224,15 +224,14 @@ def task_places(wildcards):
 
 
 def task_code(wildcards):
-    """The modules that predict in a task, the trunks that are run, the readers of data sets."""
+    """The modules and rules that predict in a task, the trunks, the readers of data sets."""
     task, row = run.task(wildcards.task), row_of(wildcards)
     if wildcards.get("name"):
         return [f"benchmarks.{task.benchmark.reference_program}"]
     if wildcards.get("external"):
         return ["benchmarks.external", f"benchmarks.{task.benchmark.external.split(':')[0]}"]
-    modules = [f"benchmarks.{one.program}" for one in task.computed]
-    modules += run.kinds_of(row) if row else []
-    return [*modules, *readers("tables", *run.statistics_datasets(wildcards.task))]
+    modules = run.kinds_of(row) if row else []
+    return [*task.code, *modules, *readers("tables", *run.statistics_datasets(wildcards.task))]
 
 
 def task_need(rule, what):

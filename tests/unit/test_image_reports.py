@@ -20,9 +20,15 @@ from cxrflow.encoders.heads.mgca import ImageHead, TextHead
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import MgcaHeadSettings
 from cxrflow.errors import InputError
+from cxrflow.files.atomic import write_json
 from cxrflow.pretrain.image_text_pairs import freeze_unread
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.mgca.pairs import ImageReportProgram, prepare_text, report_texts
+from cxrflow.pretrain.mgca.pairs import (
+    ImageReportProgram,
+    ReportTable,
+    prepare_text,
+    report_texts,
+)
 from cxrflow.pretrain.objective import Encoders, TextOutput
 from cxrflow.pretrain.settings import ImageReportSettings
 from cxrflow.pretrain.starts import renew_projection
@@ -111,6 +117,37 @@ def test_a_cleaning_tokenizer_reads_prompts_as_reports(tmp_path: Path) -> None:
     assert after.encode(raw).ids == before.encode(sentence.cleaned).ids
     assert before.encode(raw).ids != after.encode(raw).ids
     assert VocabularyInfo.from_tokenizer(before) == VocabularyInfo.from_tokenizer(after)
+
+
+def test_reports_of_fewer_than_three_words_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Words after cleaning, of both sections together: a sentence of one word is none."""
+    texts = {
+        "train": [
+            ("No nodule.", "Clear."),
+            ("Stable. No", "nodule."),
+            ("No nodule.", "Big heart."),
+        ],
+        "validate": [("Clear. Stable.", "Normal heart."), (None, None)],
+    }
+    rows = [(split, *text) for split, both in texts.items() for text in both]
+    table = pd.DataFrame(rows, columns=["split", "impression", "findings"])
+    ids = [str(number) for number in range(len(table))]
+    table = table.assign(subject_id=ids, study_id=ids, image_id=ids)
+    table.to_parquet(tmp_path / "pairs.parquet")
+    write_json(tmp_path / "flow.json", {"dataset": "toy", "cohort": "toy", "synthetic": True})
+    pairs, settings = ReportTable(tmp_path / "pairs.parquet"), settings_of()
+    store: Any = SimpleNamespace(path=tmp_path, holds=lambda ids: np.ones(len(ids), dtype=bool))
+    kept = pairs.rows("train", settings, store, priors=False)
+    assert kept["study_id"].tolist() == ["2"]
+    reason = "fewer than 3 words in impression and findings, cleaned"
+    (dropped,) = pairs.describe()["dropped"]
+    assert dropped == {"reason": reason, "count": 2, "failed": False, "part": "train"}
+    assert pairs.dropped[0].examples == ("0", "1")
+    with pytest.raises(InputError) as refused:
+        pairs.rows("validate", settings, store, priors=False)
+    assert str(refused.value) == (
+        f"{tmp_path / 'pairs.parquet'}: split 'validate': every report has {reason}"
+    )
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """MedCutMix's trainings (Wang et al. 2026), as section 3.1 and its tables have them."""
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_fixtures import load
@@ -17,9 +19,79 @@ CONTROLS = (
 )
 
 
+# Section 3.1 and MGCA's code, at the scales paper and demo.
+MGCA = {
+    "length": (112, 64),
+    "encoder.normalisation": ("half", "imagenet"),
+    "encoder.projection": (128, 128),
+    "encoder.projection_head.kind": ("mgca", "mgca"),
+    "encoder.projection_head.hidden": (2048, 256),
+    "encoder.projection_head.padded_words": (None, None),
+    "terms.global_alignment.image_to_text": (0.5, 0.5),
+    "terms.token_alignment.sep_is_word": (False, False),
+    "terms.token_alignment.unit_context": (True, True),
+    "terms.prototypes.number": (500, 50),
+    "terms.prototypes.rest_epochs": (1, 1),
+    "terms.prototypes.code_batch": (None, None),
+    "text_layers": (None, None),
+    "text_pooling": ("cls", "cls"),
+    "single_position": (False, False),
+    "segment_embedding": (True, True),
+    "sentence_shuffling": (False, False),
+    "frozen_layers": (0, 0),
+    "ghost_batch": (None, None),
+    "decay_all": (False, False),
+    "augmentation.size": (224, 112),
+    "training.batch_size": (144, 32),
+    "training.epochs": (50, 7),
+    "training.validations": (50, 7),
+    "training.optimiser.name": ("adamw", "adamw"),
+    "training.optimiser.learning_rate": (2e-5, 5e-4),
+    "training.stopping.keep": ("best", "best"),
+    "training.stopping.monitor": ("selection/auroc", "selection/auroc"),
+    "training.stopping.mode": ("max", "max"),
+    "training.stopping.patience": (5, None),
+}
+# What MGCA's code does otherwise; a GPU has 72 pairs, a report 111 tokens behind [CLS].
+AS_CODED = {
+    "encoder.projection_head.padded_words": (111, 63),
+    "text_layers": (6, 1),
+    "single_position": (True, True),
+    "segment_embedding": (False, False),
+    "terms.token_alignment.sep_is_word": (True, True),
+    "terms.token_alignment.unit_context": (False, False),
+    "terms.prototypes.code_batch": (72, 16),
+    "ghost_batch": (72, 16),
+    "decay_all": (True, True),
+}
+# Of augmentations that are off.
+OFF = {
+    *("crop_ratio", "occlusion_ratio", "occlusion_probability", "elastic_sigma", "elastic_alpha"),
+    *("blur_probability", "noise_probability"),
+}
+
+
 @pytest.fixture(scope="module")
 def paper() -> Config:
     return load(papers=["medcutmix"], scale="paper")
+
+
+@pytest.fixture(scope="module")
+def demo() -> Config:
+    return load(papers=["medcutmix"], scale="demo")
+
+
+def by_path(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of nested settings with its dotted name."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from by_path(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def values_of(config: Config, name: str) -> dict[str, Any]:
+    return dict(by_path(config.model(f"medcutmix/{name}").settings.model_dump()))
 
 
 def settings_of(paper: Config, name: str) -> dict:
@@ -49,6 +121,44 @@ def test_the_base_is_mgca_with_its_three_losses_of_equal_weights(paper: Config) 
     assert (training.schedule.decay, training.schedule.warmup) == ("cosine", 0.4)
 
 
+def test_mgca_is_as_written_and_as_coded(paper: Config, demo: Config) -> None:
+    """Every setting in which the second differs from the first is listed."""
+    for place, config in enumerate((paper, demo)):
+        written, coded = (values_of(config, name) for name in ("mgca", "mgca_as_coded"))
+        assert {key: written[key] for key in MGCA} == {k: v[place] for k, v in MGCA.items()}
+        differing = {key: value for key, value in coded.items() if written[key] != value}
+        assert written.keys() == coded.keys()
+        assert differing == {key: values[place] for key, values in AS_CODED.items()}
+        for name in ("mgca", "mgca_as_coded"):
+            augmentation = config.model(f"medcutmix/{name}").settings.augmentation
+            assert {key for key, value in augmentation if value} == {"size", *OFF}
+
+
+def test_encoders_images_and_cohort_are_the_paper_s(paper: Config, demo: Config) -> None:
+    """ClinicalBERT; the longer side 256; a row an image, AP and PA; validate alone validates."""
+    for name in ("mgca", "mgca_as_coded", "medcutmix_40"):
+        recipe = paper.recipes[f"medcutmix/{name}"]
+        assert (recipe.program, recipe.text) == ("image_reports", "biovil/clinical_bert")
+        assert (recipe.image, recipe.weights) == ("medcutmix/vit_pretraining", None)
+        assert paper.recipes["medcutmix/vit_pretraining"].weights == "deit"
+        assert demo.recipes[f"medcutmix/{name}"].image == "convirt/imagenet_pretraining"
+        geometries = [one.model(f"medcutmix/{name}").geometry for one in (paper, demo)]
+        assert geometries == ["longer256", "longer128"]
+        assert recipe.cohort == "medcutmix/mimic_cxr"
+    for config in (paper, demo):
+        cohort = config.known_cohorts["medcutmix/mimic_cxr"]
+        recipe, splits = cohort.recipe, cohort.recipe.splits
+        assert (cohort.dataset, cohort.holder) == ("mimic_cxr", "mimic_cxr_jpg")
+        assert (recipe.unit, recipe.views, recipe.require) == (
+            "image", ("AP", "PA"), ("image", "text"),
+        )  # fmt: skip
+        assert (recipe.labels, splits.method, splits.parts) == ("published", "official", None)
+        selection = config.task("medcutmix/selection")
+        assert (selection.task.cohort, selection.settings.split) == (
+            "medcutmix/chexpert", "validate",
+        )  # fmt: skip
+
+
 def test_all_that_differs_is_the_term(paper: Config) -> None:
     """Table 1 by N_max at k = 11, Table 2 by k at N_max = 50, controls at N_max = 40."""
     plain = settings_of(paper, "mgca")
@@ -76,6 +186,31 @@ def test_all_that_differs_is_the_term(paper: Config) -> None:
     assert len({term.model_dump_json() for term in seen}) == len(wanted) == 16
     # floor(N_max / C) of each class: rows 40 and 50 of Table 1 are of as many pairs.
     assert [pairs // 13 for pairs in PAIRS] == [2, 3, 3, 7, 23]
+
+
+def test_stages_stand_for_layers_at_demo(paper: Config, demo: Config) -> None:
+    """Of a ResNet's four; nothing else of the term differs there but its warm-up."""
+    stages = {**{f"medcutmix_{pairs}": 3 for pairs in PAIRS}, "medcutmix_layer8": 2}
+    stages |= {"medcutmix_layer5": 1, "medcutmix_layer11_from_0": 4, "medcutmix_labeller": 3}
+    stages |= {f"medcutmix_{control}": 3 for control in CONTROLS}
+    for name, stage in stages.items():
+        term = demo.model(f"medcutmix/{name}").settings.terms.cutmix
+        assert (term.stage, term.warmup_epochs) == (stage, 1), name
+        of_paper = paper.model(f"medcutmix/{name}").settings.terms.cutmix
+        same = {"layer": term.layer, "warmup_epochs": term.warmup_epochs}
+        assert of_paper.model_copy(update=same) == term
+
+
+def test_tables_say_that_smaller_scales_train_another_encoder(demo: Config) -> None:
+    """Each that has rows of these models."""
+    tables = demo.chosen["medcutmix"].tables
+    for name, table in tables.items():
+        trained = [m for r in table.rows if (m := r.model or "").startswith("medcutmix/")]
+        kinds = {demo.model(model).settings.encoder.kind for model in trained}
+        said = [note for note in table.notes if note.startswith("At the scales demo and study ")]
+        assert (kinds, len(said)) == ({"resnet"}, 1), name
+        assert "models are ResNets" in said[0]
+    assert tables.keys() >= {"table1", "table2", "figure2", "controls", "rarity", "mixed_pairs"}
 
 
 def test_rows_name_the_models_that_they_stand_for(paper: Config) -> None:

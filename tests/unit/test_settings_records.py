@@ -19,7 +19,16 @@ from cxrflow.encoders.settings import ImageEncoderKind, MlpHeadSettings, ResNetS
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import fingerprint
 from cxrflow.files.source_code import PACKAGE, code_digest
-from cxrflow.settings import Before, Kind, OneKind, Settings, explain, from_record, modules_of
+from cxrflow.settings import (
+    Before,
+    Kind,
+    OneKind,
+    Reads,
+    Settings,
+    explain,
+    from_record,
+    modules_of,
+)
 
 # --- one class over the years ---------------------------------------------------------------------
 
@@ -120,6 +129,18 @@ def test_values_that_state_no_kind_are_of_the_default() -> None:
     assert Drawing.model_validate({"shape": {"height": None}}).shape == Circle()
     assert from_record(Drawing, {"shape": {"kind": "box"}}, "file").shape == Box(height=1)
     assert modules_of(Drawing(shape=Box())) == ["shapes.box"]
+
+
+def test_files_that_a_value_reads_are_named_with_it() -> None:
+    class Painting(Drawing):
+        words: Annotated[str, Reads("rules", "reports/rules/*.yaml")] = "none"
+
+    class Room(Settings):
+        wall: Painting
+
+    for words, files in (("none", []), ("rules", ["reports/rules/*.yaml"])):
+        room = Room(wall=Painting(shape=Box(), words=words))
+        assert modules_of(room) == [*files, "shapes.box"]
 
 
 @pytest.mark.parametrize(

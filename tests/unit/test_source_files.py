@@ -158,6 +158,14 @@ def test_a_programs_code_is_what_it_imports() -> None:
     assert not {"encoders/cxr_bert.py", "text/report_batch.py", "files/atomic.py"} & image
 
 
+def test_rules_of_the_labeller_count_where_settings_read_them() -> None:
+    rules = set(PACKAGE.glob("reports/rules/scope/*.yaml"))
+    for name, read in (("mixed_pairs", set()), ("mixed_pairs_labeller", rules)):
+        code = CONFIG.task(f"medcutmix/{name}").code
+        assert {path for path in files(*code) if path.suffix == ".yaml"} == read
+    assert "*task.code" in TEXT  # the rule's
+
+
 @pytest.mark.parametrize("name", ["pretrain.nothing", "reports/rules/*.toml"])
 def test_a_wrong_name_is_refused(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=re.escape(str(Path(name).name.split(".")[-1]))):

@@ -66,6 +66,14 @@ class Before:
     value: Any
 
 
+@dataclass(frozen=True)
+class Reads:
+    """Marks a field with whose ``value`` files of the package are read: ``files``, a pattern."""
+
+    value: Any
+    files: str
+
+
 @cache
 def _values_before(cls: type[BaseModel]) -> dict[str, Any]:
     """The value of before, of each field that may be absent from a record."""
@@ -262,9 +270,15 @@ class OneKind:
 
 
 def modules_of(settings: BaseModel) -> list[str]:
-    """The modules of the kinds in settings, at any depth; no import leads to them."""
+    """The modules of the kinds in settings, at any depth, and the files that values read.
+
+    No import leads to them. Files are patterns, as :mod:`cxrflow.files.source_code` takes them.
+    """
     modules = {settings.module} if isinstance(settings, Kind) else set()
-    for _, value in settings:
+    fields = type(settings).model_fields
+    for name, value in settings:
+        marks = fields[name].metadata if name in fields else []
+        modules |= {m.files for m in marks if isinstance(m, Reads) and m.value == value}
         if isinstance(value, BaseModel):
             modules |= set(modules_of(value))
     return sorted(modules)

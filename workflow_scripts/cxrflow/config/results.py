@@ -25,7 +25,7 @@ from cxrflow.papers.entries import Overlay
 from cxrflow.papers.figures import Figure, PictureFigure
 from cxrflow.papers.recipes import Task
 from cxrflow.papers.table import HEADLINE, Ordering, Result, Table, cells_of
-from cxrflow.settings import Settings, overlay
+from cxrflow.settings import Settings, modules_of, overlay
 
 # Of the pixels of reference rows in a task that scores no model of ours.
 REFERENCE_GEOMETRY = "shorter128"
@@ -50,6 +50,11 @@ class ResolvedTask:
         if not isinstance(self.settings, CheckpointSeriesSettings):
             return [self.benchmark]
         return [self.benchmark, BENCHMARKS[self.settings.benchmark]]
+
+    @property
+    def code(self) -> list[str]:
+        """The modules that score models, and the files that its settings make them read."""
+        return [*(f"benchmarks.{one.program}" for one in self.computed), *modules_of(self.settings)]
 
     @property
     def scored_by(self) -> dict[str, Any]:

@@ -264,7 +264,7 @@ class Engine:
 
     @contextlib.contextmanager
     def _counting_flops(self) -> Iterator[None]:
-        """Around a step; those of a run's first one are counted."""
+        """Around a step; those of a run's first one are counted, without terms that begin later."""
         if self.flops is not None:
             yield
             return

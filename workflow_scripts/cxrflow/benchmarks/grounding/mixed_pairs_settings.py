@@ -1,13 +1,13 @@
 """Settings of the measures of MedCutMix's pairs (Wang et al. 2026, section 2)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from cxrflow.benchmarks.settings import EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.pretrain.terms.cutmix_settings import CUTMIX_CLASSES
-from cxrflow.settings import Seed
+from cxrflow.settings import Reads, Seed
 
 
 class MixedPairsSettings(EncodingSettings):
@@ -32,7 +32,9 @@ class MixedPairsSettings(EncodingSettings):
     )
     pairs: int = Field(default=20, ge=1, description="of each class, at most")
     seed: Seed = Field(default=0, description="of the pairs")
-    sentences: Literal["name", "labeller"] = Field(
+    sentences: Annotated[
+        Literal["name", "labeller"], Reads("labeller", "reports/rules/scope/*.yaml")
+    ] = Field(
         default="name",
         description="diagnostic sentences: those with the class's name (Eq. 1), or, ours, those in "
         "which our labeller reads the finding as present",
