@@ -164,6 +164,9 @@ def test_rules_of_the_labeller_count_where_settings_read_them() -> None:
         code = CONFIG.task(f"medcutmix/{name}").code
         assert {path for path in files(*code) if path.suffix == ".yaml"} == read
     assert "*task.code" in TEXT  # the rule's
+    for name, read in (("medcutmix_40", set()), ("medcutmix_labeller", rules)):
+        code = CONFIG.code_of(f"medcutmix/{name}")
+        assert {path for path in files(*code) if path.suffix == ".yaml"} == read
 
 
 @pytest.mark.parametrize("name", ["pretrain.nothing", "reports/rules/*.toml"])

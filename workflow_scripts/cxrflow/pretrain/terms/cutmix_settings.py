@@ -1,11 +1,12 @@
 """Settings of MedCutMix (Wang et al. 2026)."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.pretrain.terms.base_settings import TermSettings
+from cxrflow.settings import Reads
 
 CUTMIX_CLASSES = (
     *("Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Lesion", "Lung Opacity", "Edema"),
@@ -38,7 +39,9 @@ class CutmixSettings(TermSettings):
         "and 50 give the same scores in Table 1",
     )
     warmup_epochs: int = Field(5, ge=0, description="first epochs, without the term (section 3.1)")
-    sentences: Literal["name", "labeller"] = Field(
+    sentences: Annotated[
+        Literal["name", "labeller"], Reads("labeller", "reports/rules/scope/*.yaml")
+    ] = Field(
         "name",
         description="diagnostic sentences: those with the class's name (Eq. 1), or, ours, those in "
         "which our labeller reads the finding as present",
