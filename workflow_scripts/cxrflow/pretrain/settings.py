@@ -1,6 +1,6 @@
 """Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,12 @@ from cxrflow.encoders.settings import (
     TextPooling,
 )
 from cxrflow.images.settings import AugmentationSettings
+from cxrflow.pretrain.required_settings import (
+    require_monitored,
+    require_uneven_batches,
+    require_whole_batches,
+    require_with_priors,
+)
 from cxrflow.pretrain.terms.base_settings import Terms
 from cxrflow.pretrain.terms.settings import (
     CaptionTerms,
@@ -26,7 +32,7 @@ from cxrflow.pretrain.terms.settings import (
     SupervisedTerms,
     TextTerms,
 )
-from cxrflow.settings import Before, Settings, SettingsT
+from cxrflow.settings import Before, Settings
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.training.settings import TrainingSettings
 
@@ -46,12 +52,7 @@ class TextPretrainingSettings(Settings):
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:
-        values = ["loss", *self.terms.named()]
-        if self.training.stopping.monitor not in values:
-            raise ValueError(
-                f"training.stopping.monitor is {self.training.stopping.monitor!r}; expected one of "
-                f"{', '.join(values)}"
-            )
+        require_monitored(self.training, ["loss", *self.terms.named()])
         return self
 
     @model_validator(mode="after")
@@ -93,13 +94,11 @@ class StoredImagesSettings(Settings):
         terms: Terms = vars(self)["terms"]
         written = self.written if getattr(self, "written_validation", 0) else ()
         validated = [name for name, term in terms.named().items() if term.validates]
-        values, monitor = ["loss", *validated, *written], self.training.stopping.monitor
-        if monitor not in values and not monitor.startswith("selection/"):
-            why = ", but written_validation is 0" if monitor in self.written else ""
-            raise ValueError(
-                f"training.stopping.monitor is {monitor!r}{why}; expected one of "
-                f"{', '.join(values)}, or a value of the recipe's selection (selection/...)"
-            )
+        monitor = self.training.stopping.monitor
+        why = ", but written_validation is 0" if monitor in self.written else ""
+        if not monitor.startswith("selection/"):
+            others = ", or a value of the recipe's selection (selection/...)"
+            require_monitored(self.training, ["loss", *validated, *written], why, others)
         return self
 
     @model_validator(mode="after")
@@ -250,7 +249,7 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
         mlm = self.terms.mlm
         if not self.encoder.takes_prior:
             raise ValueError(f"encoder.kind is {self.encoder.kind}; expected one of two images")
-        require_uneven_batches(self)
+        require_uneven_batches(self.training, self.ghost_batch)
         forward = mlm.forward if mlm else "separate"
         require_with_priors("terms.mlm.forward", forward, "separate")
         if not set(self.terms.named()) - {"mlm"}:
@@ -353,7 +352,9 @@ class ReportTrainingSettings(StoredImagesSettings):
     @model_validator(mode="after")
     def _trained_frames_are_of_two_kinds(self) -> Self:
         if self.decoder.prior_image and self.image_rate:
-            require_uneven_batches(self, " (or decoder.prior_image false)")
+            require_uneven_batches(
+                self.training, self.ghost_batch, " (or decoder.prior_image false)"
+            )
         return self
 
 
@@ -385,25 +386,3 @@ class CaptionTrainingSettings(StoredImagesSettings):
         if self.terms.report_likelihood is None:
             raise ValueError("terms lacks report_likelihood, by which captions are learnt")
         return self
-
-
-def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:
-    """A contrastive objective compares all samples of a batch: it cannot be split into parts."""
-    if training.accumulate != 1:
-        raise ValueError(f"training.accumulate is {training.accumulate}; contrastive terms need 1")
-    return settings
-
-
-def require_uneven_batches(settings: StoredImagesSettings, remedy: str = "") -> None:
-    """Nothing is set that needs as many images in every batch as in the others."""
-    require_with_priors("training.compile", settings.training.compile, False, remedy)
-    require_with_priors("ghost_batch", settings.ghost_batch, None, remedy)
-
-
-def require_with_priors(key: str, value: Any, expected: Any, remedy: str = "") -> None:
-    """A setting has the value that prior images need."""
-    if value != expected:
-        raise ValueError(
-            f"{key} is {value}; with prior images, of which a batch has one number or another, "
-            f"expected {expected}{remedy}"
-        )

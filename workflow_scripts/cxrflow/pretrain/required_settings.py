@@ -1,0 +1,43 @@
+"""What the settings of several training programs must be; ValueErrors of validators."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cxrflow.settings import SettingsT
+from cxrflow.training.settings import TrainingSettings
+
+
+def require_monitored(
+    training: TrainingSettings, values: Iterable[str], why: str = "", others: str = ""
+) -> None:
+    """The monitored value is one that a validation gives. ``others``: what it may be besides."""
+    monitor = training.stopping.monitor
+    if monitor not in values:
+        raise ValueError(
+            f"training.stopping.monitor is {monitor!r}{why}; expected one of "
+            f"{', '.join(values)}{others}"
+        )
+
+
+def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:
+    """A contrastive objective compares all samples of a batch: it cannot be split into parts."""
+    if training.accumulate != 1:
+        raise ValueError(f"training.accumulate is {training.accumulate}; contrastive terms need 1")
+    return settings
+
+
+def require_uneven_batches(
+    training: TrainingSettings, ghost_batch: int | None, remedy: str = ""
+) -> None:
+    """Nothing is set that needs as many images in every batch as in the others."""
+    require_with_priors("training.compile", training.compile, False, remedy)
+    require_with_priors("ghost_batch", ghost_batch, None, remedy)
+
+
+def require_with_priors(key: str, value: Any, expected: Any, remedy: str = "") -> None:
+    """A setting has the value that prior images need."""
+    if value != expected:
+        raise ValueError(
+            f"{key} is {value}; with prior images, of which a batch has one number or another, "
+            f"expected {expected}{remedy}"
+        )
