@@ -142,7 +142,7 @@ TERM_SETTINGS = [f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").g
 #: The modules of pretrain/, from what others rest on to what people call; terms may be changed
 #: alone, so that they know the views and not the programs.
 PRETRAINING = (
-    ("required_settings", "settings", *TERM_SETTINGS, "registry", "permutation"),
+    ("settings", *TERM_SETTINGS, "registry", "permutation"),
     ("inputs", "starts", "image_starts", "image_classes", "resident_images"),
     ("objective", "report_text"),
     ("declip.pairing",),

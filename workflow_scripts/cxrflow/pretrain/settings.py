@@ -15,12 +15,6 @@ from cxrflow.encoders.settings import (
     TextPooling,
 )
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.pretrain.required_settings import (
-    require_monitored,
-    require_uneven_batches,
-    require_whole_batches,
-    require_with_priors,
-)
 from cxrflow.pretrain.terms.base_settings import Terms
 from cxrflow.pretrain.terms.settings import (
     CaptionTerms,
@@ -34,6 +28,12 @@ from cxrflow.pretrain.terms.settings import (
 )
 from cxrflow.settings import Before, Settings
 from cxrflow.text.settings import EasyAugmentationSettings
+from cxrflow.training.required_settings import (
+    require_monitored,
+    require_uneven_batches,
+    require_whole_batches,
+    require_with_priors,
+)
 from cxrflow.training.settings import TrainingSettings
 
 
