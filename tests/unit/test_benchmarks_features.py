@@ -73,6 +73,24 @@ def test_features_are_those_of_the_model(model, cohort, pixels, tmp_path):
     )
 
 
+def test_an_encoder_can_be_trained_after_it_was_copied_to_a_device(pixels, monkeypatch):
+    """A copy in memory stands for one on a GPU, which a module's parameters are replaced by."""
+
+    def copied(image, device):
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                torch.__future__, "get_overwrite_module_params_on_conversion", lambda: True
+            )
+            return image._apply(torch.clone)
+
+    monkeypatch.setattr(ImageEncoder, "to", copied)
+    image, stored = ImageEncoder(SIZES), pd.DataFrame({"image_id": ["image0", "image1"]})
+    program.encode(image, PixelStore(pixels), stored, 2, torch.device("cpu"))
+    [(_, frames)] = image_batches(PixelStore(pixels), stored, 2)
+    image.train()(frames).projected_global.sum().backward()
+    assert all(p.grad is not None for p in image.encoder.parameters())
+
+
 class Difference(Trunk):
     """Adds the pooled features of the prior, where there is one."""
 

@@ -89,7 +89,6 @@ def images_to_encode(samples: pd.DataFrame, takes_prior: bool) -> pd.DataFrame:
     return samples[columns].drop_duplicates(ignore_index=True)
 
 
-@torch.inference_mode()
 def encode(
     image: ImageEncoder,
     pixels: Pixels,
@@ -106,17 +105,19 @@ def encode(
     The projected ones are those of ``Model.encode_image`` up to rounding, from one pass through the
     trunk. ``view``: of augmented images, see :func:`image_batches`.
     """
+    # Weights that are copied to a GPU in inference mode could not be trained afterwards.
     image = image.to(device).eval()
     outputs: dict[str, list[Tensor]] = {}
-    for _, frames in image_batches(pixels, images, batch_size, image.takes_prior, view):
-        frames = frames.each(lambda images: images.to(device))
-        output = image.encoder(frames) if image.projector is None else image(frames)
-        outputs.setdefault("pooled", []).append(output.pooled.float().cpu())
-        if image.projector is not None:
-            outputs.setdefault("projected", []).append(output.projected_global.cpu())
-            if patches:
-                outputs.setdefault("patches", []).append(output.unnormalised_patches.cpu())
-    return {kind: torch.cat(blocks) for kind, blocks in outputs.items()}
+    with torch.inference_mode():
+        for _, frames in image_batches(pixels, images, batch_size, image.takes_prior, view):
+            frames = frames.each(lambda images: images.to(device))
+            output = image.encoder(frames) if image.projector is None else image(frames)
+            outputs.setdefault("pooled", []).append(output.pooled.float().cpu())
+            if image.projector is not None:
+                outputs.setdefault("projected", []).append(output.projected_global.cpu())
+                if patches:
+                    outputs.setdefault("patches", []).append(output.unnormalised_patches.cpu())
+        return {kind: torch.cat(blocks) for kind, blocks in outputs.items()}
 
 
 def write_features(
