@@ -17,7 +17,7 @@ from cxrflow.images.free_memory import free_memory, host_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain import resident_images
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.resident_images import RESIDENT_SHARE, SplitImages
+from cxrflow.pretrain.resident_images import SplitImages, resident_share
 
 COUNT, SIDE = 23, 24
 CPU = torch.device("cpu")
@@ -40,9 +40,26 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> PixelStore:
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
-    """Let there be free memory for ``count`` images to be half of."""
-    free = int(count * SIDE**2 / RESIDENT_SHARE)
-    monkeypatch.setattr(resident_images, "free_memory", lambda device: free)
+    """Let there be free memory for ``count`` images to stay in."""
+
+    def free(device: torch.device) -> int:
+        return round(count * SIDE**2 / resident_share(device))
+
+    monkeypatch.setattr(resident_images, "free_memory", free)
+
+
+def test_images_on_a_gpu_leave_room_for_the_largest_measured_step(store, monkeypatch):
+    """SimCLR's 112 of 140 GiB (docs/performance.md), beside the images of two splits."""
+    assert 1 - 2 * resident_share(torch.device("cuda")) >= 112 / 140
+    monkeypatch.setattr(SplitImages, "_resident", lambda self, rows: torch.empty(0))
+    need = COUNT * SIDE**2
+    for name, free, stay in (
+        *(("cpu", 2 * need, True), ("cpu", 2 * need - 1, False)),
+        *(("cuda", 10 * need, True), ("cuda", 10 * need - 1, False)),
+    ):
+        monkeypatch.setattr(resident_images, "free_memory", lambda device, free=free: free)
+        images = SplitImages(store, store.index, torch.device(name))
+        assert (images.pixels is not None) == stay, (name, free)
 
 
 @pytest.mark.parametrize("name", DEVICES)

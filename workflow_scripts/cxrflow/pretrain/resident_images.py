@@ -28,8 +28,12 @@ log = logging.getLogger("cxrflow")
 SMALLER_IMAGES = "a smaller image geometry"
 STUDY_IMAGE = 48  # stream of the keyed draws of a study's image
 
-#: The most of a device's free memory that images stay in; a run needs the rest to train.
+#: The most of the host's free memory that images of a split stay in; a run needs the rest to train.
 RESIDENT_SHARE = 0.5
+
+#: The same of a GPU. The largest measured step, SimCLR's at 512 px, takes 112 of an H200's 140 GiB,
+#: 80 % (docs/performance.md), and there are two splits. Batches that are read come nearly as fast.
+RESIDENT_SHARE_GPU = 0.1
 
 
 class SplitImages:
@@ -55,7 +59,7 @@ class SplitImages:
         stored_rows = np.union1d(self.rows, self.priors[self.priors >= 0])
         self.pixels: Tensor | None = None
         need, free = len(stored_rows) * store.size**2, free_memory(device)
-        resident = need <= RESIDENT_SHARE * free
+        resident = need <= resident_share(device) * free
         log.info(
             "%s: %d images, %.1f GiB, %s; %s has %.1f GiB free",
             store.path,
@@ -141,6 +145,11 @@ class StudyImages(SplitImages):
         state = row_state(torch.from_numpy(studies), seed, epoch, STUDY_IMAGE)
         numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()
         return self._images[self._first[studies] + (numbers * self._counts[studies] >> BITS)]
+
+
+def resident_share(device: torch.device) -> float:
+    """The share of a device's free memory that images of a split may stay in."""
+    return RESIDENT_SHARE_GPU if device.type == "cuda" else RESIDENT_SHARE
 
 
 def other_patients(subjects: pd.Series, seed: int) -> np.ndarray:
