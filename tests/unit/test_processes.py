@@ -246,3 +246,17 @@ def test_one_gpu_is_not_named_for_several_processes() -> None:
     with pytest.raises(SystemExit):  # the first one has said it
         choose_device("cuda:1", Processes(1, 2))
     assert choose_device("cpu", Processes(0, 2)) == torch.device("cpu")
+
+
+def test_a_gpu_named_by_its_number_becomes_the_current_one(monkeypatch) -> None:
+    """An event of a step's values would be recorded on the first GPU, and tell nothing of them."""
+    current: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    assert current == [torch.device("cuda:1")]
+    assert [choose_device(name).index for name in ("auto", "cuda", "cpu")] == [None] * 3
+    with pytest.raises(InputError, match="key 'device' is 'cuda:2', but torch sees 2 GPUs"):
+        choose_device("cuda:2")
+    assert len(current) == 1

@@ -15,7 +15,8 @@ Precision = Literal["bf16", "fp32"]
 def choose_device(name: str, processes: Processes = ALONE) -> torch.device:
     """``auto`` is the first GPU when there is one; asking for an absent one is an error.
 
-    Of several ``processes`` each has a GPU of its own, so none may be named by its number.
+    Of several ``processes`` each has a GPU of its own, so none may be named by its number. One that
+    is becomes torch's current device.
     """
     if processes.world > 1 and name.startswith("cuda:"):
         raise processes.one_voice(
@@ -31,11 +32,21 @@ def choose_device(name: str, processes: Processes = ALONE) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise InputError(f"settings: key 'device' is {name!r}, but torch sees no GPU")
     try:
-        return torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
         raise InputError(
             f"settings: key 'device' is {name!r}; expected auto, cpu, cuda or cuda:<n>"
         ) from None
+    if device.type == "cuda" and device.index is not None:
+        count = torch.cuda.device_count()
+        if device.index >= count:
+            raise InputError(
+                f"settings: key 'device' is {name!r}, but torch sees {count} GPUs; expected "
+                f"a number below {count}"
+            )
+        # Events and what a GPU is asked without a name are those of the current device.
+        torch.cuda.set_device(device)
+    return device
 
 
 def choose_precision(name: Literal["auto", "bf16", "fp32"], device: torch.device) -> Precision:
