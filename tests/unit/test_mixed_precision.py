@@ -45,12 +45,26 @@ from cxrflow.pretrain.terms.settings import (
     SimclrSettings,
 )
 from cxrflow.pretrain.terms.simclr import Simclr
+from cxrflow.training.precision import choose_precision
 
 COUNT, WIDTH = 12, 24
 TARGETS = torch.arange(COUNT)
 WEIGHTS = torch.full((3, 4), 0.25)
 IS_WORD = torch.ones(3, 4, dtype=torch.bool)
 LABELS = (draw(COUNT, WIDTH, seed=4) > 0).float()
+
+
+def test_a_gpu_that_emulates_bf16_computes_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As T4 and V100 do, of which torch says that they support it."""
+    cuda = torch.device("cuda")
+    for capability, precision in ((7, "fp32"), (8, "bf16")):
+        properties = SimpleNamespace(major=capability)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, made=properties: made)
+        monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda _: True)
+        assert choose_precision("auto", cuda) == precision
+        assert choose_precision("bf16", cuda) == "bf16"
 
 
 def units(count: int, seed: int) -> Tensor:

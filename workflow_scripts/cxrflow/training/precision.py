@@ -57,7 +57,9 @@ def choose_precision(name: Literal["auto", "bf16", "fp32"], device: torch.device
     """
     if name != "auto":
         return name
-    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    # GPUs before Ampere only emulate bf16, which gains nothing.
+    multiplies = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bf16" if multiplies else "fp32"
 
 
 def choose_kernels(deterministic: bool, steady: bool) -> None:
