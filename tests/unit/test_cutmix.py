@@ -25,6 +25,7 @@ from small_cutmix import (
 from stored_pictures import Pictures
 from test_diagnostic_sentences import CLASSES
 from torch import Tensor
+from torch._dynamo.utils import counters
 
 from cxrflow.encoders.heads.mgca import TextHead
 from cxrflow.encoders.image_encoder import Frames
@@ -251,6 +252,32 @@ def pooled_of(folder: Path, **changes: Any) -> tuple[Tensor, Tensor, Tensor]:
     whole = views.images[0].projected_global
     sources, targets = ([getattr(pair, name) for pair in pairs] for name in ("source", "target"))
     return images[0].projected_global, whole[targets], whole[sources]
+
+
+def test_the_number_of_mixed_images_compiles_nothing_anew(folder: Path) -> None:
+    """After a few numbers torch would give up: which run compiled would hang on resumes."""
+    encoder = {**VIT, "projection": 8, "projection_head": {"kind": "linear"}}
+    program = make(
+        folder, {"global_alignment": {}, "cutmix": {**CUTMIX, "layer": 2}}, encoder=encoder
+    )
+    torch._dynamo.reset()
+    counters.clear()
+    views, eager = views_of(program), views_of(program)
+    expected = [eager.resumed(eager.features[:count]).projected_global for count in (3, 5)]
+    program.image.encoder.compile_parts({"backend": "eager", "dynamic": False})  # type: ignore
+    views.images[0]
+    graphs = counters["stats"]["unique_graphs"]
+    assert graphs > 0
+    resumed = [views.resumed(views.features[:count]).projected_global for count in (3, 5)]
+    assert counters["stats"]["unique_graphs"] == graphs
+    for ours, theirs in zip(resumed, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("host", [BIOVIL, GLORIA], ids=["BioViL", "GLoRIA"])
+def test_convolutions_are_not_timed_for_every_number_of_mixed_images(host, folder: Path) -> None:
+    assert make(folder, host).steady and not make(folder, {**host, "cutmix": CUTMIX}).steady
 
 
 def test_mixing_after_the_last_block_changes_nothing_that_cls_gives(folder: Path, caplog) -> None:

@@ -86,7 +86,7 @@ class FrameTextProgram(ImageTextProgram):
         self.guides = settings.terms.mlm is not None
         super().__init__(settings, run, *inputs)
         image, text = self.image, self.text
-        self.steady = not self.images["train"].have_priors
+        self.steady = self.steady and not self.images["train"].have_priors
         parameters = dict(image.named_parameters())
         undecayed = ("encoder.vit_pooler.type_embed", "encoder.missing_previous_emb")
         self.parameter_rules = [

@@ -84,7 +84,9 @@ class PairViews(ComposableViews):
     def resumed(self, features: Tensor, mean_pooled: bool = False) -> ImageOutput:
         image, stage = self._program.image, self._program.needs.stage
         assert stage is not None
-        patches = image.encoder.forward_from(Frames(features), stage)
+        # Compiled blocks would be compiled for each number of images anew, and a few times only.
+        with torch.compiler.set_stance("force_eager"):
+            patches = image.encoder.forward_from(Frames(features), stage)
         return image.project(pooled(patches.grid) if mean_pooled else patches)
 
     @cached_property
@@ -195,6 +197,7 @@ class ImageTextProgram(TermsProgram):
                 f"settings: terms.{composing[0]} and terms.{composing[1]} both compose texts; "
                 "expected one term that does"
             )
+        self.steady = self.needs.stage is None  # the images that are mixed after it vary in number
         _warn_of_unread(settings, self.needs)
         self.passes = TextPasses(text, self.vocabulary, self.needs, run.device)
         freeze_below(text, settings.frozen_layers)

@@ -2,6 +2,7 @@
 
 A text layer is compiled once for training and once for validation, an image trunk once for each
 number of images in a batch: one in training, up to two in validation (``sampler.even_batches``).
+Mixed images, of which every batch has another number, go through the rest of a trunk uncompiled.
 Dropout draws what it draws uncompiled: a run is the same with and without, up to rounding, and
 started again it repeats itself exactly. Parameters keep their names.
 """
