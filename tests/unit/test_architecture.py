@@ -92,6 +92,22 @@ def test_settings_know_only_settings() -> None:
             )
 
 
+def test_a_step_sends_a_gpu_what_it_makes_on_the_host() -> None:
+    """Other copies wait until it has done all it was given before; see compute/device_copy.py.
+
+    Reports are decoded outside of steps.
+    """
+    for module, path in MODULES.items():
+        if part(module) not in ("encoders", "images", "objectives") or "decoding" in module:
+            continue
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                to_device = [ast.unparse(value).endswith("device") for value in call.args]
+                by_name = any(keyword.arg == "device" for keyword in call.keywords)
+                waits = {"to": any(to_device), "tensor": by_name, "new_tensor": True}
+                assert not waits.get(call.func.attr), f"{path}:{call.lineno}: expected `sent`"
+
+
 def test_no_import_cycle() -> None:
     """Between modules, imports inside functions included."""
     done: set[str] = set()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from literal import in_float64
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck
 from torch.nn.functional import normalize
 
@@ -126,6 +127,17 @@ def test_weights_are_clipped_to_quantiles() -> None:
         assert np.allclose(weights, expected / expected.sum(), rtol=0, atol=1e-15)
     with pytest.raises(ValueError, match="no token"):
         token_weights(torch.zeros(1, 4))
+
+
+def test_weights_on_a_gpu_are_not_waited_for() -> None:
+    """Nothing is asked of values; where no token has any, the weights are not numbers."""
+    with FakeTensorMode():
+        assert token_weights(torch.empty(2, 4, device="cuda")).shape == (2, 4)
+    attention = torch.tensor([[0.2, 0.0, 0.6], [0.0, 0.0, 0.0]])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(torch.Tensor, "device", torch.device("cuda"))
+        of_one, of_none = token_weights(attention)
+    assert torch.equal(of_one, token_weights(attention[:1])[0]) and of_none.isnan().all()
 
 
 def test_gradients_are_those_of_finite_differences() -> None:

@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search, follow
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
@@ -88,9 +89,8 @@ class Captioner(nn.Module, ABC):
     ) -> list[list[int]]:
         """The ids that follow the one token of each of B prompts, without the end."""
         reading: Any = self.reading(patches_BMF)
-        hidden_BD = reading.next(
-            torch.tensor([first for (first,) in prompts]).to(patches_BMF.device)
-        )
+        first_B = torch.tensor([first for (first,) in prompts])
+        hidden_BD = reading.next(sent(first_B, patches_BMF.device))
         return follow(self, reading, hidden_BD, search)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, scaled_dot_product_attention
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.image_encoder import Frames, ImageTrunk, Patches, coloured, only_current
 from cxrflow.encoders.settings import ClipResNetSettings
 
@@ -140,6 +141,7 @@ class Trunk(ImageTrunk):
         if self.settings.normalisation != "clip":
             return coloured(pixels_B1HW, self.settings)
         mean, deviation = (
-            pixels_B1HW.new_tensor(values)[:, None, None] for values in (MEAN, DEVIATION)
+            sent(torch.tensor(values, dtype=pixels_B1HW.dtype), pixels_B1HW.device)[:, None, None]
+            for values in (MEAN, DEVIATION)
         )
         return (pixels_B1HW.expand(-1, 3, -1, -1) - mean) / deviation

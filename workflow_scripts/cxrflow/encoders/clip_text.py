@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert, text_projection
@@ -152,7 +153,7 @@ class TextEncoder(CXRBert):
             raise ValueError("the place of [EOT] needs the attention mask")
         if self.pooling != "cls":
             return super().project(hidden_BLD, attention_mask_BL)
-        last_B = attention_mask_BL.sum(1).to(hidden_BLD.device) - 1
+        last_B = sent(attention_mask_BL.sum(1), hidden_BLD.device) - 1
         rows_B = torch.arange(len(last_B), device=hidden_BLD.device)
         return self.cls_projection_head(hidden_BLD[rows_B, last_B])
 

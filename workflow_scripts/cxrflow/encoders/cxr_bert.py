@@ -19,6 +19,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
 from cxrflow.encoders.projection import TextProjection
@@ -189,7 +190,7 @@ class CXRBert(nn.Module):
         q_BHd = project.query(entering_BLD[:, 0]).unflatten(1, (project.heads, -1))
         k_BLHd = project.key(entering_BLD).unflatten(2, (project.heads, -1))
         scores_BHL = torch.einsum("bhd,blhd->bhl", q_BHd, k_BLHd) / q_BHd.shape[-1] ** 0.5
-        padding_B1L = attention_mask_BL.to(scores_BHL.device)[:, None] == 0
+        padding_B1L = sent(attention_mask_BL, scores_BHL.device)[:, None] == 0
         return scores_BHL.masked_fill(padding_B1L, -torch.inf).softmax(-1)
 
     def compile_parts(self, options: dict[str, Any]) -> None:
@@ -212,7 +213,7 @@ class CXRBert(nn.Module):
             return self.cls_projection_head(hidden_BLD[:, 0])
         if attention_mask_BL is None:
             raise ValueError(f"pooling {self.pooling} needs the attention mask")
-        there_BL1 = attention_mask_BL.to(hidden_BLD.device).bool()[:, :, None]
+        there_BL1 = sent(attention_mask_BL, hidden_BLD.device).bool()[:, :, None]
         if self.pooling == "max":
             return self.cls_projection_head(hidden_BLD.masked_fill(~there_BL1, -torch.inf).amax(1))
         summed_BD = hidden_BLD.masked_fill(~there_BL1, 0).sum(1)

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.projection import ImageProjection
 from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
@@ -100,10 +102,10 @@ def coloured(pixels_B1HW: Tensor, settings: ImageEncoderSettings) -> Tensor:
     if settings.normalisation == "none":
         return pixels
     mean, deviation = (
-        pixels.new_tensor(values[: settings.channels])[:, None, None]
+        sent(torch.tensor(values[: settings.channels], dtype=pixels.dtype), pixels.device)
         for values in NORMALISATIONS[settings.normalisation]
     )
-    return (pixels - mean) / deviation
+    return (pixels - mean[:, None, None]) / deviation[:, None, None]
 
 
 def pooled(grid_BFhw: Tensor) -> Patches:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.report_decoder import ReportDecoder
 
 
@@ -45,5 +46,5 @@ def _next(
     mask_BL = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     last_B = mask_BL.sum(1) - 1 + torch.arange(len(rows)) * ids_BL.shape[1]
     device = patches_BMP.device
-    logits_BV = decoder(ids_BL.to(device), mask_BL, patches_BMP, last_B.to(device))
+    logits_BV = decoder(sent(ids_BL, device), mask_BL, patches_BMP, sent(last_B, device))
     return logits_BV.float().log_softmax(dim=1)

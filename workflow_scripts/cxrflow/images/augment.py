@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import KeyedRandom
 from cxrflow.images.settings import AugmentationSettings
 
@@ -84,10 +85,10 @@ class Augmentation:
         images, keys, inside = stored
         # Autocast would do the smoothing and the coordinates in half precision.
         with torch.autocast(images.device.type, enabled=False):
-            random = first = KeyedRandom(keys.to(images.device), seed, epoch, view)
+            random = first = KeyedRandom(sent(keys, images.device), seed, epoch, view)
             nested = view > 0 and self.settings.second_crop is not None
             if nested:
-                first = KeyedRandom(keys.to(images.device), seed, epoch, 0)
+                first = KeyedRandom(sent(keys, images.device), seed, epoch, 0)
             draws = self.draw(first, images.shape[-2], images.shape[-1], inside)
             if nested:
                 draws = self.cropped(draws, random, images.shape[-2], images.shape[-1])
@@ -101,7 +102,7 @@ class Augmentation:
     def moved(self, stored: StoredPixels, seed: int, epoch: int) -> Tensor:
         """The first view's geometry alone, of masks of the images: float32 [B, 1, H, W]."""
         with torch.autocast(stored.pixels.device.type, enabled=False):
-            random = KeyedRandom(stored.keys.to(stored.pixels.device), seed, epoch, 0)
+            random = KeyedRandom(sent(stored.keys, stored.pixels.device), seed, epoch, 0)
             height, width = stored.pixels.shape[-2:]
             draws = self.draw(random, height, width, stored.inside)
             return self.warp(centre(stored.pixels), draws, random)
@@ -167,7 +168,7 @@ class Augmentation:
         assert s.second_crop is not None
         view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
         u = random.uniform(_SECOND_CROP, 2)
-        view = u.new_tensor([view_width, view_height]).expand_as(u)
+        view = sent(torch.tensor([view_width, view_height], dtype=u.dtype), u.device).expand_as(u)
         sides = view * s.second_crop.side
         begin = u * (view - sides)
         corner, box = draws.occlusion.split(2, dim=1)
@@ -185,7 +186,7 @@ class Augmentation:
         view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
         matrix, offset = source_map(draws, height, width, view_height, view_width)
         # grid_sample wants [-1, 1] from edge to edge.
-        half = torch.tensor([width / 2, height / 2], device=images.device)
+        half = sent(torch.tensor([width / 2, height / 2]), images.device)
         matrix, offset = matrix / half[:, None], offset / half
         x = torch.arange(view_width, device=images.device) + (0.5 - view_width / 2)
         y = torch.arange(view_height, device=images.device) + (0.5 - view_height / 2)
@@ -379,7 +380,7 @@ def _window(inside: Tensor, side: int, u: Tensor | float, v: Tensor | float) -> 
 
 
 def _full(count: int, height: int, width: int, device: torch.device) -> Tensor:
-    return torch.tensor([0.0, 0.0, width, height], device=device).expand(count, 4)
+    return sent(torch.tensor([0.0, 0.0, width, height]), device).expand(count, 4)
 
 
 def _spread(u: Tensor, reach: float) -> Tensor:

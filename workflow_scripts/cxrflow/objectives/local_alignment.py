@@ -105,7 +105,8 @@ def local_similarity(
     padded = padded.index_copy(1, index_N, matching.temp2 * score_BN)
     total_BI = padded.unflatten(1, (texts, longest)).logsumexp(2)
     if matching.aggregation == "mean":
-        total_BI = total_BI - total_BI.new_tensor(sizes).log()
+        size_I = sent(torch.tensor(sizes, dtype=total_BI.dtype), total_BI.device)
+        total_BI = total_BI - size_I.log()
     return total_BI
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import (
     Frames,
@@ -120,8 +121,7 @@ class PairViews(ComposableViews):
         images = self._program.images[self._split]
         rows = images.drawn(self.batch.rows[list(places)], seed, epoch)
         stored = images.take(rows).current
-        masks = torch.from_numpy(boxes.masks(rows, names))
-        masks = masks.to(stored.pixels.device)
+        masks = sent(torch.from_numpy(boxes.masks(rows, names)), stored.pixels.device)
         shown = self._program.augmentation.moved(stored._replace(pixels=masks), seed, epoch)
         return nn.functional.adaptive_avg_pool2d(shown, grid)[:, 0]
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.projection import ImageProjection, TextProjection
 from cxrflow.encoders.settings import MgcaHeadSettings
 
@@ -74,7 +75,7 @@ class TextHead(TextProjection):
             missing = max(0, self.padded_words - word_BWD.shape[1])
             return self.local(nn.functional.pad(word_BWD, (0, 0, 0, missing)))
         is_word_BW = torch.arange(word_BWD.shape[1]) < torch.tensor(lengths)[:, None]
-        places_K = is_word_BW.flatten().nonzero().flatten().to(word_BWD.device)
+        places_K = sent(is_word_BW.flatten().nonzero().flatten(), word_BWD.device)
         word_KP = self.local(word_BWD.flatten(0, 1).index_select(0, places_K))
         empty = word_KP.new_zeros(is_word_BW.numel(), word_KP.shape[1])
         return empty.index_copy(0, places_K, word_KP).unflatten(0, is_word_BW.shape)

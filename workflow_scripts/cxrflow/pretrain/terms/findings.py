@@ -1,6 +1,6 @@
 """Which findings an image shows, each by itself: the supervised bound of ConVIRT's Table 2.
 
-Shapes: N images of a batch, F features of the trunk, C findings.
+Shapes: N images of a batch, F features of the trunk, C findings, X = N C, K labels that count.
 """
 
 import torch
@@ -31,10 +31,13 @@ class Findings(Term):
 
     def loss(self, views: Views) -> Tensor:
         logits_NC = self.classifier(self.dropout(views.images[0].pooled))
-        labels_NC = sent(views.batch.labels, logits_NC.device)
-        known_NC = torch.isfinite(labels_NC)
+        labels_X = views.batch.labels.flatten()
+        places_K = torch.isfinite(labels_X).nonzero().flatten()  # of the labels that count
+        device = logits_NC.device
         summed = nn.functional.binary_cross_entropy_with_logits(
-            logits_NC[known_NC], labels_NC[known_NC], reduction="sum"
+            logits_NC.flatten().index_select(0, sent(places_K, device)),
+            sent(labels_X[places_K], device),
+            reduction="sum",
         )
         return summed / (len(views.batch.rows) * logits_NC.shape[1])
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
+from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.images.augment import Augmentation
@@ -42,7 +43,7 @@ class WrittenViews(Views):
         super().__init__(batch)
         self._program, self._split = program, split
         self._prompts = program.texts.prompts[split].batch(batch.own)
-        self._targets = self._prompts.targets.to(program.run.device)
+        self._targets = sent(self._prompts.targets, program.run.device)
         (self._predicted,) = batch.processes.totals(len(self._targets))
         self.tokens = int(self._prompts.mask.sum())
 
