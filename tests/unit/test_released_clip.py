@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import cxrflow
-from cxrflow.encoders.clip_resnet import DEVIATION, MEAN
+from cxrflow.encoders.clip_resnet import DEVIATION, MEAN, AttentionPool
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
 from cxrflow.encoders.released.clip import read_clip, sizes_of
@@ -188,6 +188,35 @@ def test_positions_are_resized_to_the_grid(published):
     with torch.no_grad():
         pool.positional_embedding.copy_(torch.arange(5.0)[:, None].clamp(max=1))
     assert torch.allclose(pool.positions(5, 3)[1:], torch.ones(15, 1))
+
+
+def test_a_gpu_resizes_positions_by_products_alike(monkeypatch):
+    """Its own filter has no gradient that repeats itself, which ``deterministic`` refuses."""
+    torch.manual_seed(0)
+    pool = AttentionPool(7, 64, 8)
+    for size in ((16, 16), (5, 9), (3, 7)):
+        weights, results = torch.randn(1 + size[0] * size[1], 64), []
+        for on_gpu in (False, True):
+            pool.zero_grad()
+            with monkeypatch.context() as patched:
+                if on_gpu:
+                    patched.setattr(torch.Tensor, "is_cuda", True)
+                positions = pool.positions(*size)
+            names = {type(step).__name__ for step in steps_of(positions)}
+            assert any("Upsample" in name for name in names) != on_gpu
+            (positions * weights).sum().backward()
+            results.append((positions.detach(), pool.positional_embedding.grad))
+        for ours, theirs in zip(*results, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def steps_of(tensor):
+    """Every step of the computation of a tensor."""
+    waiting = [tensor.grad_fn]
+    while waiting:
+        step = waiting.pop()
+        waiting += [before for before, _ in step.next_functions if before is not None]
+        yield step
 
 
 def test_an_imported_folder_embeds_texts_of_any_batch_alike(tmp_path):

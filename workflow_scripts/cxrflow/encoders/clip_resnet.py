@@ -55,6 +55,12 @@ class Bottleneck(nn.Module):
         return self.relu(out + (x if self.downsample is None else self.downsample(x)))
 
 
+def bicubic_filter(cells: int, size: int) -> Tensor:
+    """The weights [size, cells] with which ``cells`` of an axis are resized to ``size``."""
+    each = torch.eye(cells)[:, None, None]
+    return interpolate(each, (1, size), mode="bicubic", antialias=True)[:, 0, 0].T
+
+
 class AttentionPool(nn.Module):
     """The mean of the cells attends to itself and to all cells, with heads of 64 features."""
 
@@ -73,7 +79,14 @@ class AttentionPool(nn.Module):
             return self.positional_embedding
         mean_1C, cells_LC = self.positional_embedding[:1], self.positional_embedding[1:]
         cells_1Cgg = cells_LC.T.unflatten(1, (self.grid, self.grid))[None]
-        resized_1Chw = interpolate(cells_1Cgg, (height, width), mode="bicubic", antialias=True)
+        if not cells_1Cgg.is_cuda:
+            resized_1Chw = interpolate(cells_1Cgg, (height, width), mode="bicubic", antialias=True)
+        else:  # where the gradient of that filter is not the same from run to run
+            rows_hg, columns_wg = (
+                sent(bicubic_filter(self.grid, size), cells_1Cgg.device) for size in (height, width)
+            )
+            with torch.autocast(cells_1Cgg.device.type, enabled=False):
+                resized_1Chw = rows_hg @ cells_1Cgg @ columns_wg.T
         return torch.cat([mean_1C, resized_1Chw[0].flatten(1).T])
 
     def forward(self, grid_BChw: Tensor) -> Patches:
