@@ -1,6 +1,8 @@
 """Which code counts for which stage: an edit reruns what it can change, and nothing else."""
 
+import ast
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -141,6 +143,46 @@ def test_an_edit_reruns_what_it_can_change(edit, file, old, new, changed):
 def test_an_import_may_move_into_a_function(edit: Callable[[str, str, str], set[str]]) -> None:
     assert edit("objectives/simclr.py", "import torch\n", "")
     assert edit("objectives/simclr.py", "    views = ", "    import torch\n    views = ") == set()
+
+
+CODE = """
+class A(B):
+    x: int
+
+    def f(self, *, y=None, **more):
+        return [], None, f"{y!r:>3}"
+"""
+TREE = (
+    "Module(body=[ClassDef(name='A', bases=[Name(id='B', ctx=Load())], keywords=[], "
+    "body=[AnnAssign(target=Name(id='x', ctx=Store()), annotation=Name(id='int', ctx=Load()), "
+    "simple=1), FunctionDef(name='f', args=arguments(posonlyargs=[], args=[arg(arg='self')], "
+    "kwonlyargs=[arg(arg='y')], kw_defaults=[Constant(value=None)], kwarg=arg(arg='more'), "
+    "defaults=[]), body=[Return(value=Tuple(elts=[List(elts=[], ctx=Load()), "
+    "Constant(value=None), JoinedStr(values=[FormattedValue(value=Name(id='y', ctx=Load()), "
+    "conversion=114, format_spec=JoinedStr(values=[Constant(value='>3')]))])], ctx=Load()))], "
+    "decorator_list=[])], decorator_list=[])], type_ignores=[])"
+)
+
+
+def test_every_python_sees_the_same_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree is written as 3.11 writes it; functions and classes of 3.12 have a further field."""
+    tree = ast.parse(CODE)
+    assert source_code._dump(tree) == TREE
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            node.type_params = []  # type: ignore[attr-defined,unused-ignore]
+    for kind in (ast.FunctionDef, ast.ClassDef):
+        fields = (*(name for name in kind._fields if name != "type_params"), "type_params")
+        monkeypatch.setattr(kind, "_fields", fields)
+    assert "type_params=[]" in ast.dump(tree) or sys.version_info >= (3, 13)
+    assert source_code._dump(tree) == TREE
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="other Pythons write trees in other words")
+def test_code_has_the_digests_that_python_3_11_gave() -> None:
+    for path in source_code.PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        assert source_code._dump(tree) == ast.dump(tree), path
 
 
 def test_a_programs_code_is_what_it_imports() -> None:

@@ -222,6 +222,27 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def _dump(node: object) -> str:
+    """Return a syntax tree as ``ast.dump`` of Python 3.11 does, whatever Python this is.
+
+    3.12 gives functions and classes ``type_params``, 3.13 leaves out empty lists: code would seem
+    edited to a run that another Python has begun.
+    """
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dump, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    values = {name: getattr(node, name) for name in node._fields if hasattr(node, name)}
+    if values.get("type_params") == []:
+        del values["type_params"]
+    shown = {
+        name: value
+        for name, value in values.items()
+        if value is not None or getattr(type(node), name, ...) is not None
+    }
+    return f"{type(node).__name__}({', '.join(f'{name}={_dump(shown[name])}' for name in shown)})"
+
+
 @dataclass(frozen=True)
 class _Module:
     """The imports of a module from this package, and the digest of its logic."""
@@ -238,7 +259,7 @@ def _module(text: str) -> _Module:
         tree.body = [node for node in tree.body if _defined(node) not in PUBLIC]
     statements = list(_statements(tree, typing=False))
     names = sorted({name for statement in statements for name in _names(statement)})
-    logic = _digest(f"{names} {ast.dump(_Logic().generic_visit(tree))}".encode())
+    logic = _digest(f"{names} {_dump(_Logic().generic_visit(tree))}".encode())
     return _Module(_imports(statements), logic)
 
 
@@ -325,7 +346,7 @@ def _definition(
             annotations = [field.annotation for field in fields]
     uses = _names_in(name_sources) & names | _names_in(annotations) & classes
     logic = [_Logic().visit(source) for source in counted]
-    text = "".join(ast.dump(source) for source in logic if source is not None)
+    text = "".join(_dump(source) for source in logic if source is not None)
     digest = _digest(f"{name} {text}".encode()) if text else ""
     return _Definition(digest, frozenset(uses - {name}))
 
