@@ -58,7 +58,9 @@ def test_patients_who_share_a_file_are_in_one_part(tmp_path: Path) -> None:
     tables = read(tmp_path)
     assert tables.together == {"pa": "pa", "pb": "pa", "pc": "pa"}
     (note,) = tables.notes
-    assert note.startswith("4 image files of 3 patients are the same as one of another patient (im")
+    assert note.startswith(
+        "4 image files of 3 patients are the same as one of another patient (e.g. im"
+    )
     patients = pd.Series([f"p{name}" for name in "abcdefghijklmnopqrst"])
     settings = CohortSettings(kind="pairs")
     apart = assign(patients, None, {}, settings, "here")

@@ -29,6 +29,8 @@ def test_diagnostic_sentences_have_the_name_of_the_class() -> None:
     assert named("No Pleural  Effusion, or EDEMA.") == {0, 1}
     assert named("Small pleural effusions.") == {1}
     assert named("The left effusion in the pleural space.") == frozenset()
+    marked = DiagnosticSentences(["Nodule/Mass", "Épanchement", "—"])
+    assert marked("A nodule - mass; ÉPANCHEMENT.") == {0, 1} and marked("Follow-up.") == frozenset()
     read = DiagnosticSentences(CLASSES, positive_findings)
     assert read("No pleural effusion.") == frozenset()
     assert read("Fluid in the left costophrenic angle, with effusion.") == {1}

@@ -37,6 +37,7 @@ from cxrflow.pretrain.terms.settings import ImageReportTerms
 from cxrflow.pretrain.terms.token_alignment import TokenAlignment
 from cxrflow.reports.labels.present import positive_findings
 from cxrflow.text.cleaned_reports import clean_in_tokenizer, cleaned_sentences, count_words
+from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
@@ -103,6 +104,9 @@ def test_a_labeller_reads_sentences_as_they_were_written(tmp_path: Path) -> None
             "no edema effusion is large heart is large", add_special_tokens=False
         ).ids
         assert sentence.tokens.tolist() == ids[: length - 2]
+    lost = reports.assign(impression_sentences=[["a"]], impression_written=[["a", "b"]])
+    with pytest.raises(ValueError, match="'impression_written' has other sentences than the list"):
+        ReportTokens(lost, tokenizer, 8)
     assert positive_findings("No edema; effusion is large") == {"Pleural Effusion"}
     assert "Pleural Effusion" not in positive_findings("no edema effusion is large")
 

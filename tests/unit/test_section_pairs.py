@@ -79,6 +79,10 @@ def test_reports_of_one_section_are_learnt_by_their_words_alone(pairs):
     )
     with pytest.raises(InputError, match="only FINDINGS; expected terms.mlm beside it"):
         words_alone(settings({"section_matching": {}}), "findings")
+    stopping = matched.training.stopping.model_copy(update={"monitor": "section_matching"})
+    training = matched.training.model_copy(update={"stopping": stopping})
+    with pytest.raises(InputError, match="'section_matching', but no training report has both"):
+        words_alone(matched.model_copy(update={"training": training}), "findings")
 
 
 def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, tmp_path):

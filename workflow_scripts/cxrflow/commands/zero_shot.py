@@ -23,7 +23,7 @@ from cxrflow.data.prompts import PROMPT_SETS
 from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
 from cxrflow.errors import InputError
 from cxrflow.files.atomic import read_object
-from cxrflow.files.drops import without_examples
+from cxrflow.files.notes import without_examples
 from cxrflow.files.outputs import claim_folder
 from cxrflow.files.parquet import read_table
 from cxrflow.models.run_record import UNNAMED_DATA, read_run

@@ -4,7 +4,6 @@ A drop is damage (``failed``: a row or file that cannot be read) or choice (a vi
 leave out). Only damage counts against the limit.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,17 +12,11 @@ from typing import Any
 from cxrflow.errors import InputError
 
 EXAMPLES = 5  # ids or places kept of each reason
-_IN_NOTES = re.compile(r"\s*\(e\.g\.[^)]*\)")
 
 
 def printable(name: str) -> str:
     """Return a file name that can be written; names that are not UTF-8 are escaped."""
     return name.encode("utf-8", "backslashreplace").decode()
-
-
-def without_examples(note: str) -> str:
-    """Return a note without the ids that it has in brackets, as ``(e.g. a.png, b.png)``."""
-    return _IN_NOTES.sub("", note)
 
 
 @dataclass(frozen=True)

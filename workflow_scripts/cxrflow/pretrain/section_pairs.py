@@ -51,6 +51,12 @@ def words_alone(settings: TextPretrainingSettings, section: str) -> TextPretrain
             "settings: key 'terms' names section_matching alone, but no training report has both "
             f"sections, only {section.upper()}; expected terms.mlm beside it"
         )
+    monitor = settings.training.stopping.monitor
+    if monitor == "section_matching":
+        raise InputError(
+            f"settings: key 'training.stopping.monitor' is {monitor!r}, but no training report has "
+            f"both sections, only {section.upper()}; expected loss or mlm"
+        )
     alone = {"section_matching": None, "mlm": mlm.model_copy(update={"weight": 1.0})}
     terms = settings.terms.model_copy(update=alone)
     return settings.model_copy(update={"terms": terms})

@@ -31,15 +31,18 @@ def cleaned_sentences(sections: Iterable[object]) -> list[CleanedSentence]:
     report = " ".join(text for text in sections if isinstance(text, str))
     sentences = []
     for written in _BORDERS.split(report):
-        cleaned = cleaned_words(written)
-        if cleaned and len(_WORDS.findall(written.lower())) > 1:
+        words = _WORDS.findall(written.lower())
+        if len(words) > 1 and (cleaned := _in_ascii(words)):
             sentences.append(CleanedSentence(cleaned, written.strip()))
     return sentences
 
 
 def cleaned_words(text: str) -> str:
     """The words of a text in lower case, without what is not ASCII."""
-    words = _WORDS.findall(text.lower())
+    return _in_ascii(_WORDS.findall(text.lower()))
+
+
+def _in_ascii(words: Iterable[str]) -> str:
     in_ascii = (word.encode("ascii", "ignore").decode("ascii") for word in words)
     return " ".join(filter(None, in_ascii))
 

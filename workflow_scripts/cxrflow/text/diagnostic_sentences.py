@@ -28,6 +28,7 @@ class DiagnosticSentences:
         self, classes: Sequence[str], findings: Callable[[str], Collection[str]] | None = None
     ) -> None:
         self.classes, self.findings = classes, findings
+        self._names = [cleaned_words(name) for name in classes]
         self._read: dict[str, frozenset[int]] = {}
 
     def __call__(self, sentence: str) -> frozenset[int]:
@@ -41,7 +42,7 @@ class DiagnosticSentences:
             present = self.findings(sentence)
             return [number for number, name in enumerate(self.classes) if name in present]
         text = cleaned_words(sentence)
-        return [number for number, name in enumerate(self.classes) if name.lower() in text]
+        return [number for number, name in enumerate(self._names) if name and name in text]
 
 
 class ReadReport(NamedTuple):

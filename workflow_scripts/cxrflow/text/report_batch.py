@@ -93,8 +93,7 @@ class ReportTokens:
         self.truncated: dict[str, int] = {}
         for stream, section in enumerate(SECTIONS):
             sentences = sentences_of(pairs, section)
-            written = pairs.get(f"{section}_written", sentences)
-            ragged = _tokenise(sentences, written, tokenizer, stream)
+            ragged = _tokenise(sentences, _written(pairs, section, sentences), tokenizer, stream)
             full = np.diff(ragged.token_offsets[ragged.sentence_offsets])
             self._sections[section] = ragged
             self.present[section] = full > 0
@@ -274,8 +273,17 @@ class WordMasker:
         return input_ids.flatten().index_copy(0, positions, new).view_as(input_ids)
 
 
+def _written(pairs: pd.DataFrame, section: str, sentences: list[list[str]]) -> list[list[str]]:
+    """Return the sentences of every row as they were written."""
+    lists = pairs.get(f"{section}_written", sentences)
+    written = [one if len(one) else read for one, read in zip(lists, sentences, strict=True)]
+    if [*map(len, written)] != [*map(len, sentences)]:
+        raise ValueError(f"pairs: '{section}_written' has other sentences than the list")
+    return written
+
+
 def _tokenise(
-    reports: list[list[str]], written: Iterable[list[str]], tokenizer: Tokenizer, stream: int
+    reports: list[list[str]], written: list[list[str]], tokenizer: Tokenizer, stream: int
 ) -> _Ragged:
     """Each distinct sentence goes through the tokenizer once: reports repeat sentences heavily."""
     distinct, place = _numbered(reports)
@@ -289,7 +297,7 @@ def _tokenise(
     return _Ragged(texts, number, tokens, offsets_of(sizes), offsets_of(counts), stream)
 
 
-def _numbered(reports: Iterable[list[str]]) -> tuple[list[str], NDArray[np.int32]]:
+def _numbered(reports: list[list[str]]) -> tuple[list[str], NDArray[np.int32]]:
     """The distinct sentences of reports, and of each sentence which of them it is."""
     sentences = [sentence for report in reports for sentence in report]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}

@@ -13,10 +13,10 @@ Precision = Literal["bf16", "fp32"]
 
 
 def choose_device(name: str, processes: Processes = ALONE) -> torch.device:
-    """``auto`` is the first GPU when there is one; asking for an absent one is an error.
+    """``auto`` is torch's current GPU when there is one; asking for an absent one is an error.
 
     Of several ``processes`` each has a GPU of its own, so none may be named by its number. One that
-    is becomes torch's current device.
+    is becomes the current one, until then it is the first.
     """
     if processes.world > 1 and name.startswith("cuda:"):
         raise processes.one_voice(

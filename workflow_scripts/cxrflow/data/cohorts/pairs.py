@@ -150,7 +150,7 @@ def _require_listed(rows: pd.DataFrame, sources: PairSources, flow: Flow) -> Non
         names = ", ".join(rows.loc[absent, "study_id"].head(3))
         flow.notes.append(
             f"{int(absent.sum())} of {len(rows)} rows have no labels, as their study is not in the "
-            f"table of labels ({names})"
+            f"table of labels (e.g. {names})"
         )
 
 

@@ -47,7 +47,7 @@ def patients_together(root: Path, images: pd.DataFrame, threads: int) -> tuple[d
     first_picture = rows.loc[rows["content"] == rows["content"].iloc[0], "image_path"]
     return together, (
         f"{len(rows)} image files of {len(together)} patients are the same as one of another "
-        f"patient ({', '.join(first_picture[:3])}); patients who share a file are in one part"
+        f"patient (e.g. {', '.join(first_picture[:3])}); patients who share a file are in one part"
     )
 
 

@@ -82,7 +82,7 @@ def _with_times(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[str]
     if unread:
         notes.append(
             f"{path.name}: column 'date' of {len(unread)} studies is not written 2026-01-31 or "
-            f"2026-01-31T12:30 ({', '.join(unread[:EXAMPLES])}); they have no prior"
+            f"2026-01-31T12:30 (e.g. {', '.join(unread[:EXAMPLES])}); they have no prior"
         )
     times = times.dt.tz_localize(None)
     return rows.assign(study_time=study_time.iso(times), order=study_time.order(times)), notes
