@@ -32,7 +32,7 @@ STUDY_IMAGE = 48  # stream of the keyed draws of a study's image
 RESIDENT_SHARE = 0.5
 
 #: The same of a GPU. The largest measured step, SimCLR's at 512 px, takes 112 of an H200's 140 GiB,
-#: 80 % (docs/performance.md), and there are two splits. Batches that are read come nearly as fast.
+#: 80 % (docs/performance.md), and there are two splits. What reading batches costs was not timed.
 RESIDENT_SHARE_GPU = 0.1
 
 
