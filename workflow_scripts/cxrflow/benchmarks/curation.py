@@ -34,7 +34,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
         raise InputError(f"{options.model}: no image half in a joint space with text")
     pixels = model_pixels(options.pixels, options.model)
     texts = cohort.table["impression_sentences"].map(
-        lambda one: "" if one is None else " ".join(one)
+        lambda sentences: "" if sentences is None else " ".join(sentences)
     )
     table, dropped = drop_rows(
         cohort.table.assign(text=texts, sample_id=cohort.table["image_id"]),

@@ -36,7 +36,9 @@ Figure = (
     | NeighboursFigureSettings
     | RetrievedFigureSettings
 )
-KINDS: dict[str, type[Figure]] = {one.model_fields["kind"].default: one for one in get_args(Figure)}
+KINDS: dict[str, type[Figure]] = {
+    each.model_fields["kind"].default: each for each in get_args(Figure)
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -39,13 +39,13 @@ class ExternalTable:
         """
         self.path = path
         self.frame = _read(path)
-        found = [name for name in KEYS if name in self.frame]
-        if not found:
+        keys = [name for name in KEYS if name in self.frame]
+        if not keys:
             raise InputError(
                 f"{path}: no column {' or '.join(KEYS)}; found "
                 f"{', '.join(map(str, self.frame.columns)) or 'none'}"
             )
-        self.key = found[0]
+        self.key = keys[0]
         ids = self.frame[self.key].astype("str").str.strip()
         if self.frame[self.key].isna().any() or (ids == "").any():
             raise InputError(f"{path}: column '{self.key}' is blank in a row; expected an id")

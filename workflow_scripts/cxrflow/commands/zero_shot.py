@@ -229,25 +229,25 @@ def _people(options: Namespace, synthetic: bool = False) -> str:
     uses = {"trained": record}
     if record.get("selection"):
         uses["chosen"] = record["selection"]
-    said = []
+    sentences = []
     for verb, data in uses.items():
         # Of a selection before it was recorded with its layout the data set is not known.
         name = data.get("name") or data.get("dataset")
-        known = data.get("layout") or name
-        if known not in LAYOUTS:
+        data_layout = data.get("layout") or name
+        if data_layout not in LAYOUTS:
             is_said = name not in (None, UNNAMED_DATA)
-            said.append(
+            sentences.append(
                 f"{verb} on data {f'called {name}' if is_said else 'that are not recorded'}"
             )
             continue
-        drawn = bool(data.get("synthetic"))
-        people = layout(known).people & layout(options.dataset).people
-        if drawn != synthetic or not people:
+        is_synthetic = bool(data.get("synthetic"))
+        people = layout(data_layout).people & layout(options.dataset).people
+        if is_synthetic != synthetic or not people:
             shared = f", of other people than {options.dataset}"
         else:
             shared = f", which shares people with {options.dataset}: {', '.join(sorted(people))}"
-        said.append(f"{verb} on {'synthetic ' if drawn else ''}{name}{shared}")
-    return "; ".join([*said, "what its encoders started from is not recorded"])
+        sentences.append(f"{verb} on {'synthetic ' if is_synthetic else ''}{name}{shared}")
+    return "; ".join([*sentences, "what its encoders started from is not recorded"])
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def check_weights(config: Config) -> None:
     for name, weights in config.weights.items():
         kind = config.recipes[name].weights
         if kind is None:
-            able = [other for other, one in config.recipes.items() if one.weights is not None]
+            able = [other for other, spec in config.recipes.items() if spec.weights is not None]
             raise WrongKey(
                 ("weights",),
                 f"no published weights are known for '{name}' (its recipe has no 'weights'); "
@@ -224,7 +224,7 @@ def check_classes(config: Config) -> None:
         known, whose = _known_classes(config, name)
         for field in CLASS_FIELDS:
             named = getattr(settings, field, None)
-            strange = [one for one in named or () if known and one not in known]
+            strange = [each for each in named or () if known and each not in known]
             if isinstance(named, str) or not strange:
                 continue
             key: Key = ("tasks", name, field)
@@ -262,9 +262,15 @@ def check_metrics(config: Config) -> None:
                     if task in config.library.tasks  # else no row of ours reads it
                 )
                 metric = column.metric or ""
-                if not metric or not benchmarks or any(measures(one, metric) for one in benchmarks):
+                if (
+                    not metric
+                    or not benchmarks
+                    or any(measures(each, metric) for each in benchmarks)
+                ):
                     continue
-                known = "; ".join(f"{one} measures {', '.join(METRICS[one])}" for one in benchmarks)
+                known = "; ".join(
+                    f"{each} measures {', '.join(METRICS[each])}" for each in benchmarks
+                )
                 entries = paper_entries(config.library.file(paper))
                 file, key = entries.place(("tables", name, "columns", number, "metric"))
                 raise WrongKey(key, f"is '{metric}', but {known}", file)

@@ -105,7 +105,7 @@ class Models(Values):
                 self.library.overlay("vocabularies", name, scaled, "scales", self.scale),
                 Overlay(self.vocabularies.get(name, {}), ("vocabularies", name)),
             )
-        return {name: one for name, one in resolved.items() if self.data.places(one.documents)}
+        return {name: each for name, each in resolved.items() if self.data.places(each.documents)}
 
     def curation(self, cohort: str | None) -> Curation | None:
         """How a cohort is curated, if it is."""
@@ -114,7 +114,7 @@ class Models(Values):
 
     def curators(self, *cohorts: str | None) -> list[str]:
         """The models that choose among the images of these cohorts' studies."""
-        return [one.model for one in map(self.curation, cohorts) if one is not None]
+        return [each.model for each in map(self.curation, cohorts) if each is not None]
 
     def has_cohort(self, name: str) -> bool:
         """True if this run has the data of a cohort, and of the model that curates it."""

@@ -67,5 +67,5 @@ class RunNeeds:
             named += [task.cohort, task.training]
         named += [self.config.document_cohort(*document) for document in self.documents]
         curations = filter(None, map(self.config.curation, named))
-        named += [one.candidates for one in curations]
+        named += [curation.candidates for curation in curations]
         return [name for name in self.config.known_cohorts if name in named]

@@ -142,15 +142,15 @@ class Library:
                 file, key = paper_entries(self.file(paper.name)).place(
                     ("tables", name, *line, "pairs")
                 )
-                both = by_row and column.pairs is not None
-                if both and column.key not in row.blank:
+                doubled = by_row and column.pairs is not None
+                if doubled and column.key not in row.blank:
                     message = f"is {share:g}, but column '{column.key}' has pairs too; expected one"
                     raise WrongKey(key, f"{message} of them", file)
                 recipe = self._entry("models", model, f"a table of {paper.name}")
                 shares = sorted({*(recipe.shares or ()), 100})
                 if share in shares:
                     continue
-                expected = ", ".join(format(one, "g") for one in shares)
+                expected = ", ".join(format(value, "g") for value in shares)
                 message = f"is {share:g}; expected a share of {model}, {expected} per cent"
                 raise WrongKey(key, message, file)
 

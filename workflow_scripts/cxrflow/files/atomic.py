@@ -189,7 +189,7 @@ def require_fields(
         # To Python, true and false are whole numbers.
         kinds = get_args(kind) or (kind,)
         if not isinstance(item, kinds) or (isinstance(item, bool) and bool not in kinds):
-            names = " or ".join(TYPES[one] for one in kinds)
+            names = " or ".join(TYPES[each] for each in kinds)
             raise InputError(f"{source}: field '{field}' is {item!r:.40}; expected {names}")
 
 

@@ -31,16 +31,16 @@ def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
         else results.glob(f"benchmarks/*/*/{name}/seed{seed}")
     )
     for folder in sorted(files):
-        said = read_object(folder / "metrics.json", ("task", "data", "metrics"))
-        drawn = " (synthetic)" if said["data"].get("synthetic") else ""
-        main = [key for key in said["metrics"] if "/" not in key] or list(said["metrics"])
+        result = read_object(folder / "metrics.json", ("task", "data", "metrics"))
+        synthetic = " (synthetic)" if result["data"].get("synthetic") else ""
+        main = [key for key in result["metrics"] if "/" not in key] or list(result["metrics"])
         for key in main[:SHOWN]:
-            one = said["metrics"][key]
-            if one["value"] is None:
+            score = result["metrics"][key]
+            if score["value"] is None:
                 continue
-            interval = "" if one["low"] is None else f"{one['low']:.3f} to {one['high']:.3f}"
-            data = f"{said['data'].get('name', 'unknown')}{drawn}"
-            cells = (said["task"], data, key, f"{one['value']:.3f}", interval, str(one["n"]))
+            interval = "" if score["low"] is None else f"{score['low']:.3f} to {score['high']:.3f}"
+            data = f"{result['data'].get('name', 'unknown')}{synthetic}"
+            cells = (result["task"], data, key, f"{score['value']:.3f}", interval, str(score["n"]))
             yield f"| {' | '.join(cells)} |"
 
 

@@ -234,7 +234,7 @@ class Model:
         listed = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
         if not listed:
             raise InputError("no images were given; expected at least one")
-        if any(one is None for one in listed):
+        if any(image is None for image in listed):
             raise InputError("an image is None; if only some have a prior, give Frames with `rows`")
         geometry = Geometry.parse(self.geometry)
         sizes, stored = zip(*read_images(listed, PixelSettings(), geometry), strict=True)

@@ -122,10 +122,10 @@ def shared_picture_notes(counts: Mapping[str, Any] | None) -> list[str]:
     """Return a sentence for equal and for nearly equal pictures of several patients."""
     words = {"equal": "equal to", "nearly_equal": "nearly equal to"}
     return [
-        f"{found['of_several_patients']} images are {said} one of another patient, "
-        f"{found['in_two_parts']} of them to one in another part of the split"
-        for kind, said in words.items()
-        if counts and (found := counts[kind])["of_several_patients"]
+        f"{numbers['of_several_patients']} images are {likeness} one of another patient, "
+        f"{numbers['in_two_parts']} of them to one in another part of the split"
+        for kind, likeness in words.items()
+        if counts and (numbers := counts[kind])["of_several_patients"]
     ]
 
 

@@ -88,7 +88,7 @@ def _card(
     column, row = table.column(lead.column), table.row(lead.row)
     spot = TableCell(table, row, column)
     cells = {
-        made.row: made for made in make_cells(table, results, tests) if made.column == column.key
+        each.row: each for each in make_cells(table, results, tests) if each.column == column.key
     }
     cell = cells[row.label]
     if not isinstance(cell.ours, float):
@@ -121,7 +121,7 @@ def _card(
         "level": percent(cell.level),
         "seeds": cell.seeds,
         "published": published_text(cell),
-        "measured": list(dict.fromkeys(_measured(table, row, one, results) for one in columns)),
+        "measured": list(dict.fromkeys(_measured(table, row, each, results) for each in columns)),
         "below_chance": WRONG_WAY if below_chance(cell, column) else None,
         "nothing": _beside_best(cell, nothing, column),
         "start": _beside_best(cell, of_starts, column),

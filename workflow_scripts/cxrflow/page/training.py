@@ -61,11 +61,11 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
     """A chart of one term, all seeds, and its numbers in words and rows."""
     series, rows = [], []
     for seed, training in trainings.items():
-        known = {}
+        lines = {}
         for split in ("train", "validate"):
             xs, ys = _values(training.log, split, term)
             if xs:
-                known[split] = ys
+                lines[split] = ys
                 if split == "train":
                     xs, ys = thinned(xs, ys)
                 dots = split == "validate"
@@ -75,23 +75,23 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                 "seed": seed,
                 "permuted": learning(training).get(term, {}).get("permuted"),
                 "rank": learning(training).get(term, {}).get("rank"),
-                "first": known["train"][0] if "train" in known else None,
-                "last": known["train"][-1] if "train" in known else None,
-                "validate": known["validate"][-1] if "validate" in known else None,
-                "best": _best(training, term)(known["validate"]) if "validate" in known else None,
+                "first": lines["train"][0] if "train" in lines else None,
+                "last": lines["train"][-1] if "train" in lines else None,
+                "validate": lines["validate"][-1] if "validate" in lines else None,
+                "best": _best(training, term)(lines["validate"]) if "validate" in lines else None,
             }
         )
     if not series:
         return None
     name = term_title(term)
-    said = "; ".join(
+    summary = "; ".join(
         f"seed {row['seed']}: training from {_short(row['first'])} to {_short(row['last'])}, "
         f"validation at the end {_short(row['validate'])}"
         for row in rows
     )
-    kept = {found.run.get("kept_step") for found in trainings.values()}
-    marker = kept.pop() if len(kept) == 1 else None
-    chart = line_chart(series, f"{name} by step: {said}.", "step", marker=marker)
+    kept_steps = {training.run.get("kept_step") for training in trainings.values()}
+    marker = kept_steps.pop() if len(kept_steps) == 1 else None
+    chart = line_chart(series, f"{name} by step: {summary}.", "step", marker=marker)
     return {"name": name, "chart": chart, "rows": rows}
 
 
@@ -164,7 +164,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
     """A model's curves and settings; of ``made`` it is no part where it was not trained."""
     recipe, trainings = run.config.recipes[name], made.get(name, {})
     parents = list(run.config.parents_of(name).values())
-    terms = term_names([found.log for found in trainings.values()]) if trainings else []
+    terms = term_names([training.log for training in trainings.values()]) if trainings else []
     curves = [curve(trainings, term) for term in terms]
     return {
         "name": name,
@@ -174,14 +174,16 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "unlearnt": unlearnt(trainings),
         "resting": resting(trainings),
         "assessed": all(map(learning, trainings.values())),
-        "unlearnt_parents": [one for one in parents if unlearnt(made.get(one, {}))],
+        "unlearnt_parents": [parent for parent in parents if unlearnt(made.get(parent, {}))],
         "imported": run.config.imported(name),
-        "notice": next((found.run["data"].get("notice") for found in trainings.values()), None),
-        "curves": [one for one in curves if one is not None],
+        "notice": next(
+            (training.run["data"].get("notice") for training in trainings.values()), None
+        ),
+        "curves": [chart for chart in curves if chart is not None],
         "trained": bool(trainings),
-        "seconds": sum(found.run["seconds"] for found in trainings.values()),
+        "seconds": sum(training.run["seconds"] for training in trainings.values()),
         "samples": next(
-            (found.run["data"].get("train_samples") for found in trainings.values()), None
+            (training.run["data"].get("train_samples") for training in trainings.values()), None
         ),
         "settings": run.resolved["models"][name]["settings"],
         "fingerprint": fingerprint(run.resolved["models"][name]["settings"]),
@@ -207,9 +209,9 @@ def speed(run: Mapping[str, Any]) -> dict[str, Any]:
 def run_rows(trainings: Mapping[str, Mapping[int, Training]]) -> list[dict[str, Any]]:
     """One row a training, for the tables of runs."""
     return [
-        {"model": name, "seed": seed} | found.run | speed(found.run)
+        {"model": name, "seed": seed} | training.run | speed(training.run)
         for name, seeds in trainings.items()
-        for seed, found in seeds.items()
+        for seed, training in seeds.items()
     ]
 
 
@@ -220,22 +222,22 @@ def outline(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     def depth(name: str) -> int:
         if name not in depths:
             depths[name] = 1 + max(
-                (depth(one) for one in parents[name] if one in parents), default=-1
+                (depth(parent) for parent in parents[name] if parent in parents), default=-1
             )
         return depths[name]
 
     above = {name: max((p for p in ps if p in parents), key=depth, default=None)
              for name, ps in parents.items()}  # fmt: skip
-    found: dict[str, int] = {}
+    ordered: dict[str, int] = {}
 
     def visit(parent: str | None) -> None:
-        for name, one in above.items():
-            if one == parent:
-                found[name] = depth(name)
+        for name, nearest in above.items():
+            if nearest == parent:
+                ordered[name] = depth(name)
                 visit(name)
 
     visit(None)
-    return found
+    return ordered
 
 
 def models(

@@ -228,7 +228,7 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
         [
             term.skips
             for term in named
-            if any(getattr(one, r) for one in term.applied for r in reads)
+            if any(getattr(each, r) for each in term.applied for r in reads)
         ]
         for reads in (("matches_words", "reads_tokens"), ("reads_wholes",), ("pools",))
     )

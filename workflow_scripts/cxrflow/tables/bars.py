@@ -62,7 +62,7 @@ def draw(paper: Paper, figure: BarsFigure, bars: Sequence[dict[str, Any]], ours:
     for place, (panel, axes) in enumerate(
         zip(figure.panels, canvas.subplots(count, squeeze=False)[:, 0], strict=True)
     ):
-        for bar in (one for one in bars if one["panel"] == place):
+        for bar in (each for each in bars if each["panel"] == place):
             number_ = rows.index(bar["row"])
             left = panel.columns.index(bar["column"]) - _WIDTH / 2 + 2 * number_ * width
             if bar["ours"] is not None:
@@ -73,8 +73,8 @@ def draw(paper: Paper, figure: BarsFigure, bars: Sequence[dict[str, Any]], ours:
             if bar["published"] is not None:
                 edge = {"edgecolor": f"C{number_}", "linestyle": "--", "fill": False}
                 axes.bar(left + width, bar["published"], width, align="edge", **edge)
-        shown = [one for one in bars if one["panel"] == place]
-        axes.set_ylim(*_ends(shown))
+        in_panel = [each for each in bars if each["panel"] == place]
+        axes.set_ylim(*_ends(in_panel))
         labels = [table.column(key).label for key in panel.columns]
         axes.set_xticks(range(len(labels)), labels)
         axes.set_ylabel(panel.y)

@@ -64,7 +64,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
         return cell
     if column.mean_of is not None:
         spots = [spot._replace(column=table.column(key)) for key in column.mean_of]
-        return _mean(cell, [make_cell(one, results, tests) for one in spots], tests)
+        return _mean(cell, [make_cell(spot, results, tests) for spot in spots], tests)
     name = row.metric_of(column)
     result = table.result_of(row, column)
     runs = results.of(result)
@@ -116,19 +116,19 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
 
 def _mean(cell: Cell, cells: Sequence[Cell], tests: Tests | None) -> Cell:
     """The mean of a row's cells, by seed; its interval is over several seeds alone."""
-    values = [one.ours for one in cells if isinstance(one.ours, float)]
+    values = [of_column.ours for of_column in cells if isinstance(of_column.ours, float)]
     if len(values) < len(cells):
-        missing = next(one for one in cells if not isinstance(one.ours, float))
+        missing = next(of_column for of_column in cells if not isinstance(of_column.ours, float))
         return replace(cell, reason=missing.reason)
-    trained = [one for one in cells if one.seeds]
+    trained = [of_column for of_column in cells if of_column.seeds]
     if not trained:
         return replace(cell, ours=fmean(values))
-    common = set.intersection(*(set(one.by_seed) for one in trained))
+    common = set.intersection(*(set(of_column.by_seed) for of_column in trained))
     if not common:
         return replace(cell, reason="its columns have no seed in common")
     by_seed = {
-        seed: fmean(one.by_seed[seed] if one.seeds else value
-                    for one, value in zip(cells, values, strict=True))
+        seed: fmean(of_column.by_seed[seed] if of_column.seeds else value
+                    for of_column, value in zip(cells, values, strict=True))
         for seed in sorted(common)
     }  # fmt: skip
     means = list(by_seed.values())
@@ -136,7 +136,7 @@ def _mean(cell: Cell, cells: Sequence[Cell], tests: Tests | None) -> Cell:
         cell,
         ours=fmean(means),
         seeds=len(means),
-        unlearnt=max(one.unlearnt for one in trained),
+        unlearnt=max(of_column.unlearnt for of_column in trained),
         by_seed=by_seed,
     )
     if len(means) == 1:

@@ -115,9 +115,9 @@ class Compared:
     @property
     def seeds(self) -> tuple[int, int]:
         """The number of common training seeds, and of those that show the claimed order."""
-        trained = [set(one.cell.by_seed) for one in (self.better, self.worse) if one.cell.seeds]
+        trained = [set(side.cell.by_seed) for side in (self.better, self.worse) if side.cell.seeds]
         common = set.intersection(*trained) if trained and self.verdict != ABSENT else set()
-        gains = [self.gain(self.better.of_seed(one), self.worse.of_seed(one)) for one in common]
+        gains = [self.gain(self.better.of_seed(seed), self.worse.of_seed(seed)) for seed in common]
         margin = self.claim.margin
         if margin is not None:
             return len(common), sum(abs(gain) < margin for gain in gains)

@@ -276,7 +276,7 @@ class WordMasker:
 def _written(pairs: pd.DataFrame, section: str, sentences: list[list[str]]) -> list[list[str]]:
     """Return the sentences of every row as they were written."""
     lists = pairs.get(f"{section}_written", sentences)
-    written = [one if len(one) else read for one, read in zip(lists, sentences, strict=True)]
+    written = [raw if len(raw) else read for raw, read in zip(lists, sentences, strict=True)]
     if [*map(len, written)] != [*map(len, sentences)]:
         raise ValueError(f"pairs: '{section}_written' has other sentences than the list")
     return written

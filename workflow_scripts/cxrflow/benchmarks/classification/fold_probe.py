@@ -60,17 +60,17 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
             for rows in folds
             if np.isfinite(labels_NC[rows]).any()
         ]
-        found: dict[str, Floats] = {}
+        scores: dict[str, Floats] = {}
         for name in settings.metrics:
             values_KRC = np.stack([of_fold[name] for of_fold in each])
             scored_KRC = np.stack([np.isfinite(of_fold["auroc"]) for of_fold in each])
             mean_RC = np.where(scored_KRC, values_KRC, 0).sum(axis=0)
             number_RC = scored_KRC.sum(axis=0)
             mean_RC = mean_RC / np.where(number_RC > 0, number_RC, np.nan)
-            found[name] = mean_of_classes(mean_RC, number_RC > 0)
+            scores[name] = mean_of_classes(mean_RC, number_RC > 0)
             if names:
-                found |= {f"{name}/{one}": mean_RC[:, c] for c, one in enumerate(names)}
-        return found
+                scores |= {f"{name}/{class_}": mean_RC[:, c] for c, class_ in enumerate(names)}
+        return scores
 
     return CountedStatistic(metrics, class_size(labels_NC, names))
 
@@ -115,15 +115,15 @@ def score_by_folds(
         )
     folds_N = assign_folds(patients_N, settings.folds, settings.fold_seed)
     device = choose_device(settings.device)
-    found = cross_validate(
+    probe = cross_validate(
         features.of(images.table, settings.features).to(device),
         images.labels_NC,
         folds_N,
         settings.inverse_penalty,
     )
-    if not found.learnt_KC.any():
+    if not probe.learnt_KC.any():
         raise InputError(f"{source}: no class has both labels outside a fold")
-    return folds_N, found
+    return folds_N, probe
 
 
 def probed(
@@ -135,8 +135,8 @@ def probed(
     """Probe the features of labelled studies; ``dropped``: rows that were left out before."""
     table = inputs.cohort.table
     images: LabelledImages = labelled_images(table, inputs.cohort, features, settings)
-    folds_N, found = score_by_folds(images, features, settings, inputs.source)
-    scores_SC = images.of_samples(expit(found.logit_NC))
+    folds_N, probe = score_by_folds(images, features, settings, inputs.source)
+    scores_SC = images.of_samples(expit(probe.logit_NC))
     first = np.unique(images.groups_N, return_index=True)[1]  # whose fold is the sample's
     predictions = images.samples().assign(
         **score_columns({"score": scores_SC}, images.classes), **{FOLD: folds_N[first]}
@@ -155,6 +155,6 @@ def probed(
             "geometry": features.geometry,
             "reference": source_words(settings),
             "head": "logistic regression, both labels count the same, features standardised",
-            "solution": {"steps": found.steps},
+            "solution": {"steps": probe.steps},
         },
     )

@@ -28,18 +28,18 @@ def draw_classes(
 def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure:
     from matplotlib.figure import Figure as Canvas
 
-    found = {name: metrics.get(f"auroc/{name}") for name in class_names(predictions)}
-    areas = {k: v for k, v in found.items() if v is not None and np.isfinite(v.value)}
+    rated = {name: metrics.get(f"auroc/{name}") for name in class_names(predictions)}
+    areas = {k: v for k, v in rated.items() if v is not None and np.isfinite(v.value)}
     names = sorted(areas, key=lambda name: areas[name].value)  # drawn from the bottom up
-    shown = names if len(names) <= 2 * ROWS else [*names[:ROWS], *names[-ROWS:]]
-    canvas = Canvas(figsize=(5, 0.8 + 0.19 * len(shown)), dpi=100, layout="constrained")
+    lines = names if len(names) <= 2 * ROWS else [*names[:ROWS], *names[-ROWS:]]
+    canvas = Canvas(figsize=(5, 0.8 + 0.19 * len(lines)), dpi=100, layout="constrained")
     axes = canvas.subplots()
     axes.axvline(0.5, color="0.7", linestyle="--", linewidth=1)
-    for place, name in enumerate(shown):
+    for place, name in enumerate(lines):
         axes.plot([areas[name].low, areas[name].high], [place, place], color=BLUE, linewidth=1)
         axes.plot(areas[name].value, place, "o", color=BLUE, markersize=4)
-    axes.set_yticks(range(len(shown)), [name.replace("_", " ") for name in shown], fontsize="small")
-    axes.set(xlabel="AUROC", xlim=(0, 1), ylim=(-0.7, len(shown) - 0.3))
+    axes.set_yticks(range(len(lines)), [name.replace("_", " ") for name in lines], fontsize="small")
+    axes.set(xlabel="AUROC", xlim=(0, 1), ylim=(-0.7, len(lines) - 0.3))
     axes.grid(axis="x", color="0.93")
     axes.spines[["top", "right"]].set_visible(False)
     mean = metrics["auroc"]
@@ -47,7 +47,7 @@ def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure
         f"{mean.n} images; AUROC of each class with its interval, mean {mean.value:.3f} "
         f"({mean.low:.3f} to {mean.high:.3f}). The dashed line is chance."
     )
-    if len(shown) < len(names):
+    if len(lines) < len(names):
         caption += f" The {ROWS} highest and the {ROWS} lowest of {len(names)} classes."
     return Figure("classes.png", png_of(canvas), "Zero-shot classification by class", caption)
 

@@ -98,15 +98,15 @@ def _learnt(
     subjects = images.table["subject_id"].astype("string").fillna(studies).astype(object)
     by_patient = replace(images, table=images.table.assign(subject_id=subjects))
     how = FoldProbeSettings(device=inputs.device.type)
-    folds_N, found = score_by_folds(by_patient, inputs.features, how, inputs.source)
-    learnt_C = np.asarray(found.learnt_KC.all(axis=0))
+    folds_N, probe = score_by_folds(by_patient, inputs.features, how, inputs.source)
+    learnt_C = np.asarray(probe.learnt_KC.all(axis=0))
     if not learnt_C.any():
         raise InputError(
             f"{inputs.source}: {', '.join(images.classes)} cannot be learnt in {how.folds} folds; "
             "expected a class whose labels 1 and 0 are in several of them"
         )
     rows = pd.Index(images.table["sample_id"])
-    scores_NC = np.where(learnt_C, expit(found.logit_NC), 0.0)
+    scores_NC = np.where(learnt_C, expit(probe.logit_NC), 0.0)
 
     def score(of_part: LabelledImages) -> Floats:
         return scores_NC[rows.get_indexer(of_part.table["sample_id"])]
