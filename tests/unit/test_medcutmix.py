@@ -338,3 +338,42 @@ def test_other_test_images_as_the_page_says_it_train_nothing_anew(
     )
     one, other = (task.settings.record() for task in tests)
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("scale", "layer", "warmup"), [("demo", 5, 1), ("study", 5, 1), ("paper", 11, 5)]
+)
+def test_on_a_vision_transformer_three_rows_differ_in_the_term_alone(
+    scale: str, layer: int, warmup: int
+) -> None:
+    config = load(papers=["medcutmix_vit"], scale=scale)
+    names = ("mgca", "medcutmix", "unmixed")
+    rows = {name: config.model(f"medcutmix_vit/{name}").settings.model_dump() for name in names}
+    cutmix = {name: row["terms"].pop("cutmix") for name, row in rows.items()}
+    assert rows["mgca"] == rows["medcutmix"] == rows["unmixed"]
+    # The term is that of N_max = 40 in the paper's Table 1, mixed before the last block.
+    table1 = load(papers=["medcutmix"], scale=scale).model("medcutmix/medcutmix_40").settings
+    expected = table1.terms.cutmix.model_dump() | {"layer": layer, "warmup_epochs": warmup}
+    assert cutmix["mgca"] is None and cutmix["medcutmix"] == expected
+    assert cutmix["unmixed"] == expected | {"control": "unmixed"}
+    assert layer == rows["mgca"]["encoder"]["blocks"] - 1
+    # Each starts from SimCLR on the images of their own training part.
+    start = config.recipes["medcutmix_vit/simclr"]
+    for name in names:
+        assert config.parents_of(f"medcutmix_vit/{name}")["image"] == "medcutmix_vit/simclr"
+        assert config.recipes[f"medcutmix_vit/{name}"].cohort == start.cohort
+    assert start.image is None and set(
+        config.model("medcutmix_vit/simclr").settings.terms.named()
+    ) == {"simclr"}
+
+
+def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(paper: Config) -> None:
+    """At the scale `paper` both are ViT-B/16, one from DeiT, one from SimCLR."""
+    vit = load(papers=["medcutmix_vit"], scale="paper")
+    models = paper.model("medcutmix/mgca"), vit.model("medcutmix_vit/mgca")
+    assert models[0].settings.record() == models[1].settings.record()
+    starts = [
+        config.parents_of(name)["image"]
+        for config, name in ((paper, "medcutmix/mgca"), (vit, "medcutmix_vit/mgca"))
+    ]
+    assert starts == ["medcutmix/vit_pretraining", "medcutmix_vit/simclr"]
