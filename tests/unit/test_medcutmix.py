@@ -340,31 +340,31 @@ def test_other_test_images_as_the_page_says_it_train_nothing_anew(
     assert one == other
 
 
+@pytest.mark.parametrize("base", ["", "_local"])
 @pytest.mark.parametrize(
     ("scale", "layer", "warmup"), [("demo", 5, 1), ("study", 5, 1), ("paper", 11, 5)]
 )
-def test_on_a_vision_transformer_three_rows_differ_in_the_term_alone(
-    scale: str, layer: int, warmup: int
+def test_on_a_vision_transformer_the_rows_of_a_base_differ_in_the_term_alone(
+    scale: str, layer: int, warmup: int, base: str
 ) -> None:
     config = load(papers=["medcutmix_vit"], scale=scale)
-    names = ("mgca", "medcutmix", "unmixed")
-    rows = {name: config.model(f"medcutmix_vit/{name}").settings.model_dump() for name in names}
-    cutmix = {name: row["terms"].pop("cutmix") for name, row in rows.items()}
-    assert rows["mgca"] == rows["medcutmix"] == rows["unmixed"]
+    names = [f"medcutmix_vit/{name}{base}" for name in ("mgca", "medcutmix", "unmixed")]
+    mgca, mixed, unmixed = (config.model(name).settings.model_dump() for name in names)
+    cutmix = [row["terms"].pop("cutmix") for row in (mgca, mixed, unmixed)]
+    assert mgca == mixed == unmixed
     # The term is that of N_max = 40 in the paper's Table 1, mixed before the last block.
     table1 = load(papers=["medcutmix"], scale=scale).model("medcutmix/medcutmix_40").settings
     expected = table1.terms.cutmix.model_dump() | {"layer": layer, "warmup_epochs": warmup}
-    assert cutmix["mgca"] is None and cutmix["medcutmix"] == expected
-    assert cutmix["unmixed"] == expected | {"control": "unmixed"}
-    assert layer == rows["mgca"]["encoder"]["blocks"] - 1
-    # Each starts from SimCLR on the images of their own training part.
+    assert cutmix == [None, expected, expected | {"control": "unmixed"}]
+    assert layer == mgca["encoder"]["blocks"] - 1
+    # Words and patches are compared by one term, which the regions need.
+    local = {"token_alignment", "local_alignment"} & {k for k, v in mgca["terms"].items() if v}
+    assert local == {"local_alignment" if base else "token_alignment"}
+    # Each starts from SimCLR on the images of its own training part.
     start = config.recipes["medcutmix_vit/simclr"]
     for name in names:
-        assert config.parents_of(f"medcutmix_vit/{name}")["image"] == "medcutmix_vit/simclr"
-        assert config.recipes[f"medcutmix_vit/{name}"].cohort == start.cohort
-    assert start.image is None and set(
-        config.model("medcutmix_vit/simclr").settings.terms.named()
-    ) == {"simclr"}
+        assert config.parents_of(name)["image"] == "medcutmix_vit/simclr"
+        assert config.recipes[name].cohort == start.cohort and start.image is None
 
 
 def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(paper: Config) -> None:
