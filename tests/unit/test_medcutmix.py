@@ -342,10 +342,11 @@ def test_other_test_images_as_the_page_says_it_train_nothing_anew(
 
 @pytest.mark.parametrize("base", ["", "_local"])
 @pytest.mark.parametrize(
-    ("scale", "layer", "warmup"), [("demo", 5, 1), ("study", 5, 1), ("paper", 11, 5)]
+    ("scale", "layer", "epochs", "warmup"),
+    [("demo", 5, 12, 1), ("study", 5, 40, 4), ("paper", 11, 50, 5)],
 )
 def test_on_a_vision_transformer_the_rows_of_a_base_differ_in_the_term_alone(
-    scale: str, layer: int, warmup: int, base: str
+    scale: str, layer: int, epochs: int, warmup: int, base: str
 ) -> None:
     config = load(papers=["medcutmix_vit"], scale=scale)
     names = [f"medcutmix_vit/{name}{base}" for name in ("mgca", "medcutmix", "unmixed")]
@@ -356,24 +357,44 @@ def test_on_a_vision_transformer_the_rows_of_a_base_differ_in_the_term_alone(
     table1 = load(papers=["medcutmix"], scale=scale).model("medcutmix/medcutmix_40").settings
     expected = table1.terms.cutmix.model_dump() | {"layer": layer, "warmup_epochs": warmup}
     assert cutmix == [None, expected, expected | {"control": "unmixed"}]
-    assert layer == mgca["encoder"]["blocks"] - 1
-    # Words and patches are compared by one term, which the regions need.
-    local = {"token_alignment", "local_alignment"} & {k for k, v in mgca["terms"].items() if v}
-    assert local == {"local_alignment" if base else "token_alignment"}
-    # Each starts from SimCLR on the images of its own training part.
-    start = config.recipes["medcutmix_vit/simclr"]
+    assert (layer, epochs) == (mgca["encoder"]["blocks"] - 1, mgca["training"]["epochs"])
+    # Each starts from SimCLR on the images of its own training part, and sees them as that did.
+    first, start = (config.recipes[name] for name in (names[0], "medcutmix_vit/simclr"))
+    seen = ("kind", "normalisation", "blocks", "width", "heads", "grid")
+    encoder = config.model("medcutmix_vit/simclr").settings.model_dump()["encoder"]
+    assert {key: encoder[key] for key in seen} == {key: mgca["encoder"][key] for key in seen}
     for name in names:
-        assert config.parents_of(name)["image"] == "medcutmix_vit/simclr"
-        assert config.recipes[name].cohort == start.cohort and start.image is None
+        recipe = config.recipes[name]
+        starts = {"text": "biovil/clinical_bert", "image": "medcutmix_vit/simclr"}
+        assert starts.items() <= config.parents_of(name).items()
+        assert (recipe.cohort, config.model(name).geometry) == (
+            start.cohort,
+            config.model("medcutmix_vit/simclr").geometry,
+        )
+        assert recipe.selection == first.selection == "medcutmix/selection"
+
+
+@pytest.mark.parametrize("scale", ["demo", "study", "paper"])
+def test_the_local_base_has_the_local_loss_of_the_low_data_study(scale: str) -> None:
+    config = load(papers=["medcutmix_vit", "low_data"], scale=scale)
+    names = ("medcutmix_vit/mgca", "medcutmix_vit/mgca_local", "low_data/local")
+    mgca, local, study = (config.model(name).settings.model_dump()["terms"] for name in names)
+    # Weighed as the term in whose place it stands; images and texts are compared as wholes.
+    weighed = {"weight": mgca["token_alignment"]["weight"], "model_similarity": False}
+    assert local["local_alignment"] == study["local_alignment"] | weighed
+    assert local["token_alignment"] is None is mgca["local_alignment"]
+    for name in ("global_alignment", "prototypes"):
+        assert local[name] == mgca[name]
 
 
 def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(paper: Config) -> None:
-    """At the scale `paper` both are ViT-B/16, one from DeiT, one from SimCLR."""
+    """Both are ViT-B/16, one from DeiT, one from SimCLR; with and without the term."""
     vit = load(papers=["medcutmix_vit"], scale="paper")
-    models = paper.model("medcutmix/mgca"), vit.model("medcutmix_vit/mgca")
-    assert models[0].settings.record() == models[1].settings.record()
-    starts = [
-        config.parents_of(name)["image"]
-        for config, name in ((paper, "medcutmix/mgca"), (vit, "medcutmix_vit/mgca"))
-    ]
-    assert starts == ["medcutmix/vit_pretraining", "medcutmix_vit/simclr"]
+    for one, other in (("mgca", "mgca"), ("medcutmix_40", "medcutmix")):
+        models = paper.model(f"medcutmix/{one}"), vit.model(f"medcutmix_vit/{other}")
+        assert models[0].settings.record() == models[1].settings.record()
+        assert models[0].geometry == models[1].geometry
+    parents = paper.parents_of("medcutmix/mgca"), vit.parents_of("medcutmix_vit/mgca")
+    images = [starts.pop("image") for starts in map(dict, parents)]
+    assert images == ["medcutmix/vit_pretraining", "medcutmix_vit/simclr"]
+    assert parents[0] | {"image": None} == parents[1] | {"image": None}

@@ -229,14 +229,14 @@ def _people(options: Namespace, synthetic: bool = False) -> str:
     uses = {"trained": record}
     if record.get("selection"):
         uses["chosen"] = record["selection"]
-    sentences = []
+    clauses = []
     for verb, data in uses.items():
         # Of a selection before it was recorded with its layout the data set is not known.
         name = data.get("name") or data.get("dataset")
         data_layout = data.get("layout") or name
         if data_layout not in LAYOUTS:
             is_said = name not in (None, UNNAMED_DATA)
-            sentences.append(
+            clauses.append(
                 f"{verb} on data {f'called {name}' if is_said else 'that are not recorded'}"
             )
             continue
@@ -246,8 +246,8 @@ def _people(options: Namespace, synthetic: bool = False) -> str:
             shared = f", of other people than {options.dataset}"
         else:
             shared = f", which shares people with {options.dataset}: {', '.join(sorted(people))}"
-        sentences.append(f"{verb} on {'synthetic ' if is_synthetic else ''}{name}{shared}")
-    return "; ".join([*sentences, "what its encoders started from is not recorded"])
+        clauses.append(f"{verb} on {'synthetic ' if is_synthetic else ''}{name}{shared}")
+    return "; ".join([*clauses, "what its encoders started from is not recorded"])
 
 
 if __name__ == "__main__":

@@ -61,11 +61,11 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
     """A chart of one term, all seeds, and its numbers in words and rows."""
     series, rows = [], []
     for seed, training in trainings.items():
-        lines = {}
+        ys_of = {}
         for split in ("train", "validate"):
             xs, ys = _values(training.log, split, term)
             if xs:
-                lines[split] = ys
+                ys_of[split] = ys
                 if split == "train":
                     xs, ys = thinned(xs, ys)
                 dots = split == "validate"
@@ -75,10 +75,10 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                 "seed": seed,
                 "permuted": learning(training).get(term, {}).get("permuted"),
                 "rank": learning(training).get(term, {}).get("rank"),
-                "first": lines["train"][0] if "train" in lines else None,
-                "last": lines["train"][-1] if "train" in lines else None,
-                "validate": lines["validate"][-1] if "validate" in lines else None,
-                "best": _best(training, term)(lines["validate"]) if "validate" in lines else None,
+                "first": ys_of["train"][0] if "train" in ys_of else None,
+                "last": ys_of["train"][-1] if "train" in ys_of else None,
+                "validate": ys_of["validate"][-1] if "validate" in ys_of else None,
+                "best": _best(training, term)(ys_of["validate"]) if "validate" in ys_of else None,
             }
         )
     if not series:
@@ -179,7 +179,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "notice": next(
             (training.run["data"].get("notice") for training in trainings.values()), None
         ),
-        "curves": [chart for chart in curves if chart is not None],
+        "curves": [each for each in curves if each is not None],
         "trained": bool(trainings),
         "seconds": sum(training.run["seconds"] for training in trainings.values()),
         "samples": next(
@@ -231,8 +231,8 @@ def outline(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     ordered: dict[str, int] = {}
 
     def visit(parent: str | None) -> None:
-        for name, nearest in above.items():
-            if nearest == parent:
+        for name, deepest in above.items():
+            if deepest == parent:
                 ordered[name] = depth(name)
                 visit(name)
 

@@ -206,9 +206,9 @@ class Recipe(Settings):
             raise ValueError("geometry belongs to models that see images, and these need one")
         if self.overlap is not None and "text" not in program.offers:
             raise ValueError("overlap is set, but the model reads no texts; expected null")
-        starts = {key for key in INPUTS if getattr(self, key)}
-        starts |= {half for sizes in self.scales.values() for half in sizes.starts}
-        foreign = [key for key in INPUTS if key in starts and key not in program.accepts]
+        inputs = {key for key in INPUTS if getattr(self, key)}
+        inputs |= {half for sizes in self.scales.values() for half in sizes.starts}
+        foreign = [key for key in INPUTS if key in inputs and key not in program.accepts]
         if foreign:
             raise ValueError(f"a model of the program {self.program} has no '{foreign[0]}'")
         if self.cohort is None and self.weights is not None:
