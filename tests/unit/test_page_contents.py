@@ -243,6 +243,25 @@ def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
     assert "paper-mine" not in pages[0] and 'id="model-biovil-biovil"' in pages[1]
 
 
+def test_results_of_a_paper_that_leads_with_nothing_are_not_called_missing(tmp_path):
+    """The first task is of all of PadChest's classes, which no single curve shows."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "tables: {t: {title: Table 1. Mine, source: S, task: medcutmix/padchest,\n"
+        "  columns: [{key: a, label: PadChest, metric: auroc},\n"
+        "    {key: b, label: RSNA, metric: auroc, task: medcutmix/rsna}],\n"
+        "  rows: [{label: BioViL, model: biovil/biovil}]}}\n"
+    )
+    write_results(tmp_path, load(papers=[str(mine)]))
+    html = build(tmp_path)
+    assert "No benchmark result is there yet" not in html
+    assert "has not been evaluated yet" not in html
+    curve = html.partition('id="mine-classification"')[2].partition("</article>")[0]
+    assert "“pneumonia”, “no pneumonia”" in curve and "<svg" in curve
+    shutil.rmtree(tmp_path / "tables")
+    assert "No benchmark result is there yet" in build(tmp_path)
+
+
 def test_a_hospital_reads_what_its_model_finds_without_labels(tmp_path):
     text = (ROOT / "hospital.yaml").read_text(encoding="utf-8")
     values = yaml.safe_load(text.replace("${CXR_HOSPITAL}", "/data/own"))

@@ -51,8 +51,13 @@ class Scored:
 
 
 def _of_classes(run: RunFolder, task: str) -> bool:
-    """True if a task names several classes, which no single curve shows."""
-    return len(getattr(run.config.task(task).settings, "classes", None) or ()) > 1
+    """True if a task is of several classes, which no single curve shows.
+
+    It names them, or takes all of its cohort's by a published set of prompts.
+    """
+    settings = run.config.task(task).settings
+    classes, prompts = (getattr(settings, name, None) for name in ("classes", "prompts"))
+    return len(classes or ()) > 1 or (classes is None and prompts is not None)
 
 
 def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str, Any] | None:

@@ -37,10 +37,10 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
 
 
 def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> int | None:
-    """The number of training studies of the largest cohort that a joint model learns from."""
+    """The number of training images of the largest cohort that a joint model learns from."""
     recipes = [run.config.recipes[name] for name in run.needs.models]
     joint = [flows.get(recipe.cohort or "") for recipe in recipes if "joint" in recipe.offers]
-    counts = [flow["splits"].get("train", {}).get("studies") for flow in joint if flow is not None]
+    counts = [flow["splits"].get("train", {}).get("images") for flow in joint if flow is not None]
     return max((count for count in counts if count is not None), default=None)
 
 

@@ -127,6 +127,7 @@ def _chapter(
     figures_of_paper = figures.paper_figures(run, paper, album)
     pictures = examples.grounding_examples(run, grounded, album) if grounded else None
     leading = grounded or classified
+    tables = paper_tables.paper_tables(run, paper)
     untrainable = [name for name in run.config.recipes if paper_of(name) == paper]
     return {
         "paper": paper,
@@ -135,7 +136,8 @@ def _chapter(
         "cards": leading_cards(run, paper),
         "extent": run.papers[paper],
         "leading": leading.models[0] if leading else None,
-        "tables": paper_tables.paper_tables(run, paper),
+        "tables": tables,
+        "filled": any(table["ours"] for table in tables["shown"]),
         "figures": figures_of_paper,
         "grounded": grounded if pictures else None,
         "classified": classified,
