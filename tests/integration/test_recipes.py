@@ -29,7 +29,7 @@ FILE = Path(__file__).parents[2] / "config.yaml"
 ONE_STEP = {"training": {**TRAINING, "steps": 1, "epochs": None, "accumulate": 1}}
 GREY = {**IMAGE, "normalisation": "none"}
 # Of pictures of 64 pixels; another kind than the encoder they could start from.
-SQUARES = {**VIT, "patch": 16, "projection_head": {"hidden": 16}}
+SQUARES = {**VIT, "patch": 16, "channels": 3, "projection_head": {"hidden": 16}}
 VIEWS = {"augmentation": {"size": 64}}
 TRANSFORMER = {**ONE_STEP, "encoder": {**VIT, "patch": 16, "channels": 3}, **VIEWS}
 SIZES: dict[str, Any] = {
@@ -69,7 +69,7 @@ def small(name: str) -> str:
     settings = DEMO.model(name).settings.model_dump(mode="json")
     settings.pop("training_share", None)  # a size
     is_transformer = settings.get("encoder", {}).get("kind") == "vit"
-    alone = is_transformer and recipe.program == "supervised"
+    alone = is_transformer and recipe.program in ("supervised", "image")
     mixing = MIXING if (settings.get("terms") or {}).get("cutmix") else {}
     sizes = TRANSFORMER if alone else SIZES[recipe.program]
     if recipe.program == "image_reports" and not is_transformer:
