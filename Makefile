@@ -4,7 +4,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.made-from-$(shell cat constraints.txt pyproject.toml | cksum | cut -d' ' -f1)
+# What cxrflow is built on; each can be installed and tested alone.
+PACKAGES := $(addprefix workflow_scripts/,cxr-files cxr-hospital cxr-labels)
+PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
+STAMP := $(VENV)/.made-from-$(shell cat constraints.txt $(PROJECTS) | cksum | cut -d' ' -f1)
 SNAKEMAKE := snakemake --cores all --rerun-incomplete
 # A relative folder of real data is relative to here, wherever a program runs. Recipes read it from
 # the environment, and not by abspath or wildcard, which would take a blank in it for two names.
@@ -21,13 +24,13 @@ help: ## list these targets
 
 env: $(STAMP) ## make the environment in .venv
 
-$(STAMP): constraints.txt pyproject.toml
+$(STAMP): constraints.txt $(PROJECTS)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Python 3.11 or newer is needed, $(PYTHON) is $$("$(PYTHON)" -V 2>&1); try make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import venv, ensurepip' || \
 	    { echo "$(PYTHON) lacks the venv module (Debian and Ubuntu: the package python3-venv)" >&2; exit 1; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(PACKAGES:%=-e %) -e '.[dev]'
 	rm -f $(VENV)/.made-from-*
 	touch $@
 

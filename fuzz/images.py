@@ -7,7 +7,7 @@ from random import Random
 
 import pandas as pd
 
-from cxrflow.files.atomic import read_object
+from cxr_files.atomic import read_object
 from fuzz.trial import SECONDS, Trial
 
 

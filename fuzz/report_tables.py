@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from cxrflow.errors import InputError
-from cxrflow.reports.label import main as label
-from cxrflow.reports.labels.observations import OBSERVATIONS
+from cxr_files.errors import InputError
+from cxr_labels.label import main as label
+from cxr_labels.observations import OBSERVATIONS
 from fuzz import reports
 from fuzz.trial import Trial
 

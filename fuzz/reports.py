@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from cxrflow.reports.labelling import Worker
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.settings import ReportSettings
-from cxrflow.reports.texts import RawReport
+from cxr_labels.labelling import Worker
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.report import RawReport
+from cxr_labels.settings import ReportSettings
 from fuzz.trial import Trial
 
 COUNT = 3000

@@ -12,16 +12,16 @@ from random import Random
 
 import pandas as pd
 
+from cxr_files.atomic import write_json
+from cxr_hospital.__main__ import writer
+from cxr_hospital.settings import FollowedSettings, HospitalSettings
+from cxr_labels.label import main as label
+from cxr_labels.settings import ReportSettings
 from cxrflow.data import layouts
 from cxrflow.data.cohorts import build_cohort
 from cxrflow.data.readers import mimic_iv
 from cxrflow.data.readers.common_tables import Request
-from cxrflow.files.atomic import write_json
-from cxrflow.phantom.__main__ import writer
-from cxrflow.phantom.settings import FollowedSettings, HospitalSettings
 from cxrflow.reports.corpus import build_corpus
-from cxrflow.reports.label import main as label
-from cxrflow.reports.settings import ReportSettings
 from cxrflow.tables.make_table import main as make_table
 from cxrflow.text import corpus, vocabulary
 from cxrflow.text.settings import CorpusSettings

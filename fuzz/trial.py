@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from cxrflow.compute.parallel import guarded_map
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
+from cxr_files.parallel import guarded_map
 
 SECONDS = 10.0  # for one input
 MEMORY = 2 << 30  # bytes of one process

@@ -17,12 +17,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import cxrflow
+from cxr_files.atomic import CHECKSUMS, atomic_folder, write_json
 from cxrflow.commands.export import export
 from cxrflow.commands.load import facts
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
-from cxrflow.files.atomic import CHECKSUMS, atomic_folder, write_json
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from fuzz.mutations import damaged
 from fuzz.texts import changed

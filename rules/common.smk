@@ -23,22 +23,23 @@ gc.set_threshold(100_000, 50, 100)
 SOURCE = Path(workflow.basedir, "workflow_scripts")
 sys.path.insert(0, str(SOURCE))
 
-from cxrflow.programs.attempts import FOLDER as REFUSED
+from cxr_files.attempts import FOLDER as REFUSED
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
-from cxrflow.settings import TRUSTED, deciding_settings
-from cxrflow.files.yaml_file import read_yaml
+from cxrflow.kinds import TRUSTED
+from cxr_files.settings import deciding_settings
+from cxr_files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
 from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint
-from cxrflow.files.outputs import open_to_others
+from cxr_files.errors import InputError
+from cxr_files.atomic import fingerprint
+from cxr_files.outputs import open_to_others
 from cxrflow.names import paper_of
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.files.source_code import code_digest
+from cxr_hospital.settings import HospitalSettings
+from cxrflow.programs.source_code import code_digest
 
 # Programs always run from this checkout, whatever else is installed in a rule's environment.
 # A log may lie on a full disk; what ends a job is then said where Snakemake says things. Of a program
@@ -49,7 +50,7 @@ shell.prefix(
 )
 
 # Where programs note why they refused a job, so that this run does not try it again; its jobs inherit
-# the name, those of Slurm as well (cxrflow.programs.attempts).
+# the name, those of Slurm as well (cxr_files.attempts).
 os.environ.setdefault(REFUSED, os.path.abspath(f".snakemake/refused/{uuid.uuid4().hex}"))
 
 try:

@@ -61,9 +61,9 @@ rule process_reports:
         **settings_of(lambda wildcards: run.reports.settings()),
         code=lambda wildcards: code_digest(
             "reports.corpus",
-            "reports/rules/*.yaml",
-            "reports/rules/mimic_cxr/*.yaml",
-            "reports/rules/scope/*.yaml",
+            "cxr_labels/rules/*.yaml",
+            "cxr_labels/rules/mimic_cxr/*.yaml",
+            "cxr_labels/rules/scope/*.yaml",
             *readers("reports", wildcards.dataset),
         ),
         layout=lambda wildcards: layout(wildcards.dataset),

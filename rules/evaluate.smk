@@ -163,7 +163,7 @@ rule compare_labels:
         code=lambda wildcards: code_digest(
             "benchmarks.data.label_agreement",
             "data/readers/open_i_terms.yaml",
-            "reports/rules/scope/*.yaml",
+            "cxr_labels/rules/scope/*.yaml",
         ),
         labels=given_labels_place,
         corpus=subpath(input.corpus, parent=True),

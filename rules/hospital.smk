@@ -22,14 +22,14 @@ rule draw_phantom:
         "../envs/cpu.yaml"
     threads: drawing_threads
     params:
-        code=lambda wildcards: code_digest("phantom", f"phantom.writers.{wildcards.phantom}"),
+        code=lambda wildcards: code_digest("cxr_hospital", f"cxr_hospital.writers.{wildcards.phantom}"),
         settings=lambda wildcards: drawing_settings(wildcards, HospitalSettings.record),
         given=lambda wildcards, output: drawing_settings(wildcards, HospitalSettings.model_dump),
         jpg=lambda wildcards: ["--jpg"] if pictures_drawn_before(wildcards) else [],
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""
-        python -m cxrflow.phantom \
+        python -m cxr_hospital \
             --dataset {wildcards.phantom:q} \
             --settings {params.given:q} \
             {params.jpg} \

@@ -58,7 +58,7 @@ rule make_page:
         "../envs/cpu.yaml"
     params:
         code=lambda wildcards: code_digest(
-            "page.page", "page/templates/*", "tables/*.jinja", "reports/rules/temporal.yaml"
+            "page.page", "page/templates/*", "tables/*.jinja", "reports/entities/temporal.yaml"
         ),
         papers=lambda wildcards: [
             f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)

@@ -11,9 +11,9 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
 
+from cxr_hospital.acquisition import Acquisition
 from cxrflow.images.registration import Alignment, as_image, as_transform, random_starts
 from cxrflow.images.settings import RegistrationSettings
-from cxrflow.phantom.acquisition import Acquisition
 
 Optimiser = Callable[[sitk.ImageRegistrationMethod], None]
 

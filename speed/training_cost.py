@@ -26,13 +26,13 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config
 from cxrflow.config.models import Models
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
-from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.text.report_batch import SECTIONS
 from cxrflow.text.tokenizer import VocabularyInfo
 from speed.race import machine

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from cxrflow.files.source_code import PACKAGE
+from cxrflow.programs.source_code import PACKAGE
 
 NOTEBOOKS = sorted((PACKAGE.parents[1] / "docs/notebooks").glob("*.ipynb"))
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import BertTokenizerFast, DataCollatorForLanguageModeling
 
+from cxr_files.atomic import file_digest
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
-from cxrflow.files.atomic import file_digest
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
 from cxrflow.pretrain.settings import TextPretrainingSettings

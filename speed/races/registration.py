@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+from cxr_hospital.acquisition import sample_acquisition
+from cxr_hospital.drawing import draw
+from cxr_hospital.patient import make_patient
+from cxr_hospital.settings import HospitalSettings
 from cxrflow.images.registration import Alignment, register
 from cxrflow.images.settings import RegistrationSettings
-from cxrflow.phantom.acquisition import sample_acquisition
-from cxrflow.phantom.drawing import draw
-from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.settings import HospitalSettings
 from speed.race import Race
 from speed.registration_recipe import (
     Optimiser,

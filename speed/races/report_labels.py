@@ -17,15 +17,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.report import report_of
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.labels.scope.labeller import ScopeLabeller
-from cxrflow.reports.rules import read_rules
-from cxrflow.reports.sections import parse_report
-from cxrflow.reports.sentences import RuleSplitter
-from cxrflow.reports.settings import SectionSettings
+from cxr_hospital.patient import make_patient
+from cxr_hospital.report import report_of
+from cxr_hospital.settings import HospitalSettings
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.rules import read_rules
+from cxr_labels.scope.labeller import ScopeLabeller
+from cxr_labels.sections import parse_report
+from cxr_labels.sentences import RuleSplitter
+from cxr_labels.settings import SectionSettings
 from cxrflow.reports.texts import read_texts
 from speed.race import Measured, Race
 from speed.subprocesses import run_module
@@ -123,7 +123,7 @@ def _command(count: int) -> Race:
                 writer.writerows([text] for text in synthetic(count))
         output = Path(folder.name) / f"{processes}.csv"
         arguments = ["--input", table, "--output", output, "--threads", processes]
-        peak = run_module("cxrflow.reports.label", arguments, processes)
+        peak = run_module("cxr_labels.label", arguments, processes)
         return Measured(output.read_bytes(), peak)
 
     def check(mine: Any, theirs: Any) -> None:

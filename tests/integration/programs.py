@@ -18,7 +18,8 @@ import pandas as pd
 import torch
 
 from command_options import run_to_end
-from cxrflow.programs.program import run
+from cxr_files.program import run
+from cxrflow.programs.source_code import full_name
 from gloo_processes import CONTEXT
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -55,12 +56,12 @@ class End:
 def command(
     module: str, settings: Mapping[str, object] | None = None, *words: object, **options: object
 ) -> list[str]:
-    """The command line of ``python -m cxrflow.<module>``.
+    """The command line of ``python -m``, below cxrflow unless the module is another package's.
 
     ``words`` stand first as they are; ``held_out="x"`` becomes ``--held-out x``, a list several
     words after one option.
     """
-    line = [sys.executable, "-m", f"cxrflow.{module}", *map(str, words)]
+    line = [sys.executable, "-m", full_name(module), *map(str, words)]
     if settings is not None:
         line += ["--settings", json.dumps(settings)]
     for name, value in options.items():

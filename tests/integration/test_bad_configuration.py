@@ -32,7 +32,7 @@ TRAINING = {"pairs": "p", "model": "m", "seed": 0, "state": "state"}
 MIMIC = {"layout": "mimic_cxr", "root": "."}
 COUNTED = {"dataset": "d", "root": ".", "studies_layout": "mimic_cxr", "studies_root": "."}
 PROGRAMS: dict[str, dict[str, object]] = {
-    "phantom": {"dataset": "rsna"},
+    "cxr_hospital": {"dataset": "rsna"},
     "reports.corpus": MIMIC,
     "data.cohorts.build_cohort": MIMIC,
     "images.store_pixels": {"root": ".", "images": "i", "geometry": "shorter32"},

@@ -14,7 +14,7 @@ import pytest
 from programs import absent, change_parquet
 from tiny_hospital import Stages, no_state
 
-from cxrflow.files.atomic import read_json
+from cxr_files.atomic import read_json
 
 
 def with_twin(frame: pd.DataFrame) -> pd.DataFrame:

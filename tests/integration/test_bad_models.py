@@ -13,7 +13,7 @@ import pytest
 from programs import absent, program
 from tiny_hospital import TEXT, TRAINING, Stages, no_state
 
-from cxrflow.files.atomic import CHECKSUMS
+from cxr_files.atomic import CHECKSUMS
 
 
 def test_tokens_of_another_vocabulary(stages: Stages, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from programs import End, absent, change_parquet, program
 from tiny_hospital import Stages, no_state
 
-from cxrflow.files.atomic import read_json
+from cxr_files.atomic import read_json
 
 Run = Callable[[Stages, Path], End]
 

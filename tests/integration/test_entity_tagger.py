@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from cxr_files.errors import InputError
+from cxr_hospital.settings import HospitalSettings
+from cxr_hospital.writers.stanza_entities import write_stanza_entities
+from cxr_hospital.writers.stanza_text import write_stanza_text
 from cxrflow.benchmarks.generation.report_scores import Scorer
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.errors import InputError
 from cxrflow.metrics.entity_match import corpus_f1
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.phantom.writers.stanza_entities import write_stanza_entities
-from cxrflow.phantom.writers.stanza_text import write_stanza_text
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import read_tagged
 from cxrflow.reports.entities.taggers import StanzaTagger

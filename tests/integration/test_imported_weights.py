@@ -11,12 +11,12 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import cxrflow
+from cxr_files.atomic import file_digest
+from cxr_files.errors import InputError
 from cxrflow.commands import export
 from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest
 from cxrflow.pretrain import imported
 from cxrflow.pretrain.image_starts import start_image
 from cxrflow.pretrain.report_text import start_text

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from programs import End, program
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_json
-from cxrflow.reports.label_sources import find_source
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.labels.scope.labeller import aggregate
+from cxr_files.atomic import read_json
+from cxr_files.errors import InputError
+from cxr_labels.label_sources import find_source
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.scope.labeller import aggregate
 
 TEXTS = (
     "Small left effusion, no pneumothorax.\n2. Possible pneumonia.",
@@ -370,7 +370,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["file/labels.csv", "/proc/none/labels.csv"])
 def test_an_output_that_cannot_be_written_is_refused_first(tmp_path, path, place, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("cxrflow.reports.label_sources.find_source", pytest.fail)
+    monkeypatch.setattr("cxr_labels.label_sources.find_source", pytest.fail)
     label(path, tmp_path / place).refuses(Path(place).name, "cannot be written")
     label(path, tmp_path / "l.csv", reasons=tmp_path / "file" / "r.parquet").refuses("r.parquet")
 
@@ -420,9 +420,9 @@ def test_tables_longer_than_a_piece_are_read_and_written_in_pieces(tmp_path, mon
     path, written = tmp_path / f"in.{ending}", []
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     for rows in (10_000, 7):
-        monkeypatch.setattr("cxrflow.files.csv_table.CHUNK", rows)
-        monkeypatch.setattr("cxrflow.files.parquet.CHUNK", rows)
-        monkeypatch.setattr("cxrflow.files.row_file.ROWS", max(rows, 16))
+        monkeypatch.setattr("cxr_files.csv_table.CHUNK", rows)
+        monkeypatch.setattr("cxr_files.parquet.CHUNK", rows)
+        monkeypatch.setattr("cxr_files.row_file.ROWS", max(rows, 16))
         output, reasons = tmp_path / f"{rows}.csv", tmp_path / f"{rows}.parquet"
         label(path, output, id_column="study", reasons=reasons).succeeds()
         told = summary(output)

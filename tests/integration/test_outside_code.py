@@ -14,13 +14,14 @@ from safetensors.torch import load_file
 from toy_programs import TRAINING, trainings
 
 import cxrflow
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.settings import read_settings
 from cxrflow.config import load_config
-from cxrflow.errors import InputError
-from cxrflow.files import source_code
-from cxrflow.files.atomic import read_object
-from cxrflow.files.source_code import PACKAGE, code_digest, source_files
+from cxrflow.kinds import TRUSTED
 from cxrflow.pretrain.settings import ImagePretrainingSettings, JointPretrainingSettings
-from cxrflow.settings import TRUSTED, read_settings
+from cxrflow.programs import source_code
+from cxrflow.programs.source_code import PACKAGE, code_digest, source_files
 
 TOP = PACKAGE.parents[1]
 LOSS, ENCODER = "my_losses:SigmoidPairs", "my_encoders:Tiny"

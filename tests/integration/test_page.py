@@ -18,7 +18,7 @@ from command_options import options
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from page_fixtures import REAL, load, write_results  # noqa: E402
 
-from cxrflow.files.atomic import read_json, write_json  # noqa: E402
+from cxr_files.atomic import read_json, write_json  # noqa: E402
 from cxrflow.page.make_page import main  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.scope.labeller import ScopeLabeller
+from cxr_labels.sentences import RuleSplitter
+from cxr_labels.settings import ReportSettings
 from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.data.readers.open_i import read_reports, read_term_labels
-from cxrflow.files.source_code import ROOT
+from cxrflow.programs.source_code import PACKAGE
 from cxrflow.reports.corpus import build_corpus
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.labels.scope.labeller import ScopeLabeller
-from cxrflow.reports.sentences import RuleSplitter
-from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import read_texts
 
 pytestmark = [
@@ -104,7 +104,7 @@ def test_labels_agree_with_the_human_index_terms() -> None:
 
 
 def test_every_index_term_is_explained() -> None:
-    page = (ROOT.parent / "docs" / "open_i_terms.md").read_text().lower()
+    page = (PACKAGE.parents[1] / "docs" / "open_i_terms.md").read_text().lower()
     names = {
         " ".join(term.split("/")[0].lower().split())
         for report in read_reports(real("open_i"))[0]

@@ -11,15 +11,15 @@ import yaml
 from programs import program
 from tiny_hospital import FRAMES, IMAGE, TEXT, TRAINING, Stages
 
+from cxr_files.settings import overlay
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
 from cxrflow.encoders.image_encoder import load_image_half, read_image_settings
 from cxrflow.encoders.released.settings import ImportSettings
-from cxrflow.files.source_code import code_digest
 from cxrflow.models.model import Model
 from cxrflow.papers import paper_names
 from cxrflow.pretrain.imported import import_weights
-from cxrflow.settings import overlay
+from cxrflow.programs.source_code import code_digest
 from released_files import write_clip
 from small_sizes import VIT
 

@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_json
+from cxr_files.atomic import read_json
+from cxr_files.errors import InputError
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.sections import SpecialCase, parse_report
+from cxr_labels.settings import ReportSettings, SectionSettings
 from cxrflow.reports.corpus import build_corpus, main
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.sections import SpecialCase, parse_report
-from cxrflow.reports.settings import ReportSettings, SectionSettings
 from cxrflow.reports.texts import list_reports, read_texts
 
 GOOD = (
@@ -161,7 +161,7 @@ def test_typos_and_special_cases_are_applied(tmp_path, monkeypatch):
     typos = tmp_path / "typos.py"
     typos.write_text("{'s59990001': [['smal', 'Small']], 's59990002': [['smal', 'Small']]}")
     cases = {"59990001": SpecialCase("indication"), "59990002": SpecialCase(None, 14, 26)}
-    monkeypatch.setattr("cxrflow.reports.parsing.special_cases", lambda: cases)
+    monkeypatch.setattr("cxr_labels.parsing.special_cases", lambda: cases)
     folder = run(root, typo_list=str(typos))
     sections = table(folder, "sections")
     assert list(sections["conclusion"][:2]) == ["Small efusion on the left.", "Small efusion"]

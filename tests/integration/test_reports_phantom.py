@@ -3,14 +3,14 @@
 import math
 from collections import Counter
 
-from cxrflow.phantom.patient import make_patient
-from cxrflow.phantom.report import report_of
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.labels.scope.labeller import ScopeLabeller
-from cxrflow.reports.sections import parse_report
-from cxrflow.reports.sentences import RuleSplitter
-from cxrflow.reports.settings import SectionSettings
+from cxr_hospital.patient import make_patient
+from cxr_hospital.report import report_of
+from cxr_hospital.settings import HospitalSettings
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.scope.labeller import ScopeLabeller
+from cxr_labels.sections import parse_report
+from cxr_labels.sentences import RuleSplitter
+from cxr_labels.settings import SectionSettings
 
 PATIENTS = 60
 FINDINGS = ("Atelectasis", "Consolidation", "Edema", "Pleural Effusion", "Pneumothorax", "Fracture")

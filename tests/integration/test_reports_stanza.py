@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from cxrflow.errors import InputError
-from cxrflow.reports.sentences import RuleSplitter, StanzaSplitter, make_splitter
+from cxr_files.errors import InputError
+from cxr_labels.sentences import RuleSplitter, StanzaSplitter, make_splitter
 from cxrflow.reports.settings import SentenceSplitterSettings
 from cxrflow.reports.train_sentence_splitter import main, train
 

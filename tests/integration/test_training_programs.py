@@ -23,13 +23,13 @@ from programs import ENVIRONMENT, started
 from safetensors.torch import load_file
 from toy_programs import CUTMIX, MGCA, Toy, trainings
 
+from cxr_files.atomic import CHECKSUMS
+from cxr_files.attempts import FOLDER
+from cxr_files.errors import InputError
 from cxrflow.encoders.image_encoder import Frames
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import CHECKSUMS
-from cxrflow.files.source_code import PACKAGE
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.pretrain.terms.global_alignment import GlobalAlignment
-from cxrflow.programs.attempts import FOLDER
+from cxrflow.programs.source_code import PACKAGE
 from cxrflow.training.program import ParameterRule
 from cxrflow.training.step import Step
 

@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from sklearn.metrics import f1_score, matthews_corrcoef
 
+from cxr_files.atomic import CHECKSUMS, read_json, write_json
+from cxr_files.errors import InputError
+from cxr_hospital.__main__ import writer
+from cxr_hospital.settings import HospitalSettings
 from cxrflow.commands import zero_shot
 from cxrflow.commands.export import export
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import CHECKSUMS, read_json, write_json
-from cxrflow.phantom.__main__ import writer
-from cxrflow.phantom.settings import HospitalSettings
 from released_files import write_biovil
 
 SETTINGS = HospitalSettings(patients=12, image_size=64, rsna_images=4, nih_patients=16)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from command_options import options
+from cxr_files.atomic import read_json, write_json
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.metric_names import measures
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.image_encoder import Frames
-from cxrflow.files.atomic import read_json, write_json
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import EncodedTexts

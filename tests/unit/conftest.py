@@ -7,19 +7,11 @@ import pytest
 import yaml
 from config_overlays import DEMO
 from page_fixtures import build, load, write_results
-from phantom_fixtures import SETTINGS
+from phantom_fixtures import written
 
 from cxrflow.config import load_config
-from cxrflow.phantom.__main__ import WRITERS, writer
 
-
-@pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every data set; nobody changes it."""
-    made = tmp_path_factory.mktemp("hospital")
-    for name in WRITERS:
-        assert writer(name)(SETTINGS, made / name, 1)
-    return made
+__all__ = ["written"]
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from benchmark_fakes import FakeModel
 
+from cxr_files.atomic import file_digest
 from cxrflow.benchmarks.features import Features, weights_file, write_features
 from cxrflow.benchmarks.inputs import image_batches
-from cxrflow.files.atomic import file_digest
 from cxrflow.images.store import PixelStore
 
 

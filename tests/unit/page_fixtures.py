@@ -18,13 +18,13 @@ from page_score_fixtures import (
     write_table,
 )
 
+from cxr_files.atomic import read_json, write_json
+from cxr_files.settings import overlay
+from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config, make_config
 from cxrflow.config.configuration import Config
-from cxrflow.files.atomic import read_json, write_json
 from cxrflow.names import short_name
 from cxrflow.page.page import build_page
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.settings import overlay
 
 ROOT = Path(__file__).parents[2]
 # Real, public data in the place of MIMIC-CXR: reports of one set, radiographs of another.

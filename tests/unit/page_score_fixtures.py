@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 from label_fixtures import given_like, write_corpus
 
+from cxr_files.atomic import write_json
 from cxrflow.benchmarks.data import label_agreement
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.benchmarks.grounding.pictures import draw_pair
 from cxrflow.config.configuration import Config
 from cxrflow.config.label_comparisons import ReferenceLabels
-from cxrflow.files.atomic import write_json
 from cxrflow.names import short_name
 from cxrflow.papers import load_paper
 from cxrflow.tables import make_table, orderings

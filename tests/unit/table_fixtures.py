@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cxrflow.files.atomic import write_json
+from cxr_files.atomic import write_json
 from cxrflow.papers.table import Row, Table
 
 

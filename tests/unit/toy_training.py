@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cxrflow.programs.program import run
+from cxr_files.program import run
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.engine import Engine
 from cxrflow.training.processes import ALONE, Processes

@@ -7,6 +7,7 @@ import pandas as pd
 import torch
 from benchmark_fakes import SIZE, make_store, result_of
 
+from cxr_files.atomic import write_json
 from cxrflow.benchmarks.classification.transfer import read_splits
 from cxrflow.benchmarks.classification.transfer_settings import (
     FineTunedClassificationSettings,
@@ -16,7 +17,6 @@ from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.files.atomic import write_json
 
 COUNT = 120
 GEOMETRY = f"shorter{SIZE}"

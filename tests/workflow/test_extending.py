@@ -160,7 +160,7 @@ def test_what_is_new_is_all_that_is_planned(extended: Checkout) -> None:
 
 DIGESTS = """
 from cxrflow.config import load_config
-from cxrflow.files.source_code import code_digest
+from cxrflow.programs.source_code import code_digest
 run = load_config(["config.yaml"])
 for name in run.models_in_use:
     print(name, code_digest(*run.code_of(name)), run.model(name).settings.record())
@@ -177,7 +177,7 @@ def test_the_data_set_and_the_benchmark_run(extended: Checkout) -> None:
     """Drawn, made a cohort, measured: with features that are known."""
     hospital = '{"rsna_images": 12, "image_size": 64}'
     cohort = '{"kind": "classification", "splits": {"method": "patients", "shares": {"test": 1}}}'
-    python(extended.folder, "-m", "cxrflow.phantom", "--dataset", "shenzhen", "--output", "drawn",
+    python(extended.folder, "-m", "cxr_hospital", "--dataset", "shenzhen", "--output", "drawn",
            "--settings", hospital)  # fmt: skip
     python(extended.folder, "-m", "cxrflow.data.cohorts.build_cohort", "--layout", "shenzhen",
            "--root", "drawn", "--settings", cohort, "--output", "cohort")  # fmt: skip
@@ -186,7 +186,7 @@ import json, pandas, torch
 from pathlib import Path
 from safetensors.torch import save_file
 from cxrflow.benchmarks.features import weights_file, write_features
-from cxrflow.files.atomic import file_digest
+from cxr_files.atomic import file_digest
 rows = pandas.read_parquet("cohort/samples.parquet")
 flow = json.loads(Path("cohort/flow.json").read_text())
 assert flow["classes"] == ["Tuberculosis"] and len(rows) == 12, flow

@@ -8,11 +8,11 @@ pays for torch but what computes with it. The rest of the package may change wit
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cxr_files.errors import InputError
+    from cxr_labels.label_texts import label
     from cxrflow import losses, metrics
-    from cxrflow.errors import InputError
     from cxrflow.images.store import PixelStore
     from cxrflow.models.loading import load
-    from cxrflow.reports.label_texts import label
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,6 +27,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from cxrflow.programs.extras import public_name
+    from cxrflow.programs.public_names import public_name
 
     return public_name(__name__, name)

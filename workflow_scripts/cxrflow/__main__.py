@@ -10,13 +10,14 @@ import ast
 import difflib
 import runpy
 import sys
-from pathlib import Path
 
+from cxr_files import program
+from cxr_files.extras import lacking
+from cxr_files.program import EXIT_INPUT
 from cxrflow import __version__
-from cxrflow.programs.extras import lacking
 from cxrflow.programs.fixed import COMMANDS, SHEETS
-from cxrflow.programs.program import EXIT_INPUT
 from cxrflow.programs.registry import PROGRAMS, STAGES
+from cxrflow.programs.source_code import find_module, full_name
 
 HEADINGS = {
     "Commands": COMMANDS,
@@ -27,8 +28,9 @@ HEADINGS = {
 
 def summary(module: str) -> str:
     """The first line of a program's docstring, which is not imported for it."""
-    path = Path(__file__).parent.joinpath(*module.split("."))
-    file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+    name = full_name(module)
+    file = find_module(f"{name}.__main__") or find_module(name)
+    assert file is not None, name
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return text.partition("\n")[0].replace("``", "`")
 
@@ -60,8 +62,10 @@ def main() -> None:
         sys.exit(EXIT_INPUT)
     else:
         sys.argv[1:] = arguments
+        module = full_name(PROGRAMS[name])
+        program.COMMANDS[module] = f"cxrflow {name}"
         try:
-            runpy.run_module(f"cxrflow.{PROGRAMS[name]}", run_name="__main__", alter_sys=True)
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
         except ModuleNotFoundError as error:
             line = lacking(error)
             if line is None:

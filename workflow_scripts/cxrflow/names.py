@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, ValidationInfo
 
-from cxrflow.settings import NAME
+from cxr_files.settings import NAME
 
 #: Where a paper's name would stand: what a benchmark scores without a model.
 REFERENCE = "reference"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cxrflow.settings import Settings
+from cxr_files.settings import Settings
 
 # The options that name what a benchmark reads.
 READ_BY = {

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 import torch
 
+from cxr_files.atomic import atomic_folder, file_digest, write_json
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.features import encode
 from cxrflow.benchmarks.inputs import drop_rows, read_cohort
 from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.settings import CurationSettings
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, file_digest, write_json
 from cxrflow.images.curation import decide
 from cxrflow.models.model import Model
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts

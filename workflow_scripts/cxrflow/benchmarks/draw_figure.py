@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from cxr_files.atomic import write_json, write_png
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
@@ -23,9 +26,6 @@ from cxrflow.benchmarks.retrieval.settings import (
     NeighboursFigureSettings,
     RetrievedFigureSettings,
 )
-from cxrflow.files.atomic import write_json, write_png
-from cxrflow.programs.program import parser, run
-from cxrflow.settings import read_settings
 
 Figure = (
     GroundingFigureSettings

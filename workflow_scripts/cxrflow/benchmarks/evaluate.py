@@ -14,13 +14,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from cxr_files.atomic import read_object
+from cxr_files.outputs import claim_folder, remove_folder
+from cxr_files.program import Parser, parser, run, seed_number, thread_count
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.files.atomic import read_object
-from cxrflow.files.outputs import claim_folder, remove_folder
 from cxrflow.models.run_record import read_run
 from cxrflow.names import reference_name
-from cxrflow.programs.program import Parser, parser, run, seed_number, thread_count
-from cxrflow.settings import read_settings
 
 COHORT, PIXELS = "<paper>/<cohort>", "<paper>/<cohort>/<geometry>"
 FOLDERS = {

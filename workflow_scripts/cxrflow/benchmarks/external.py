@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.atomic import file_digest
+from cxr_files.csv_table import read_text
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest
-from cxrflow.files.csv_table import read_text
-from cxrflow.files.drops import Drop
-from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Floats
 
 KEYS = ("sample_id", "image_id", "study_id")

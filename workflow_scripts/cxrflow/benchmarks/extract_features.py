@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.settings import FeatureSettings
-from cxrflow.programs.program import parser, run
-from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
+from cxr_files.atomic import atomic_folder, file_digest, read_object, write_json
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.inputs import PRIOR, Pixels, image_batches, lost_priors
 from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.settings import FeatureSettings
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
 from cxrflow.encoders.weights import read_weights
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, file_digest, read_object, write_json
-from cxrflow.files.parquet import read_table
 from cxrflow.images.augment import StoredPixels
 from cxrflow.similarity.folder import load_similarity
 from cxrflow.similarity.similarity import EncodedImages, Similarity

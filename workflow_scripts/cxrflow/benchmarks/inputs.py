@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.compute.progress import progress
+from cxr_files.atomic import file_digest, fingerprint, read_object
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_files.progress import progress
 from cxrflow.data.layouts import layout
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, fingerprint, read_object
-from cxrflow.files.drops import Drop
-from cxrflow.files.parquet import read_table
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Pixels
-from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.inference_view import inference_view, require_seen_geometry
 from cxrflow.images.store import PixelStore

@@ -30,12 +30,13 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
+from cxr_files.atomic import read_object, write_json
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_files.settings import explain
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.benchmarks.settings import LEAST_SEEDS, PairedComparison, PairedTestSettings
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, write_json
-from cxrflow.files.parquet import read_table
 from cxrflow.metrics.crossed import (
     DIFFERENCE,
     Resampled,
@@ -45,7 +46,6 @@ from cxrflow.metrics.crossed import (
 )
 from cxrflow.metrics.intervals import holm
 from cxrflow.names import short_name
-from cxrflow.settings import explain
 
 log = logging.getLogger("cxrflow")
 

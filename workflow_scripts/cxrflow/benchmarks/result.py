@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from cxr_files.atomic import atomic_folder, write_json
 from cxrflow.benchmarks.settings import EncodingSettings, IntervalSettings
-from cxrflow.files.atomic import atomic_folder, write_json
 from cxrflow.metrics.intervals import (
     Estimate,
     Floats,

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from cxr_files.settings import Seed, Settings
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.settings import Seed, Settings
 
 
 def _seeds_differ(seeds: list[int]) -> list[int]:

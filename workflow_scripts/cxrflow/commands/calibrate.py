@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
-from cxrflow.programs.program import parser, run
-from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow")
 

@@ -12,10 +12,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.generation.settings import OneReportSettings
-from cxrflow.errors import InputError
-from cxrflow.programs.program import parser, run
-from cxrflow.settings import read_settings
 
 MODEL = Path("results/models/biovil_t/report_biovil_t/seed0")
 MARK = "DRAFT BY A MACHINE, FOR RESEARCH ONLY. NOT FOR CLINICAL USE."
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(written, end="")
         return
 
-    from cxrflow.files.atomic import atomic_path
+    from cxr_files.atomic import atomic_path
 
     with atomic_path(options.output) as temporary:
         temporary.write_text(written, encoding="utf-8")
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def require_draft(path: Path) -> None:
     """Raise InputError unless a file is an earlier draft, which may be replaced."""
-    from cxrflow.files.atomic import read_text
+    from cxr_files.atomic import read_text
 
     if not read_text(path).startswith(MARK):
         raise InputError(
@@ -89,10 +89,10 @@ def draft(options: Namespace, settings: OneReportSettings) -> str:
 
 def read_report(path: Path, sections: Sequence[str]) -> str:
     """Return these sections of a report, or its whole text if it has none of them."""
-    from cxrflow.files.atomic import read_text
-    from cxrflow.reports.sections import parse_report
-    from cxrflow.reports.settings import SectionSettings
-    from cxrflow.text.characters import normalised
+    from cxr_files.atomic import read_text
+    from cxr_labels.characters import normalised
+    from cxr_labels.sections import parse_report
+    from cxr_labels.settings import SectionSettings
 
     text = normalised(read_text(path))
     sections_read = parse_report(text, SectionSettings(headings="any"), None).sections

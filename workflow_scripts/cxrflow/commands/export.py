@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cxrflow.programs.program import parser, run
+from cxr_files.program import parser, run
 
 if TYPE_CHECKING:
     from cxrflow.encoders.settings import ImageEncoderSettings
@@ -48,6 +48,8 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     import torch
     from safetensors.torch import save_file
 
+    from cxr_files.atomic import atomic_folder, file_digest, write_json
+    from cxr_files.errors import InputError
     from cxrflow.encoders.cxr_bert import load_text_half, untied
     from cxrflow.encoders.image_encoder import load_image_half
     from cxrflow.encoders.released.deit import released_vit, released_vit_name
@@ -55,8 +57,6 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.encoders.released.image import released_image, released_image_name
     from cxrflow.encoders.released.text import released_config
     from cxrflow.encoders.settings import VitSettings
-    from cxrflow.errors import InputError
-    from cxrflow.files.atomic import atomic_folder, file_digest, write_json
     from cxrflow.models.card import card
     from cxrflow.models.run_record import read_run
     from cxrflow.similarity.folder import FOLDER as SIMILARITY
@@ -138,7 +138,7 @@ def _seen(record: Mapping[str, Any], model: Path) -> str | None:
     Raises:
         InputError: no name of a geometry says what the model sees.
     """
-    from cxrflow.errors import InputError
+    from cxr_files.errors import InputError
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.inference_view import seen_geometry
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.grounding.settings import OneImageSettings
-from cxrflow.errors import InputError
-from cxrflow.programs.program import parser, run
-from cxrflow.settings import read_settings
 
 if TYPE_CHECKING:
     from cxrflow.benchmarks.grounding.one_image import Grounding
@@ -78,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.model.is_dir():
         _require_halves(options.model)
 
+    from cxr_labels.characters import normalised
     from cxrflow.benchmarks.grounding.one_image import draw
-    from cxrflow.text.characters import normalised
 
     phrases = list(map(normalised, options.phrase))
     draw(options.model, options.image, phrases, options.output, settings, options.prior)

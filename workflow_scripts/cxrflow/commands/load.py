@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrflow.programs.program import parser, run
+from cxr_files.program import parser, run
 
 if TYPE_CHECKING:
     from cxrflow.models.model import Model

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest
-from cxrflow.files.csv_table import read_lines, require_file, require_root
-from cxrflow.files.drops import Tally, printable
-from cxrflow.files.reading import below, leads_out
-from cxrflow.programs.program import parser, run, seed_number, thread_count
+from cxr_files.atomic import file_digest
+from cxr_files.csv_table import read_lines, require_file, require_root
+from cxr_files.drops import Tally, printable
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, seed_number, thread_count
+from cxr_files.progress import progress
+from cxr_files.reading import below, leads_out
 
 log = logging.getLogger("cxrflow")
 

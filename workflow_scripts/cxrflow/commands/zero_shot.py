@@ -18,16 +18,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.notes import without_examples
+from cxr_files.outputs import claim_folder
+from cxr_files.parquet import read_table
+from cxr_files.program import parser, run, thread_count
 from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.data.prompts import PROMPT_SETS
 from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
-from cxrflow.files.notes import without_examples
-from cxrflow.files.outputs import claim_folder
-from cxrflow.files.parquet import read_table
 from cxrflow.models.run_record import UNNAMED_DATA, read_run
-from cxrflow.programs.program import parser, run, thread_count
 from cxrflow.programs.registry import PROGRAMS
 
 TASK = "zero_shot_classification"

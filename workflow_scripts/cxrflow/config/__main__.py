@@ -15,10 +15,10 @@ from pathlib import Path
 
 import yaml
 
+from cxr_files.atomic import write_json
+from cxr_files.program import parser, run
 from cxrflow.config import load_config, make_config
 from cxrflow.config.loading import add_files, add_typed, in_order
-from cxrflow.files.atomic import write_json
-from cxrflow.programs.program import parser, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -22,11 +22,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, whole
+from cxr_files.settings import MOST_CORES
+from cxr_files.yaml_file import read_yaml
 from cxrflow.config.loading import add_files, add_typed, require_checkout, typed_values
-from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import read_yaml
-from cxrflow.programs.program import parser, run, whole
-from cxrflow.settings import MOST_CORES
 
 TABLE = Path(__file__).with_name("seconds.tsv")
 # A job of a dry run: its rule, then what is said of it, a line a key.

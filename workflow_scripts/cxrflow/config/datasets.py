@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cxr_files.errors import InputError
+from cxr_files.settings import overlay
+from cxr_hospital.settings import HospitalSettings
 from cxrflow.config.parts import Dataset
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, layout
-from cxrflow.errors import InputError
 from cxrflow.papers.recipes import CohortRecipe
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.settings import overlay
 
 # Layouts whose copies are about the hospital's followed patients.
 OF_FOLLOWED = ("ms_cxr_t", "chest_imagenome")

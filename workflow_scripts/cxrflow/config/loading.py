@@ -12,14 +12,14 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from cxr_files.errors import InputError
+from cxr_files.reading import dotted, unwritable
+from cxr_files.settings import overlay, problem
+from cxr_files.yaml_file import read_yaml
 from cxrflow.config.checks import check_all
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import Key, WrongKey, defines
 from cxrflow.config.weights import weights_files
-from cxrflow.errors import InputError
-from cxrflow.files.reading import dotted, unwritable
-from cxrflow.files.yaml_file import read_yaml
-from cxrflow.settings import overlay, problem
 from cxrflow.text.settings import WORDNET_PARTS
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cxr_files.errors import InputError
+from cxr_files.settings import Settings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.papers import Library, laid_over
@@ -12,14 +14,13 @@ from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
 from cxrflow.data.cohorts.settings import READ_BY
 from cxrflow.encoders.released.settings import PUBLISHED
-from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
+from cxrflow.kinds import modules_of
 from cxrflow.names import is_reference, name_of_share, paper_of, short_name
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
-from cxrflow.settings import Settings, modules_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cxr_files.errors import InputError
+from cxr_files.settings import SettingsT, overlay
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.problems import WrongKey, defines
-from cxrflow.errors import InputError
 from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_entries, paper_file
 from cxrflow.papers.entries import Overlay
@@ -20,7 +21,6 @@ from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import cells_of
-from cxrflow.settings import SettingsT, overlay
 
 
 def laid_over(kind: type[SettingsT], *overlays: Overlay) -> SettingsT:

@@ -5,14 +5,15 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cxr_files.errors import InputError
+from cxr_files.settings import MOST_CORES, Settings
+from cxr_labels.settings import ReportSettings
 from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
 from cxrflow.data.layouts import layout
-from cxrflow.errors import InputError
 from cxrflow.names import ShortName
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.reports.entities.settings import EntityTaggerSettings
-from cxrflow.reports.settings import ReportSettings, SentenceSplitterSettings
-from cxrflow.settings import MOST_CORES, Settings
+from cxrflow.reports.settings import SentenceSplitterSettings
 
 
 class Dataset(Settings):

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from cxr_files.settings import Settings, overlay
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
@@ -20,12 +21,12 @@ from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.config.models import Models, spelt
 from cxrflow.config.papers import laid_over
+from cxrflow.kinds import modules_of
 from cxrflow.names import is_reference, paper_of, short_name
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.figures import Figure, PictureFigure
 from cxrflow.papers.recipes import Task
 from cxrflow.papers.table import HEADLINE, Ordering, Result, Table, cells_of
-from cxrflow.settings import Settings, modules_of, overlay
 
 # Of the pixels of reference rows in a task that scores no model of ours.
 REFERENCE_GEOMETRY = "shorter128"

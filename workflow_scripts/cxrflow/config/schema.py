@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from cxr_files.settings import Seed, Settings
+from cxr_hospital.settings import HospitalSettings
 from cxrflow.benchmarks.settings import FeatureSettings, IntervalSettings
 from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
 from cxrflow.config.weights import Weights
 from cxrflow.images.settings import PixelSettings, RegistrationSettings
 from cxrflow.names import ShortName
-from cxrflow.phantom.settings import HospitalSettings
-from cxrflow.settings import Seed, Settings
 from cxrflow.text.settings import CorpusSettings, TokensSettings
 
 Overrides = dict[str, dict[str, Any]]

@@ -10,9 +10,9 @@ the run has no data are left out.
 
 from collections.abc import Iterator, Sequence
 
+from cxr_files.program import parser, run
 from cxrflow.config import Config, load_config
 from cxrflow.config.loading import add_files, add_typed, in_order
-from cxrflow.programs.program import parser, run
 
 
 def targets(config: Config) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from cxr_files.settings import Settings
 from cxrflow.encoders.attention import Dropout
 from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind, TextPooling
-from cxrflow.settings import Settings
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 

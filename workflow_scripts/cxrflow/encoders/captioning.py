@@ -17,14 +17,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.settings import Settings, from_record
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search, follow
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.encoders.settings import Captioning, ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
-from cxrflow.settings import Settings, from_record
 
 
 class CaptionerConfig(Settings):

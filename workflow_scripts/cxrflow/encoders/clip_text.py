@@ -15,12 +15,12 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert, text_projection
 from cxrflow.encoders.settings import ClipHeadSettings, ProjectionHeadKind
-from cxrflow.errors import InputError
 
 LENGTH = 77  # tokens of a text, first and last included
 

@@ -19,15 +19,15 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from cxr_files.atomic import read_object, require_whole
+from cxr_files.errors import InputError
+from cxr_files.settings import from_record
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.attention import TokenBlocks
 from cxrflow.encoders.bert import Bert, BertConfig, Layer, TokenHead, initialised
 from cxrflow.encoders.projection import TextProjection
 from cxrflow.encoders.settings import TextEncoderSettings, TextPooling
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, require_whole
-from cxrflow.settings import from_record
 
 ConfigT = TypeVar("ConfigT", bound=BertConfig)
 TokenWise = Callable[..., Tensor]  # layer and states [T, ...] to states [T, ...]

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from cxr_files.atomic import read_object, require_whole
+from cxr_files.settings import from_record
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.projection import ImageProjection
 from cxrflow.encoders.settings import ImageEncoderKind, ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.files.atomic import read_object, require_whole
-from cxrflow.settings import from_record
 
 T = TypeVar("T")
 U = TypeVar("U")

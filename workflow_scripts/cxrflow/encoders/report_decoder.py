@@ -12,12 +12,12 @@ from typing import Literal, Self
 
 from torch import Tensor, nn
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cross_attention import CrossAttention
 from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.errors import InputError
 
 FOLDER = "decoder"
 

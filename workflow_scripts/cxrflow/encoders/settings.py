@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Kind, OneKind, Settings
+from cxr_files.settings import Settings
+from cxrflow.kinds import Kind, OneKind
 
 # How the states of a text become the one that is projected; kept in the text half's config.json.
 TextPooling = Literal["cls", "max", "mean"]

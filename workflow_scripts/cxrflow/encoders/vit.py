@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.image_encoder import Frames, ImageTrunk, Patches, coloured, only_current
 from cxrflow.encoders.settings import VitSettings
-from cxrflow.errors import InputError
 
 EPSILON = 1e-6  # of DeiT's layer normalisation
 DEVIATION = 0.02  # of initial weights, as DeiT draws them

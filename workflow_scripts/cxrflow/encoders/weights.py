@@ -8,9 +8,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import require_whole, write_json
-from cxrflow.files.weights import stand_in
+from cxr_files.atomic import require_whole, write_json
+from cxr_files.errors import InputError
+from cxr_files.weights import stand_in
 
 NAMED = 3  # parameters that an error names
 

@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.compute.parallel import chunks, ordered_map
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_object, write_json
-from cxrflow.files.drops import Drop, Tally
-from cxrflow.files.outputs import claim_folder
-from cxrflow.files.parquet import read_table
+from cxr_files.atomic import atomic_path, file_digest, fingerprint, read_object, write_json
+from cxr_files.drops import Drop, Tally
+from cxr_files.errors import InputError
+from cxr_files.outputs import claim_folder
+from cxr_files.parallel import chunks, ordered_map
+from cxr_files.parquet import read_table
+from cxr_files.progress import progress
 from cxrflow.images.registration import Alignment, RegistrationError, register, warp
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore

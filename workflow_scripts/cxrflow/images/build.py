@@ -17,13 +17,13 @@ from typing import Any
 
 import pandas as pd
 
-from cxrflow.compute.parallel import chunks, guarded_map
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, write_json
-from cxrflow.files.drops import Tally
-from cxrflow.files.outputs import claim_folder
-from cxrflow.files.reading import below, leads_out
+from cxr_files.atomic import atomic_path, file_digest, fingerprint, write_json
+from cxr_files.drops import Tally
+from cxr_files.errors import InputError
+from cxr_files.outputs import claim_folder
+from cxr_files.parallel import chunks, guarded_map
+from cxr_files.progress import progress
+from cxr_files.reading import below, leads_out
 from cxrflow.images.decode import needs_compiled_decoder
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings

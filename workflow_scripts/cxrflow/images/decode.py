@@ -20,7 +20,7 @@ import numpy as np
 import PIL
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cxrflow.errors import one_line
+from cxr_files.errors import one_line
 from cxrflow.images.decoded import (
     MAX_BYTES,
     Decoded,

@@ -22,7 +22,7 @@ from pydicom.uid import (
     JPEGLossless,
 )
 
-from cxrflow.errors import one_line
+from cxr_files.errors import one_line
 from cxrflow.images.codestream import stated
 from cxrflow.images.decoded import Decoded, DecodeError, check_size, luminance
 

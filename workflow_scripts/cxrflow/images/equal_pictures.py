@@ -20,9 +20,9 @@ from PIL import Image
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from cxrflow.errors import InputError
-from cxrflow.files.drops import EXAMPLES
-from cxrflow.files.parquet import read_table
+from cxr_files.drops import EXAMPLES
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 
 log = logging.getLogger("cxrflow.images")
 

@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.images.resize import resize
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
+from cxr_files.settings import from_record
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.settings import from_record
 
 View = Callable[[StoredPixels], Tensor]
 

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from cxr_files.program import parser, run, thread_count
+from cxr_files.settings import read_settings
 from cxrflow.images.settings import RegistrationSettings
-from cxrflow.programs.program import parser, run, thread_count
-from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow.images")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.images.bilateral import bilateral
 from cxrflow.images.settings import RegistrationSettings
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Before, Seed, Settings
+from cxr_files.settings import Before, Seed, Settings
 
 
 class PixelSettings(Settings):

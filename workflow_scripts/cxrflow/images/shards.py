@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.compute.parallel import guarded_map
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
-from cxrflow.files.reading import OutsideError, below
+from cxr_files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
+from cxr_files.errors import InputError
+from cxr_files.parallel import guarded_map
+from cxr_files.reading import OutsideError, below
 from cxrflow.images.decode import decode, needs_compiled_decoder
 from cxrflow.images.decoded import Decoded, DecodeError, from_array
 from cxrflow.images.geometry import Geometry

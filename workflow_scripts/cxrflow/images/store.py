@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, fingerprint, read_object, require_fields
-from cxrflow.files.parquet import read_table
-from cxrflow.files.reading import OutsideError, below
+from cxr_files.atomic import file_digest, fingerprint, read_object, require_fields
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_files.reading import OutsideError, below
 from cxrflow.images.build import INDEX_COLUMNS
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.shards import Source

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, thread_count
+from cxr_files.settings import read_settings
 from cxrflow.images.settings import PixelSettings
-from cxrflow.programs.program import parser, run, thread_count
-from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow.images")
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
 
-    from cxrflow.files.atomic import write_json
+    from cxr_files.atomic import write_json
     from cxrflow.images.build import build_store
     from cxrflow.images.equal_pictures import equal_pictures, patients_of
     from cxrflow.images.geometry import Geometry

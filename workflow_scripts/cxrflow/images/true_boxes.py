@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.images.store import PixelStore
 
 FILE = "TRUTH_BOXES.parquet"

@@ -50,6 +50,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from cxrflow.programs.extras import public_name
+    from cxrflow.programs.public_names import public_name
 
     return public_name(__name__, name)

@@ -6,11 +6,11 @@ The names in ``__all__`` are public, and each is imported when it is first used 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cxr_labels.agreement import class_scores, cohens_kappa, confusions, state_codes
     from cxrflow.metrics.cider import Cider
     from cxrflow.metrics.classification import auroc, binary_metrics
     from cxrflow.metrics.crossed import over_trainings
     from cxrflow.metrics.intervals import Estimate, bootstrap, clusters_of, holm
-    from cxrflow.metrics.label_agreement import class_scores, cohens_kappa, confusions, state_codes
     from cxrflow.metrics.maps import cnr, dice, miou
     from cxrflow.metrics.multiclass import accuracy, class_f1, recalls
     from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
@@ -44,6 +44,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from cxrflow.programs.extras import public_name
+    from cxrflow.programs.public_names import public_name
 
     return public_name(__name__, name)

@@ -11,8 +11,8 @@ paper's Table 3 takes its splits and its baselines' scores.
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cxr_labels.agreement import POSITIVE, state_codes
 from cxrflow.metrics.intervals import Floats
-from cxrflow.metrics.label_agreement import POSITIVE, state_codes
 
 
 def factuality(

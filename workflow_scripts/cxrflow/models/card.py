@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from cxrflow.files.atomic import read_object
-from cxrflow.files.reading import leads_out
+from cxr_files.atomic import read_object
+from cxr_files.reading import leads_out
 
 SHOWN = 8  # metrics of a task
 

@@ -23,6 +23,6 @@ def load(
     >>> import cxrflow
     >>> cxrflow.load("results/models/biovil/biovil/seed7")
     Traceback (most recent call last):
-    cxrflow.errors.InputError: results/models/biovil/biovil/seed7: model folder not found
+    cxr_files.errors.InputError: results/models/biovil/biovil/seed7: model folder not found
     """
     return Model.load(path, device, image)

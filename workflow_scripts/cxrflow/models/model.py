@@ -21,6 +21,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from cxr_files.atomic import read_object, require_whole
+from cxr_files.errors import InputError
 from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
 from cxrflow.encoders.decoding import Search, decode
@@ -36,8 +38,6 @@ from cxrflow.encoders.released.halves import (
 )
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.models.run_record import read_run
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from cxrflow.files.atomic import read_object, require_fields, require_whole
+from cxr_files.atomic import read_object, require_fields, require_whole
 
 #: Types of the fields that are read, where they are there.
 FIELDS = {"data": dict | NoneType, "settings": dict | NoneType, "permuted_pairs": dict | NoneType}

@@ -5,7 +5,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from cxrflow.errors import InputError, one_line
+from cxr_files.errors import InputError, one_line
 
 ROOM = 1_500_000  # bytes of pictures before base64, at most
 QUALITY = 80

@@ -8,7 +8,7 @@ what it dropped, must be what went in.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cxrflow.files.notes import without_examples
+from cxr_files.notes import without_examples
 from cxrflow.page.inputs import RunFolder
 from cxrflow.page.learnt_pictures import learnt_pictures
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_json
+from cxr_files.atomic import read_json
+from cxr_files.errors import InputError
 from cxrflow.names import short_name
 from cxrflow.page.album import Album
 from cxrflow.page.inputs import RunFolder
@@ -167,7 +167,7 @@ def _roc(path: Path) -> tuple[list[float], list[float]] | None:
     """False and true positive rates; None if there are several classes."""
     import numpy as np
 
-    from cxrflow.files.parquet import read_table
+    from cxr_files.parquet import read_table
     from cxrflow.metrics.classification import operating_points, roc_curve
 
     table = read_table(path)

@@ -9,8 +9,8 @@ the file. A figure goes into the page only if ``privacy:`` allows the data that 
 from pathlib import Path
 from typing import Any
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
 from cxrflow.page.album import Album
 from cxrflow.page.examples import drawn_pictures
 from cxrflow.page.inputs import RunFolder

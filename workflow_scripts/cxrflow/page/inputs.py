@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cxr_files.atomic import read_object, require_whole
+from cxr_files.errors import InputError
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
 from cxrflow.config.needs import RunNeeds
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.names import short_name
 from cxrflow.papers.recipes import CohortRecipe
 from cxrflow.papers.table import HEADLINE

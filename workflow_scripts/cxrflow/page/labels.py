@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.page.inputs import RunFolder
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _confusion(path: Path) -> list[dict[str, Any]]:
 
 
 def _disagreements(path: Path) -> "pd.DataFrame":
-    from cxrflow.files.parquet import read_table
+    from cxr_files.parquet import read_table
 
     return read_table(path, COLUMNS)
 

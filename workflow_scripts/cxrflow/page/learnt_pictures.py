@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from cxrflow.files.drops import EXAMPLES
-from cxrflow.files.parquet import read_table
+from cxr_files.drops import EXAMPLES
+from cxr_files.parquet import read_table
 from cxrflow.images.equal_pictures import patients_of
 from cxrflow.page.inputs import RunFolder
 

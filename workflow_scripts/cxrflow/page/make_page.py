@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from cxrflow.files.atomic import atomic_path
-from cxrflow.programs.program import parser, run
+from cxr_files.atomic import atomic_path
+from cxr_files.program import parser, run
 
 log = logging.getLogger("cxrflow")
 

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.page import cohorts, examples, figures, labels, paper_tables, text, training
 from cxrflow.page.album import ROOM, Album

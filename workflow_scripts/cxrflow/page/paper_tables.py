@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.page.inputs import RunFolder
 from cxrflow.papers.table import HEADLINE
 from cxrflow.tables.text import template

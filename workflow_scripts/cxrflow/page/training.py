@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from cxrflow.files.atomic import fingerprint
+from cxr_files.atomic import fingerprint
 from cxrflow.page.inputs import RunFolder, Training
 from cxrflow.page.svg import ChartLine, line_chart
 from cxrflow.pretrain.registry import TERMS

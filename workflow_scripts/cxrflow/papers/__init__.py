@@ -17,9 +17,10 @@ from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from cxr_files.errors import InputError
+from cxr_files.settings import Settings, problem
+from cxr_files.yaml_file import read_yaml
 from cxrflow.benchmarks.settings import PairedComparison
-from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import read_yaml
 from cxrflow.names import ShortName
 from cxrflow.papers.entries import Entries, Overlay
 from cxrflow.papers.external import ExternalModel
@@ -35,7 +36,6 @@ from cxrflow.papers.table import (
     check_places,
     comparisons,
 )
-from cxrflow.settings import Settings, problem
 
 
 class Paper(Settings):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from cxrflow.errors import InputError
-from cxrflow.files.reading import dotted
+from cxr_files.errors import InputError
+from cxr_files.reading import dotted
 from cxrflow.names import name_of_share
 from cxrflow.papers.variants import VARY, Levels, Variant, levels_of, names_alone, variants
 

@@ -2,9 +2,9 @@
 
 from pydantic import Field, field_validator
 
+from cxr_files.settings import Settings
 from cxrflow.data.layouts import LAYOUTS
 from cxrflow.names import Name
-from cxrflow.settings import Settings
 
 
 class ExternalModel(Settings):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Before, Settings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
@@ -18,7 +19,6 @@ from cxrflow.benchmarks.retrieval.settings import (
 )
 from cxrflow.names import Name
 from cxrflow.papers.table import Address, PartialAddress, Result, Table, address
-from cxrflow.settings import Before, Settings
 
 
 class Axis(Settings):

@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
+from cxr_files.settings import Settings
 from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.encoders.released.settings import Kind
 from cxrflow.names import Name
 from cxrflow.papers.entries import laid_deep
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram, program_of
-from cxrflow.settings import Settings
 from cxrflow.text.settings import VocabularySettings
 
 # A set that a scale makes smaller gives fewer updates an epoch, and a share of it hardly any.

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cxr_files.settings import Settings
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.names import Name, is_reference, name_of_share
-from cxrflow.settings import Settings
 
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"

@@ -6,11 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cxrflow.errors import InputError
-from cxrflow.files.source_code import code_digest
+from cxr_files.errors import InputError
+from cxr_files.program import parser, seed_number
+from cxr_files.settings import read_settings
+from cxrflow.kinds import modules_of
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.programs.program import parser, seed_number
-from cxrflow.settings import modules_of, read_settings
+from cxrflow.programs.source_code import code_digest
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run

@@ -9,9 +9,9 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from cxr_files.program import run
 from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import ImagePretrainingSettings
-from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     import pandas as pd

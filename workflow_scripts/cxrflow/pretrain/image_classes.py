@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
-from cxrflow.files.drops import EXAMPLES
-from cxrflow.files.parquet import read_table
+from cxr_files.atomic import read_object
+from cxr_files.drops import EXAMPLES
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.pretrain.inputs import FLOW, Pairs
 from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.training.samples import SampleTable

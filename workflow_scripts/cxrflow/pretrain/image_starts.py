@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
-from cxrflow.errors import InputError
 
 
 def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:

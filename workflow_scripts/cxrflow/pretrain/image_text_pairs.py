@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
 from cxrflow.encoders.image_encoder import (
@@ -23,7 +24,6 @@ from cxrflow.encoders.image_encoder import (
     pooled,
     save_image_half,
 )
-from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.inputs import Run, copy_tokenizer

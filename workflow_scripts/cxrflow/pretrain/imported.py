@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cxr_files.program import parser, run, seed_number
+from cxr_files.settings import read_settings
 from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
 from cxrflow.models.run_record import UNNAMED_DATA
 from cxrflow.pretrain.registry import program_of
-from cxrflow.programs.program import parser, run, seed_number
-from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow")
 
@@ -66,11 +66,11 @@ def import_weights(
     Raises:
         InputError: the weights are not those of ``kind``, whole and nothing else.
     """
+    from cxr_files.atomic import atomic_folder, file_digest, write_json
     from cxrflow import __version__
     from cxrflow.encoders.cxr_bert import require_embeddings, save_text_half
     from cxrflow.encoders.image_encoder import save_image_half
     from cxrflow.encoders.released.halves import find_files, read_halves, source_files
-    from cxrflow.files.atomic import atomic_folder, file_digest, write_json
     from cxrflow.text.byte_pairs import write_byte_pairs
     from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
     from cxrflow.text.tokenizer import read_tokenizer

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cxr_files.program import parser, run, seed_number
+from cxr_files.settings import read_settings
 from cxrflow.pretrain.settings import InitialSettings
-from cxrflow.programs.program import parser, run, seed_number
-from cxrflow.settings import read_settings
 
 log = logging.getLogger("cxrflow")
 
@@ -32,9 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import torch
 
+    from cxr_files.atomic import atomic_folder, write_json
     from cxrflow import __version__
     from cxrflow.encoders.image_encoder import read_image_settings, save_image_half
-    from cxrflow.files.atomic import atomic_folder, write_json
     from cxrflow.pretrain.image_starts import start_trunk
     from cxrflow.pretrain.inputs import model_fingerprint
 

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, fingerprint, read_object
-from cxrflow.files.drops import EXAMPLES, Drop, Tally
-from cxrflow.files.parquet import read_table
+from cxr_files.atomic import file_digest, fingerprint, read_object
+from cxr_files.drops import EXAMPLES, Drop, Tally
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, rewrite_tokenizer
 from cxrflow.training.batch_norm import convert

@@ -10,8 +10,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cxr_files.program import run
 from cxrflow.pretrain.arguments import Prepared, run_training
-from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent_values
-from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Run, move, require_whole_ghosts
 from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, MaskedText, TermsProgram, Views
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews

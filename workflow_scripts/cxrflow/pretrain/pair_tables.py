@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from tokenizers import Tokenizer
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR, Pairs
 from cxrflow.pretrain.report_text import REPORT, Texts, sentence_pool

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 from tokenizers import Tokenizer
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.arguments import Prepared

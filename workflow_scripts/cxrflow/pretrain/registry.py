@@ -7,6 +7,7 @@ Light: the configuration reads it in every job. The program ``joint`` is the mod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cxr_files.settings import Settings
 from cxrflow.pretrain.settings import (
     CaptionTrainingSettings,
     ImagePretrainingSettings,
@@ -20,7 +21,6 @@ from cxrflow.pretrain.settings import (
     TextPretrainingSettings,
 )
 from cxrflow.pretrain.terms.base_settings import TermSettings
-from cxrflow.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cxr_files.program import run
 from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import ReportTrainingSettings
-from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.settings import TextPooling
-from cxrflow.errors import InputError
 from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
 from cxrflow.text.report_batch import (
     MaskedBatch,

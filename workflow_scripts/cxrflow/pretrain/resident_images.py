@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.image_encoder import Frames
-from cxrflow.errors import InputError
 from cxrflow.images.augment import StoredPixels
 from cxrflow.images.free_memory import free_memory
 from cxrflow.images.store import PixelStore

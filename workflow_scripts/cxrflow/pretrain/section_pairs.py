@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.errors import InputError
 from cxrflow.pretrain.inputs import Pairs, Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, TermsProgram
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, sentence_pool

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Before, Settings
 from cxrflow.encoders.settings import (
     Captioning,
     ImageEncoderKind,
@@ -26,7 +27,6 @@ from cxrflow.pretrain.terms.settings import (
     SupervisedTerms,
     TextTerms,
 )
-from cxrflow.settings import Before, Settings
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.training.required_settings import (
     require_monitored,

@@ -1,8 +1,8 @@
 """Text encoders before their training: projections and frozen layers."""
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert, text_projection
 from cxrflow.encoders.settings import ImageEncoderSettings
-from cxrflow.errors import InputError
 
 
 def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:

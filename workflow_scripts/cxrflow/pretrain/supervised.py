@@ -10,10 +10,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cxr_files.program import run
 from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.image import prepare_images
 from cxrflow.pretrain.settings import SupervisedSettings
-from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run

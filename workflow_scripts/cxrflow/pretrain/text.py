@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
+from cxr_files.program import run
 from cxrflow.pretrain.arguments import Prepared, run_training
 from cxrflow.pretrain.settings import TextPretrainingSettings
-from cxrflow.programs.program import run
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run

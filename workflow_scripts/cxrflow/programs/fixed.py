@@ -8,7 +8,7 @@ from typing import Final
 
 # What people ask for, then the stages of a run in its order, then pictures of the documentation.
 COMMANDS: Final = {
-    "label": "reports.label",
+    "label": "cxr_labels.label",
     "ground": "commands.ground",
     "calibrate": "commands.calibrate",
     "draft": "commands.draft",
@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "cost": "config.cost",
 }
 BEFORE_TRAINING: Final = {
-    "draw_phantom": "phantom",
+    "draw_phantom": "cxr_hospital",
     "process_reports": "reports.corpus",
     "collect_text": "text.corpus",
     "train_sentence_splitter": "reports.train_sentence_splitter",
@@ -49,20 +49,6 @@ AFTER_TRAINING: Final = {
     "make_page": "page.make_page",
 }
 SHEETS: Final = {
-    "draw_contact_sheet": "phantom.sheets.contact",
-    "draw_course": "phantom.sheets.course",
+    "draw_contact_sheet": "cxr_hospital.sheets.contact",
+    "draw_course": "cxr_hospital.sheets.course",
 }
-_NAMES = {
-    f"cxrflow.{module}": name
-    for name, module in (COMMANDS | BEFORE_TRAINING | AFTER_TRAINING | SHEETS).items()
-}
-_TRAINING = "cxrflow.pretrain."
-
-
-def usage(module: str) -> str:
-    """Return the command that starts the program which Python runs as ``module``."""
-    module = module.removesuffix(".__main__")
-    name = _NAMES.get(module)
-    if name is None and module.startswith(_TRAINING):
-        name = f"pretrain_{module.removeprefix(_TRAINING)}"
-    return f"python -m {module}" if name is None else f"cxrflow {name}"

@@ -16,20 +16,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.compute.progress import progress
+from cxr_files.atomic import atomic_folder, fingerprint, is_synthetic, write_json
+from cxr_files.drops import Drop, Tally
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, thread_count
+from cxr_files.progress import progress
+from cxr_files.settings import read_settings
+from cxr_labels.headings import hint
+from cxr_labels.observations import NAMES, OBSERVATIONS
+from cxr_labels.parsing import require_few, warn_of_headings
+from cxr_labels.settings import ReportSettings
+from cxr_labels.workers import in_chunks
 from cxrflow.data.layouts import holders
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, fingerprint, is_synthetic, write_json
-from cxrflow.files.drops import Drop, Tally
-from cxrflow.programs.program import parser, run, thread_count
-from cxrflow.reports.headings import hint
-from cxrflow.reports.labels.observations import NAMES, OBSERVATIONS
-from cxrflow.reports.parsing import require_few, warn_of_headings
 from cxrflow.reports.reading import KEPT, CorpusRows, Processor
-from cxrflow.reports.settings import ReportSettings
 from cxrflow.reports.texts import Reference, list_reports
-from cxrflow.reports.workers import in_chunks
-from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from cxrflow.reports.headings import MAIN, line_starts
-from cxrflow.reports.labels.labeller import make_labeller
-from cxrflow.reports.labels.language import UNKNOWN_LANGUAGE, is_english
-from cxrflow.reports.labels.observations import Labels
-from cxrflow.reports.labels.statements import NO_STATEMENT, states_something
-from cxrflow.reports.parsing import ReportParser, labelled_sections, misses_headings
-from cxrflow.reports.sections import ParsedReport, any_headings
-from cxrflow.reports.sentences import make_splitter
-from cxrflow.reports.settings import ReportSettings, SectionName
-from cxrflow.reports.texts import RawReport, Reference, open_reader
+from cxr_labels.headings import MAIN, line_starts
+from cxr_labels.labeller import make_labeller
+from cxr_labels.language import UNKNOWN_LANGUAGE, is_english
+from cxr_labels.observations import Labels
+from cxr_labels.parsing import ReportParser, labelled_sections, misses_headings
+from cxr_labels.report import RawReport
+from cxr_labels.sections import ParsedReport, any_headings
+from cxr_labels.sentences import make_splitter
+from cxr_labels.settings import ReportSettings, SectionName
+from cxr_labels.statements import NO_STATEMENT, states_something
+from cxrflow.reports.texts import Reference, open_reader
 
 # Sections that become columns; others only bound these.
 SPLIT = ("findings", "impression", "last_paragraph")

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from cxrflow.data import layouts
-from cxrflow.errors import InputError
-from cxrflow.files.archives import (
+from cxr_files.archives import (
     DAMAGE,
     TWICE,
     ArchiveFile,
@@ -25,9 +23,12 @@ from cxrflow.files.archives import (
     read_member,
     tar_files,
 )
-from cxrflow.files.csv_table import bare_ids, find_file, read_csv, require_file, require_root
-from cxrflow.files.drops import Drop, Tally, printable
-from cxrflow.files.reading import OutsideError, below, text_of
+from cxr_files.csv_table import bare_ids, find_file, read_csv, require_file, require_root
+from cxr_files.drops import Drop, Tally, printable
+from cxr_files.errors import InputError
+from cxr_files.reading import OutsideError, below
+from cxr_labels.report import RawReport, decode, read_text_file
+from cxrflow.data import layouts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,17 +48,6 @@ class Reference(NamedTuple):
     study_id: str
     subject_id: str | None
     place: str
-
-
-@dataclass(frozen=True, slots=True)
-class RawReport:
-    """A published report: ``text``, or ``sections`` by name, or a ``failure``."""
-
-    study_id: str
-    subject_id: str | None
-    text: str | None = None
-    sections: dict[str, str] | None = None
-    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,27 +71,6 @@ class ReportReader(Protocol):
     def listing(root: Path) -> Listing:
         """All reports below ``root``."""
         ...
-
-
-def decode(content: bytes) -> tuple[str | None, str | None]:
-    """Text and no failure, or no text and the failure."""
-    try:
-        text = text_of(content)
-    except UnicodeDecodeError:
-        return None, "not UTF-8 text"
-    if "\x00" in text:
-        return None, "not text (NUL bytes)"
-    return (text, None) if text.strip() else (None, "empty file")
-
-
-def read_text_file(path: Path) -> tuple[str | None, str | None]:
-    """Text of a file and no failure, or no text and the failure."""
-    try:
-        return decode(read_file(path))
-    except TooLarge as error:
-        return None, str(error)
-    except OSError:
-        return None, "file cannot be read"
 
 
 class MimicReports:

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, is_synthetic, write_json
-from cxrflow.programs.program import parser, run
+from cxr_files.atomic import atomic_folder, is_synthetic, write_json
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
+from cxr_labels.stanza_models import train_model
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import TaggedSentence, read_tagged, span_scores
 from cxrflow.reports.entities.taggers import StanzaTagger
 from cxrflow.reports.entities.temporal import COUNTED
-from cxrflow.reports.stanza_models import train_model
-from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
 

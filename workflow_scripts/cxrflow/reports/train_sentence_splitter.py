@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, is_synthetic, read_text, write_json
-from cxrflow.programs.program import parser, run
+from cxr_files.atomic import atomic_folder, is_synthetic, read_text, write_json
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run
+from cxr_files.settings import read_settings
+from cxr_labels.stanza_models import train_model
 from cxrflow.reports.settings import SentenceSplitterSettings
-from cxrflow.reports.stanza_models import train_model
-from cxrflow.settings import read_settings
 
 log = logging.getLogger(__name__)
 

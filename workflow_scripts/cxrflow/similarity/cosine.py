@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.settings import Settings
+from cxr_files.settings import Settings
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 from pydantic import ValidationError
 
+from cxr_files.atomic import read_object, require_whole
+from cxr_files.errors import InputError
+from cxr_files.settings import explain
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, require_whole
-from cxrflow.settings import explain
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import Similarity
 from cxrflow.similarity.words import WordReader

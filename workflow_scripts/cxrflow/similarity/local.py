@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxr_files.settings import Settings
 from cxrflow.objectives.local_alignment import Matching, local_similarity
-from cxrflow.settings import Settings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
 

@@ -9,7 +9,7 @@ Shapes: N images, T texts, P width of the projections, h x w grid.
 import torch
 from torch import Tensor, nn
 
-from cxrflow.settings import Settings
+from cxr_files.settings import Settings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
 

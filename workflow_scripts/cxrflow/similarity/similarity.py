@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cxr_files.settings import Settings
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.word_aggregation import Words
-from cxrflow.settings import Settings
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.words import WordReader
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from cxr_files.program import run
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import BarsFigure
 from cxrflow.papers.table import Address
-from cxrflow.programs.program import run
 from cxrflow.tables.cells import make_cell
 from cxrflow.tables.picture import png_bytes, read_figure, write_picture
 from cxrflow.tables.results import Results

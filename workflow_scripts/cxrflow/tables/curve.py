@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
+from cxr_files.program import run
 from cxrflow.metrics.power_law import LEAST_NUMBERS, doubt, fit
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
-from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.picture import png_bytes, read_figure, write_picture
 from cxrflow.tables.results import Results

@@ -7,10 +7,10 @@ missing, the reason takes its place.
 import logging
 from collections.abc import Sequence
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
+from cxr_files.program import run
 from cxrflow.papers import load_paper
 from cxrflow.papers.table import HEADLINE
-from cxrflow.programs.program import run
 from cxrflow.tables.cells import make_cells
 from cxrflow.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.tables.results import left_out, read_results, results_parser

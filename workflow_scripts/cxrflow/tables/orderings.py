@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from cxr_files.program import run
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.names import short_name
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Address, Column, Ordering
-from cxrflow.programs.program import run
 from cxrflow.tables.cells import Cell, make_cell
 from cxrflow.tables.notes import note_on_data, note_on_learning, note_on_spread, percent
 from cxrflow.tables.results import NOT_RUN, Results, read_results, results_parser

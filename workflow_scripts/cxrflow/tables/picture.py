@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import write_json, write_png
+from cxr_files.atomic import write_json, write_png
+from cxr_files.errors import InputError
 from cxrflow.papers import load_paper
 from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.tables.notes import note_on_data

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.program import Parser, parser
 from cxrflow.papers import Paper
 from cxrflow.papers.table import Result, cells_of
-from cxrflow.programs.program import Parser, parser
 
 FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
 Number = int | float | None

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.settings import PairedComparison
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
 from cxrflow.papers.table import Result, TableCell
 
 KEYS = ("task", "model", "metric", "reference_model", "reference_metric")

@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from cxrflow.files.atomic import atomic_path
+from cxr_files.atomic import atomic_path
 from cxrflow.papers.table import Column
 from cxrflow.tables.cells import Cell
 from cxrflow.tables.tests import Tested

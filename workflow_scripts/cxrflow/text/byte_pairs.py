@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 
 ADDED = ("[PAD]", "[UNK]", "[MASK]")
 END = "</w>"  # of a piece that ends a word

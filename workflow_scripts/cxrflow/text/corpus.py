@@ -2,19 +2,19 @@
 
 Writes documents.parquet (document_id, text) and corpus.json, which counts every record that was
 dropped and says why. Texts are in the normal form that reports have, too
-(:mod:`cxrflow.text.characters`). Memory stays flat however large the corpus.
+(:mod:`cxr_labels.characters`). Memory stays flat however large the corpus.
 """
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from cxr_files.atomic import atomic_folder, file_digest, is_synthetic, write_json
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, thread_count
+from cxr_files.settings import read_settings
+from cxr_labels.characters import normalised
 from cxrflow.data import layouts
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, file_digest, is_synthetic, write_json
-from cxrflow.programs.program import parser, run, thread_count
-from cxrflow.settings import read_settings
-from cxrflow.text.characters import normalised
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 

@@ -11,8 +11,8 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cxrflow.errors import InputError, one_line
-from cxrflow.files.parquet import DAMAGE
+from cxr_files.errors import InputError, one_line
+from cxr_files.parquet import DAMAGE
 
 SCHEMA = pa.schema([("document_id", pa.string()), ("text", pa.string())])
 _GROUP_BYTES = 16 * 2**20  # text of one row group

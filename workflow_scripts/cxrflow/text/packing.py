@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cxrflow.errors import InputError
-from cxrflow.files.arrays import read_array
-from cxrflow.files.atomic import fingerprint, read_object, require_whole
+from cxr_files.arrays import read_array
+from cxr_files.atomic import fingerprint, read_object, require_whole
+from cxr_files.errors import InputError
 from cxrflow.text.report_batch import Ints, offsets_of, ranges
 from cxrflow.text.tokenizer import VocabularyInfo
 

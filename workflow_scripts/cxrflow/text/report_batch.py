@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.compute.keyed_random import BITS, row_state, threshold, uniform
-from cxrflow.errors import InputError
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.settings import MaskingSettings
 from cxrflow.text.tokenizer import VocabularyInfo

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.text.tokenizer import VocabularyInfo
 
 SPECIAL = 3  # [CLS] and two [SEP]

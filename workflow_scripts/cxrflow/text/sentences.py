@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 
 
 def sentences_of(pairs: pd.DataFrame, section: str) -> list[list[str]]:

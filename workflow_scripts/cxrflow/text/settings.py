@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cxrflow.settings import Kind, Settings
+from cxr_files.settings import Settings
+from cxrflow.kinds import Kind
 
 
 class CorpusSettings(Settings):

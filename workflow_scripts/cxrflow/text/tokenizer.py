@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint, read_json, require_whole
+from cxr_files.atomic import fingerprint, read_json, require_whole
+from cxr_files.errors import InputError
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PREFIX = "##"  # of a piece that continues a word

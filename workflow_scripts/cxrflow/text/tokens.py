@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, file_digest, write_json
-from cxrflow.programs.program import parser, run, thread_count
-from cxrflow.settings import read_settings
+from cxr_files.atomic import atomic_folder, file_digest, write_json
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, thread_count
+from cxr_files.progress import progress
+from cxr_files.settings import read_settings
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.settings import TokensSettings
 from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, file_digest, fingerprint, write_json
-from cxrflow.programs.program import parser, run
-from cxrflow.settings import read_settings
+from cxr_files.atomic import atomic_folder, file_digest, fingerprint, write_json
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run
+from cxr_files.progress import progress
+from cxr_files.settings import read_settings
 from cxrflow.text.documents import open_documents, read_group
 from cxrflow.text.settings import VocabularySettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer

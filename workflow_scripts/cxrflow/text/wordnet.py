@@ -8,7 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.text.settings import WORDNET_PARTS
 
 # Endings and what stands in their place, by part of speech (morphy(7WN)).

@@ -14,7 +14,7 @@ import torch
 from torch import distributed, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 
 # Inductor's own generator would draw other dropout than torch does.
 OPTIONS: dict[str, Any] = {"dynamic": False, "options": {"fallback_random": True}}

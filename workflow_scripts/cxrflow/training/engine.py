@@ -24,10 +24,10 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
+from cxr_files.atomic import atomic_folder, naming, read_json, write_json
+from cxr_files.errors import InputError, InterruptedRun
+from cxr_files.outputs import require_own_folder
 from cxrflow import __version__
-from cxrflow.errors import InputError, InterruptedRun
-from cxrflow.files.atomic import atomic_folder, naming, read_json, write_json
-from cxrflow.files.outputs import require_own_folder
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.memory import explained, keep_freed_memory, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog

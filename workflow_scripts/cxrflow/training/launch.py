@@ -13,9 +13,9 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from cxrflow.errors import InputError
-from cxrflow.programs.program import parser, run, whole
-from cxrflow.settings import MOST_CORES
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run, whole
+from cxr_files.settings import MOST_CORES
 
 FIRST_PORT, PORTS = 20000, 20000  # above what services use, below what systems hand out
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from cxrflow.errors import PassingError
+from cxr_files.errors import PassingError
 
 # How torch words it where the error has no type of its own: CPU, Windows, CUDA, cuBLAS.
 WORDS = (

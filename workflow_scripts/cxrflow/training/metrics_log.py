@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from cxrflow.files.atomic import atomic_path
+from cxr_files.atomic import atomic_path
 
 log = logging.getLogger("cxrflow")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.training.settings import TrainingSettings
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.training.program import ParameterRule
 from cxrflow.training.settings import OptimiserSettings
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.training.processes import ALONE, Processes
 
 Precision = Literal["bf16", "fp32"]

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 
 Result = TypeVar("Result")
 

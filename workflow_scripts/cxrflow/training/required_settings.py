@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from cxrflow.settings import SettingsT
+from cxr_files.settings import SettingsT
 from cxrflow.training.settings import TrainingSettings
 
 

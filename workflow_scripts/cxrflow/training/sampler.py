@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Settings
+from cxr_files.settings import Settings
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 

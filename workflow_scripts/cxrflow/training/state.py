@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from cxrflow.errors import InputError, PassingError
-from cxrflow.files.atomic import atomic_path, read_json, write_json
-from cxrflow.files.outputs import claim_folder, remove_folder
-from cxrflow.settings import deciding_settings
+from cxr_files.atomic import atomic_path, read_json, write_json
+from cxr_files.errors import InputError, PassingError
+from cxr_files.outputs import claim_folder, remove_folder
+from cxr_files.settings import deciding_settings
 
 log = logging.getLogger("cxrflow")
 CHECKSUM_BYTES = 32

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.progress import progress
 from cxrflow.benchmarks import runner
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.features import extract
@@ -24,9 +27,6 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, Result, png_of
 from cxrflow.benchmarks.settings import FeatureSettings
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
 from cxrflow.metrics.correlation import correlation
 
 log = logging.getLogger("cxrflow")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pandas as pd
 import torch
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import fold_probe, linear_probe, zero_shot_classification
 from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
@@ -27,7 +28,6 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval import image_retrieval
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 
 GEOMETRY = "the model's own"  # which pixels it saw is not known here

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from cxr_files.atomic import file_digest, fingerprint, read_json, remove_damaged
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.plateau_heads import (
     HeadRun,
@@ -41,7 +42,6 @@ from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
-from cxrflow.files.atomic import file_digest, fingerprint, read_json, remove_damaged
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.balanced_regression import Folds, cross_validate
 from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
@@ -30,7 +31,6 @@ from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.study_images import STUDY
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats, clusters_of
 from cxrflow.metrics.multilabel import by_class, mean_of_classes
 from cxrflow.training.precision import choose_device

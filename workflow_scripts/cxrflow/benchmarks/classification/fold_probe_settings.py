@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from cxr_files.settings import Seed
+from cxr_labels.settings import LabellerSettings as ReportLabels
 from cxrflow.benchmarks.classification.settings import (
     LABEL_SOURCE,
     LabelSettings,
@@ -13,8 +15,6 @@ from cxrflow.benchmarks.classification.settings import (
 )
 from cxrflow.benchmarks.settings import EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.reports.settings import LabellerSettings as ReportLabels
-from cxrflow.settings import Seed
 
 # Windsor et al. 2023, Appendix D.1: CheXpert's observations without No Finding, Pleural Other.
 CONDITIONS = [

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.settings import ClassificationSettings, LabelSettings
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import Cohort, Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.data.prompts import PROMPT_SETS, TURNED
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.similarity.cosine import prompt_embedding
 from cxrflow.similarity.settings import PromptAverage

@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.atomic import file_digest, fingerprint, remove_damaged
 from cxrflow.benchmarks.classification.plateau_heads import (
     HeadRun,
     LockStep,
@@ -47,7 +48,6 @@ from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import load_image_half
-from cxrflow.files.atomic import file_digest, fingerprint, remove_damaged
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import choose_device
 from cxrflow.training.state import read_checked, write_checked

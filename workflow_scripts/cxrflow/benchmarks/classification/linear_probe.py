@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
     LabelledImages,
@@ -51,7 +52,6 @@ from cxrflow.benchmarks.classification.settings import (
 from cxrflow.benchmarks.features import Features, encode, images_to_encode
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.errors import InputError
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.training.precision import choose_device
 

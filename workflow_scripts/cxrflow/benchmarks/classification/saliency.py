@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.arrays import read_array
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
 from cxrflow.benchmarks.classification.scores import percent
@@ -22,8 +24,6 @@ from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs, ModelR
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
-from cxrflow.errors import InputError
-from cxrflow.files.arrays import read_array
 from cxrflow.metrics.intervals import Floats
 
 COLUMNS = (*LABELLED, "split")

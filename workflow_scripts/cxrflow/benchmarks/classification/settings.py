@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from cxr_files.settings import Before, Settings
+from cxr_labels.settings import LabellerSettings as ReportLabels
 from cxrflow.benchmarks.settings import (
     BenchmarkSettings,
     MapSettings,
@@ -14,8 +16,6 @@ from cxrflow.benchmarks.settings import (
 )
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.reports.settings import LabellerSettings as ReportLabels
-from cxrflow.settings import Before, Settings
 from cxrflow.similarity.settings import PromptAverage
 
 Metric = Literal[

@@ -20,6 +20,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.csv_table import read_lines
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
     LabelledImages,
@@ -44,9 +47,6 @@ from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions, patients
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import read_lines
-from cxrflow.files.drops import Drop
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.crossed import Resampled, over_trainings_and_samples, resampled
 from cxrflow.metrics.intervals import Estimate, Floats, clusters_of

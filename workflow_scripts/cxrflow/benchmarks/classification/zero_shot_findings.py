@@ -12,6 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from cxr_files.errors import InputError
+from cxr_labels.labeller import make_labeller
+from cxr_labels.observations import OBSERVATIONS
 from cxrflow.benchmarks.classification import zero_shot_classification
 from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
@@ -19,9 +22,6 @@ from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
-from cxrflow.errors import InputError
-from cxrflow.reports.labels.labeller import make_labeller
-from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.text.sentences import sentences_of
 

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.fold_probe import FOLD, score_by_folds
 from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
@@ -42,7 +43,6 @@ from cxrflow.benchmarks.classification.zero_shot_classification import (
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 
 WORDS = {

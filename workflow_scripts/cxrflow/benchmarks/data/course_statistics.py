@@ -9,14 +9,14 @@ compares a finding with the image before. metrics.json has ``subjects``,
 
 import pandas as pd
 
+from cxr_files.atomic import fingerprint, is_synthetic
+from cxr_files.drops import Tally
 from cxrflow.benchmarks.data.settings import CourseStatisticsSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import chest_imagenome
 from cxrflow.data.readers.common_tables import Request
-from cxrflow.files.atomic import fingerprint, is_synthetic
-from cxrflow.files.drops import Tally
 from cxrflow.metrics.intervals import Estimate
 
 MOST = 10  # studies of a subject; more count as this many (Figure B.1)

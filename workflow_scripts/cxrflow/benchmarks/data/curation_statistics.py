@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.atomic import file_digest, read_object
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
 from cxrflow.benchmarks.inputs import TRUTH_FILE, Inputs, choose_split
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, read_object
-from cxrflow.files.parquet import read_table
 from cxrflow.images.curation import UNDECIDED, against_truth
 from cxrflow.metrics.intervals import Estimate
 

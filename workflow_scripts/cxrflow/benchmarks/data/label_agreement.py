@@ -22,17 +22,13 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.data.label_disagreements import NO_FINDING, ranked_disagreements
-from cxrflow.benchmarks.data.reference_labels import read_reference_labels
-from cxrflow.benchmarks.data.settings import LabelAgreementSettings
-from cxrflow.benchmarks.result import Result
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, fingerprint, read_object
-from cxrflow.files.csv_table import bare_ids
-from cxrflow.files.drops import Drop
-from cxrflow.files.parquet import read_table
-from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of
-from cxrflow.metrics.label_agreement import (
+from cxr_files.atomic import atomic_folder, fingerprint, read_object
+from cxr_files.csv_table import bare_ids
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_files.settings import explain
+from cxr_labels.agreement import (
     CLASSES,
     SCORES,
     STATES,
@@ -41,9 +37,13 @@ from cxrflow.metrics.label_agreement import (
     differing,
     state_codes,
 )
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.settings import LabellerSettings, ReportSettings
-from cxrflow.settings import explain
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.settings import LabellerSettings, ReportSettings
+from cxrflow.benchmarks.data.label_disagreements import NO_FINDING, ranked_disagreements
+from cxrflow.benchmarks.data.reference_labels import read_reference_labels
+from cxrflow.benchmarks.data.settings import LabelAgreementSettings
+from cxrflow.benchmarks.result import Result
+from cxrflow.metrics.intervals import Estimate, Floats, bootstrap, clusters_of
 
 log = logging.getLogger("cxrflow")
 

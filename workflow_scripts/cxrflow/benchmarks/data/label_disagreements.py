@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.files.parquet import read_table
-from cxrflow.metrics.label_agreement import STATES, state_codes
-from cxrflow.reports.labels.observations import POSITIVE
-from cxrflow.reports.labels.scope.labeller import Reason, ScopeLabeller
-from cxrflow.reports.settings import LabellerSettings
+from cxr_files.parquet import read_table
+from cxr_labels.agreement import STATES, state_codes
+from cxr_labels.observations import POSITIVE
+from cxr_labels.scope.labeller import Reason, ScopeLabeller
+from cxr_labels.settings import LabellerSettings
 
 NO_FINDING = "No Finding"
 NOTHING_READ = "nothing read"

@@ -17,6 +17,9 @@ import re
 
 import pandas as pd
 
+from cxr_files.atomic import fingerprint, is_synthetic
+from cxr_files.drops import Tally
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.data.box_positions import draw, spread, union_maps
 from cxrflow.benchmarks.data.settings import MsCxrStatisticsSettings
 from cxrflow.benchmarks.inputs import Inputs
@@ -24,9 +27,6 @@ from cxrflow.benchmarks.result import Predictions, slug
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import mimic_iv, ms_cxr
 from cxrflow.data.readers.common_tables import Request, Tables
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint, is_synthetic
-from cxrflow.files.drops import Tally
 from cxrflow.metrics.intervals import Estimate
 
 WORD_OR_MARK = re.compile(r"\w+(?:[-'’/.]\w+)*|[^\w\s]")

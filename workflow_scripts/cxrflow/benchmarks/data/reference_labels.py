@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cxr_files.csv_table import Kind, bare_ids, find_file, read_csv
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_labels.observations import OBSERVATIONS
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.data.readers.open_i import read_term_labels
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import Kind, bare_ids, find_file, read_csv
-from cxrflow.files.parquet import read_table
-from cxrflow.reports.labels.observations import OBSERVATIONS
 
 log = logging.getLogger("cxrflow")
 

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from cxr_files.settings import Settings
 from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.settings import Settings
 
 
 class MsCxrStatisticsSettings(Settings):

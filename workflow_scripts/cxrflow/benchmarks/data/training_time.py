@@ -6,10 +6,10 @@ They are read from the training's ``run.json``, which counts all its starts. met
 
 import pandas as pd
 
+from cxr_files.atomic import read_object, require_whole
 from cxrflow.benchmarks.data.settings import TrainingTimeSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.files.atomic import read_object, require_whole
 from cxrflow.metrics.intervals import Estimate
 
 COLUMNS = ("study_id", "split")

@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.settings import FigureColumn
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Settings
 from cxrflow.names import Name, is_reference
-from cxrflow.settings import Settings
 
 
 class FigureColumn(Settings):

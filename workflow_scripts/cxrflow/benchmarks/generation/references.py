@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.report_generation import (
     predictions_of,
     read_studies,
@@ -16,7 +17,6 @@ from cxrflow.benchmarks.generation.report_generation import (
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.errors import InputError
 from cxrflow.metrics.report_text import bleu, bleu_counts
 from cxrflow.text.report_prompts import words_of
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.generation.report_retrieval import retrieve
 from cxrflow.benchmarks.generation.report_scores import CONTROLS, Scorer, statistic
@@ -25,7 +26,6 @@ from cxrflow.benchmarks.inputs import (
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import usable_studies
-from cxrflow.errors import InputError
 from cxrflow.text.report_prompts import prior_texts, report_texts
 
 COLUMNS = (

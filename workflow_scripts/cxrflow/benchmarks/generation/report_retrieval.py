@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.inputs import Pixels, image_batches
-from cxrflow.errors import InputError
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 from cxrflow.text.report_prompts import report_texts
 from cxrflow.text.sentences import sentences_of

@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
+from cxr_labels.labeller import make_labeller
+from cxr_labels.sentences import make_splitter
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.result import CountedStatistic
-from cxrflow.errors import InputError
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.entity_match import corpus_f1, set_counts
 from cxrflow.metrics.factuality import factuality
@@ -29,8 +31,6 @@ from cxrflow.metrics.intervals import Floats, Statistic, ratio, weighted_mean
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger, StanzaTagger, Tagger
 from cxrflow.reports.entities.temporal import COUNTED, is_temporal_entity
-from cxrflow.reports.labels.labeller import make_labeller
-from cxrflow.reports.sentences import make_splitter
 from cxrflow.text.report_prompts import words_of
 
 _JOINED = re.compile(r"\s*([-/])\s*")

@@ -4,13 +4,13 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Settings
+from cxr_labels.settings import LabellerSettings
 from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
 from cxrflow.reports.entities.settings import EntitySettings
-from cxrflow.reports.settings import LabellerSettings
-from cxrflow.settings import Settings
 
 
 class ReportGenerationSettings(EncodingSettings):

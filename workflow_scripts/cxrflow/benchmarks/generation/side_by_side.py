@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger
 
 SCORES = ("sample_id", "study_id", "with_prior", "reference", "generated", "rouge_l")

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from cxr_files.atomic import atomic_path
+from cxr_labels.observations import OBSERVATIONS
+from cxr_labels.scope.labeller import ScopeLabeller
 from cxrflow.encoders.weights import require_dimensions, require_finite, require_weights
-from cxrflow.files.atomic import atomic_path
 from cxrflow.images.geometry import Placement
-from cxrflow.reports.labels.observations import OBSERVATIONS
-from cxrflow.reports.labels.scope.labeller import ScopeLabeller
 from cxrflow.similarity.similarity import EncodedImages
 
 FILE = "calibration.safetensors"

@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
+from cxr_files.settings import Settings
+from cxr_labels.settings import LabellerSettings
 from cxrflow.benchmarks.settings import Section
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.reports.settings import LabellerSettings
-from cxrflow.settings import Settings
 
 
 class CalibrationSettings(Settings):

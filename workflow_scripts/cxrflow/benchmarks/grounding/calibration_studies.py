@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import torch
 
+from cxr_files.errors import InputError
+from cxr_labels.labeller import make_labeller
 from cxrflow.benchmarks.grounding.calibration import FEWEST, Calibration, shown_cells
 from cxrflow.benchmarks.grounding.calibration_settings import CalibrationSettings
 from cxrflow.benchmarks.inputs import image_batches
 from cxrflow.benchmarks.model_pixels import ModelPixels
 from cxrflow.benchmarks.study_images import usable_studies
-from cxrflow.errors import InputError
-from cxrflow.reports.labels.labeller import make_labeller
 from cxrflow.similarity.similarity import EncodedImages
 from cxrflow.text.sentences import sentences_of
 

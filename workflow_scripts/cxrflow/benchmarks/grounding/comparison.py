@@ -19,6 +19,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.arrays import read_array
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.figures.maps import scale_of
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
@@ -26,10 +30,6 @@ from cxrflow.benchmarks.grounding.pictures import stored_map
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR, open_pixels
 from cxrflow.benchmarks.result import slug
-from cxrflow.errors import InputError
-from cxrflow.files.arrays import read_array
-from cxrflow.files.atomic import read_object
-from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.names import short_name
 

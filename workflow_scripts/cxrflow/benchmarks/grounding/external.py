@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cxr_files.arrays import read_array
+from cxr_files.errors import InputError
+from cxr_files.reading import OutsideError, below
 from cxrflow.benchmarks.external import ExternalTable
 from cxrflow.benchmarks.grounding.phrase_grounding import (
     predictions_of,
@@ -20,9 +23,6 @@ from cxrflow.benchmarks.grounding.region import Floats
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.errors import InputError
-from cxrflow.files.arrays import read_array
-from cxrflow.files.reading import OutsideError, below
 from cxrflow.images.decode import read_picture
 from cxrflow.images.decoded import DecodeError
 from cxrflow.images.geometry import Geometry

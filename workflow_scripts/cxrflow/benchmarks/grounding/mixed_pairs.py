@@ -28,17 +28,17 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_labels.present import positive_findings
 from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
 from cxrflow.benchmarks.grounding.patches import annotated_cells
 from cxrflow.benchmarks.inputs import drop_rows, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Floats
 from cxrflow.objectives.cutmix import sentence_regions
-from cxrflow.reports.labels.present import positive_findings
 from cxrflow.similarity.words import WordReader
 from cxrflow.text.cleaned_reports import cleaned_sentences, cleaned_words
 from cxrflow.text.diagnostic_sentences import DiagnosticSentences, ReadReport, read_report

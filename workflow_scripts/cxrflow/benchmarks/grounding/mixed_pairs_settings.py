@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from cxr_files.settings import Seed
 from cxrflow.benchmarks.settings import EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
+from cxrflow.kinds import Reads
 from cxrflow.pretrain.terms.cutmix_settings import CUTMIX_CLASSES
-from cxrflow.settings import Reads, Seed
 
 
 class MixedPairsSettings(EncodingSettings):
@@ -33,7 +34,7 @@ class MixedPairsSettings(EncodingSettings):
     pairs: int = Field(default=20, ge=1, description="of each class, at most")
     seed: Seed = Field(default=0, description="of the pairs")
     sentences: Annotated[
-        Literal["name", "labeller"], Reads("labeller", "reports/rules/scope/*.yaml")
+        Literal["name", "labeller"], Reads("labeller", "cxr_labels/rules/scope/*.yaml")
     ] = Field(
         default="name",
         description="diagnostic sentences: those with the class's name (Eq. 1), or, ours, those in "

@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.atomic import write_png
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.maps import scale_of
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.grounding.calibration import Calibration, Percentile, shown_cells
@@ -30,8 +32,6 @@ from cxrflow.benchmarks.grounding.settings import OneImageSettings
 from cxrflow.data.readers.dicom_headers import scan
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.encoders.image_encoder import Frames
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import write_png
 from cxrflow.images.geometry import Geometry, Placement
 from cxrflow.images.inference_view import require_seen_geometry
 from cxrflow.images.shards import read_images

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.grounding.region import Space, make_window
 from cxrflow.benchmarks.inputs import Pixels, drop_rows, image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.similarity.similarity import EncodedImages
 

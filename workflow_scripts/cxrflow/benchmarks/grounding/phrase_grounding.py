@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.grounding.controls import CONTROLS, control_phrases, names_place, of_samples
 from cxrflow.benchmarks.grounding.phrases import SECTIONS, plain_phrases, verbatim
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window, prepare_grid
@@ -29,7 +30,6 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, slug
 from cxrflow.encoders.dilation import refine_grid
-from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
 from cxrflow.metrics.intervals import Floats, weighted_mean

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
 from cxrflow.benchmarks.classification.linear_probe import start_of, start_weights
 from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
@@ -44,7 +45,6 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.dilation import refine_grid
-from cxrflow.errors import InputError
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
 from cxrflow.similarity.similarity import EncodedImages

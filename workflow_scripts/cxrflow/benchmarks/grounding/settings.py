@@ -4,11 +4,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Settings
 from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import EncodingSettings, MapSettings, SizeLimits
 from cxrflow.images.settings import PixelSettings
 from cxrflow.names import Name
-from cxrflow.settings import Settings
 
 
 class PhraseGroundingSettings(MapSettings, EncodingSettings):

@@ -7,12 +7,12 @@ median by signed CNR with the prior, of images that have one.
 
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.grounding import comparison
 from cxrflow.benchmarks.grounding.comparison import LEGEND, Grounded, PhraseSheet, choose_rows
 from cxrflow.benchmarks.grounding.settings import PriorFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR
-from cxrflow.errors import InputError
 from cxrflow.names import short_name
 
 COLUMNS = (*comparison.COLUMNS, PRIOR)

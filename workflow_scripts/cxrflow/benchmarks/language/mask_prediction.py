@@ -17,11 +17,11 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats, clusters_of, ratio
 from cxrflow.text.report_batch import MaskedBatch, ReportTokens, Section, WordMasker
 from cxrflow.text.tokenizer import VocabularyInfo

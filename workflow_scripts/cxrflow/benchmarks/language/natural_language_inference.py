@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.atomic import fingerprint
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Cohort, Inputs, choose_split, read_cohort
 from cxrflow.benchmarks.language.pair_classifier import (
     FineTuningRun,
@@ -25,8 +27,6 @@ from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSetting
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.data.readers.nli import LABELS
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multiclass import accuracy, class_f1
 from cxrflow.text.sentence_pairs import PairTokens

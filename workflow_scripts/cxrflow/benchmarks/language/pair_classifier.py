@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.errors import InputError
 from cxrflow.text.sentence_pairs import PairBatch, PairTokens
 from cxrflow.training.optimiser import build
 from cxrflow.training.precision import Precision, autocast, choose_precision

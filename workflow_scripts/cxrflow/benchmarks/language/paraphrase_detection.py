@@ -22,13 +22,13 @@ from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
-from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 

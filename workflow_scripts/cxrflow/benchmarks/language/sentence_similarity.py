@@ -13,12 +13,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
-from cxrflow.errors import InputError
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Seed, Settings
 from cxrflow.benchmarks.settings import BenchmarkSettings, EncodingSettings, IntervalSettings, Seeds
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.settings import Seed, Settings
 from cxrflow.text.settings import MaskingSettings
 
 

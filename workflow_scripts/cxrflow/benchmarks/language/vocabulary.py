@@ -19,10 +19,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Inputs, drop_rows
 from cxrflow.benchmarks.language.settings import VocabularyComparisonSettings
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, estimate, patients
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
 from cxrflow.text.tokenizer import PREFIX, read_tokenizer
 

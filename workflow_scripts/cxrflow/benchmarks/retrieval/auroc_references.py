@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval.pair_references import expected_length, expected_words
@@ -26,8 +28,6 @@ from cxrflow.benchmarks.retrieval.retrieval_auroc import (
 )
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Floats
 
 STATES = "TRUTH_STATES.parquet"  # of the hospital

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.features import read_features
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.result import png_of
 from cxrflow.benchmarks.retrieval.precision import RETRIEVAL, candidates_of
 from cxrflow.benchmarks.retrieval.settings import EmbeddingFigureSettings
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import cosines, precision, ranking
 

@@ -7,6 +7,7 @@ encoders without a joint space are scored alike. How candidates are ranked and c
 
 from dataclasses import replace
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -17,7 +18,6 @@ from cxrflow.benchmarks.retrieval.precision import (
     score_queries,
 )
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
-from cxrflow.errors import InputError
 from cxrflow.metrics.retrieval import cosines
 
 COLUMNS = RETRIEVAL

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.references import thumbnails
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
@@ -23,7 +24,6 @@ from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval.pair_retrieval import plain, ranked
 from cxrflow.benchmarks.retrieval.settings import PairRetrievalSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import cosines
 

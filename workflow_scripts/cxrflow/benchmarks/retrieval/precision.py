@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
 from cxrflow.benchmarks.retrieval.settings import RetrievalSettings
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import precision, ranking
 

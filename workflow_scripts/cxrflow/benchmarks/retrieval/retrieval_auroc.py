@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.generation.report_retrieval import encode_different
 from cxrflow.benchmarks.inputs import Pixels, drop_rows, image_batches
@@ -34,7 +35,6 @@ from cxrflow.benchmarks.retrieval.score_file import ScoreFile
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import STUDY, Studies, encode_studies, usable_studies
 from cxrflow.encoders.word_aggregation import Words
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.pooled_auroc import BLOCK, Scores, search, shares
 from cxrflow.similarity.local import Local

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.generation.report_retrieval import encode_different
@@ -19,7 +20,6 @@ from cxrflow.benchmarks.generation.side_by_side import at_quantiles
 from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.retrieval.settings import RetrievedFigureSettings
 from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.models.loading import load
 

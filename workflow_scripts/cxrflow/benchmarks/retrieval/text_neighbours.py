@@ -12,13 +12,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.generation.report_retrieval import encode_different
 from cxrflow.benchmarks.generation.side_by_side import at_quantiles
 from cxrflow.benchmarks.retrieval.pair_retrieval import plain
 from cxrflow.benchmarks.retrieval.settings import NeighboursFigureSettings
 from cxrflow.data.cohorts.filters import unit_hash
-from cxrflow.errors import InputError
 from cxrflow.models.loading import load
 from cxrflow.text.report_prompts import report_texts
 

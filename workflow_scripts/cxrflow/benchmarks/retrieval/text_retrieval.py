@@ -9,6 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from cxr_files.atomic import file_digest, fingerprint
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -19,9 +22,6 @@ from cxrflow.benchmarks.retrieval.precision import (
     score_queries,
 )
 from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, fingerprint
-from cxrflow.files.parquet import read_table
 from cxrflow.metrics.retrieval import without_rounding
 
 COLUMNS = RETRIEVAL

@@ -23,6 +23,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, drop_rows, image_batches
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions
@@ -40,8 +42,6 @@ from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import block_attention, rollout
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.multi_image import Trunk
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
 from cxrflow.images.geometry import Placement
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats, weighted_mean

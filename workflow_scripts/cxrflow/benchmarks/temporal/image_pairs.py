@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.inputs import PRIOR, Pixels, read_frames
 from cxrflow.benchmarks.temporal.settings import PairFeatures
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
-from cxrflow.errors import InputError
 from cxrflow.images.alignments import RegisteredPriors
 
 

@@ -23,6 +23,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
+from cxr_files.errors import InputError
+from cxr_files.progress import progress
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.figures.distributions import draw_distributions
 from cxrflow.benchmarks.inputs import (
@@ -35,9 +37,7 @@ from cxrflow.benchmarks.inputs import (
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions
 from cxrflow.benchmarks.temporal.settings import PriorInfluenceSettings
-from cxrflow.compute.progress import progress
 from cxrflow.encoders.guided_text import GuidedText, load_guidance
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo

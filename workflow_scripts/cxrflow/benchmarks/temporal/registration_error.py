@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.atomic import fingerprint, read_object
+from cxr_files.errors import InputError
+from cxr_files.parallel import ordered_map
+from cxr_files.parquet import read_table
+from cxr_files.progress import progress
 from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, Inputs, drop_rows, open_pixels
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
-from cxrflow.compute.parallel import ordered_map
-from cxrflow.compute.progress import progress
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint, read_object
-from cxrflow.files.parquet import read_table
 from cxrflow.images.alignments import Alignments
 from cxrflow.images.geometry import Placement
 from cxrflow.images.registration import Alignment, as_transform, filtered, one_thread

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Before, Settings
+from cxr_files.yaml_file import read_yaml
 from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.settings import EncodingSettings, IntervalSettings
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.files.yaml_file import read_yaml
 from cxrflow.images.settings import AugmentationSettings
-from cxrflow.settings import Before, Settings
 from cxrflow.training.settings import TrainingSettings
 
 Direction = Literal["improving", "stable", "worsening"]

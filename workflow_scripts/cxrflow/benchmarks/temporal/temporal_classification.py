@@ -19,6 +19,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cxr_files.atomic import file_digest, remove_damaged
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.linear_probe import share_rows
 from cxrflow.benchmarks.classification.logistic_regression import solve
 from cxrflow.benchmarks.features import weights_file
@@ -48,8 +50,6 @@ from cxrflow.benchmarks.temporal.settings import (
     TemporalClassificationSettings,
 )
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, remove_damaged
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats

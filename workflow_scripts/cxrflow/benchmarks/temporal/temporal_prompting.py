@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import one_hot
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Pixels, read_cohort, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
@@ -31,7 +32,6 @@ from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.benchmarks.temporal.temporal_classification import PAIR_COLUMNS, usable
 from cxrflow.encoders.next_words import next_words
 from cxrflow.encoders.report_decoder import FOLDER
-from cxrflow.errors import InputError
 from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
 from cxrflow.text.tokenizer import VocabularyInfo
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from cxr_files.program import parser, run, thread_count
+from cxr_files.settings import read_settings
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.programs.program import parser, run, thread_count
-from cxrflow.settings import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:

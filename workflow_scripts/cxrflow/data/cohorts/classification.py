@@ -12,12 +12,12 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pandas as pd
 
+from cxr_files.drops import Drop
 from cxrflow.data.cohorts import filters, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.boxes import box_lists
 from cxrflow.data.readers.common_tables import Tables
-from cxrflow.files.drops import Drop
 
 UNKNOWN_PATIENTS = "patients are not known, so a patient may stand in two splits"
 COLUMNS = (

@@ -12,6 +12,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from cxr_files.atomic import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
+from cxr_files.csv_table import inert
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.data.cohorts import (
     classification,
     filters,
@@ -29,10 +33,6 @@ from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.data.cohorts.texts import read_corpus, report_labels, study_key
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.data.readers.common_tables import Request, RetrievalTables, Tables
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
-from cxrflow.files.csv_table import inert
-from cxrflow.files.parquet import read_table
 
 log = logging.getLogger("cxrflow")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from cxrflow.files.drops import Drop
+from cxr_files.drops import Drop
 
 #: Column of an image list: curation found a better image of the study (BioViL-T section 3.3).
 REJECTED = "rejected"

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cxr_files.drops import Drop, Tally
 from cxrflow.data.readers.common_tables import without
-from cxrflow.files.drops import Drop, Tally
 
 Unit = Literal["studies", "images", "patients", "samples", "boxes", "labels"]
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pandas as pd
 
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.boxes import box_lists, impossible, whole_regions
 from cxrflow.data.readers.common_tables import Tables
-from cxrflow.errors import InputError
-from cxrflow.files.drops import Drop
 
 COLUMNS = (
     *("sample_id", "subject_id", "image_id", "image_path", "phrase", "category", "boxes"),

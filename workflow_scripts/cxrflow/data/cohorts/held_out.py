@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.data.readers.common_tables import Request
-from cxrflow.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Set
 
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.data.readers.common_tables import require_none, require_unique
-from cxrflow.errors import InputError
 
 
 def unique_rows(rows: pd.DataFrame, unit: str, source: object) -> str:

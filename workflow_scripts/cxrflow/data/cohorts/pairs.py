@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.texts import Corpus, study_key
 from cxrflow.data.readers.common_tables import Tables
-from cxrflow.errors import InputError
-from cxrflow.files.drops import Drop
 
 COLUMNS = (
     *("dataset", "subject_id", "study_id", "image_id", "image_path", "view", "study_time"),

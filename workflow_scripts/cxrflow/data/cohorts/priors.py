@@ -7,7 +7,7 @@ studies of one patient at the same instant have no prior, and are none: which ca
 
 import pandas as pd
 
-from cxrflow.files.drops import Drop
+from cxr_files.drops import Drop
 
 FIRST = "first study of the patient"
 NO_TIME = "time of the study not known"

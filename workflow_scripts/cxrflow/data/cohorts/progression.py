@@ -9,11 +9,11 @@ MS-CXR-T's patients are in ImaGenome's own training split.
 
 import pandas as pd
 
+from cxr_files.errors import InputError
 from cxrflow.data.cohorts import filters, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS, Tables
-from cxrflow.errors import InputError
 
 COLUMNS = (
     *("sample_id", "subject_id", "study_id", "image_id", "image_path"),

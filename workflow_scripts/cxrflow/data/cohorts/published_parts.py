@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pandas as pd
 
+from cxr_files.drops import Drop
 from cxrflow.data.cohorts import classification, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.common_tables import Tables
-from cxrflow.files.drops import Drop
 
 
 def build(

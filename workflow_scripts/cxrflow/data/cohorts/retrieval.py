@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from cxr_files.drops import Drop, Tally
+from cxr_files.errors import InputError
 from cxrflow.data.cohorts import leakage
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.readers.common_tables import RetrievalTables, Tables
-from cxrflow.errors import InputError
-from cxrflow.files.drops import Drop, Tally
 
 COLUMNS = (
     *("sample_id", "subject_id", "group_id", "image_id", "image_path", "part", "category"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from cxrflow.settings import Before, Seed, Settings
+from cxr_files.settings import Before, Seed, Settings
 
 Split = Literal["train", "validate", "test"]
 SPLITS = get_args(Split)

@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from cxr_files.csv_table import read_csv, require_file
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings, SplitSettings
 from cxrflow.data.readers.common_tables import require_none
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import read_csv, require_file
-from cxrflow.files.drops import Drop
 
 
 def groups(frame: pd.DataFrame) -> pd.Series:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 
 
 @dataclass(frozen=True)

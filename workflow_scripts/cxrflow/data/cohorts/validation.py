@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cxr_files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.flow import CohortTables, label_counts
 from cxrflow.data.cohorts.settings import SplitSettings, ValidationSettings
 from cxrflow.data.cohorts.splits import groups
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
-from cxrflow.files.parquet import read_table
 
 
 def draw_validation(folder: Path, splits: SplitSettings) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from cxr_files.errors import InputError
+from cxr_files.settings import Settings, explain
+from cxr_files.yaml_file import read_yaml
 from cxrflow.data.cohorts.settings import CohortKind
-from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import read_yaml
-from cxrflow.settings import Settings, explain
 
 if TYPE_CHECKING:
     from cxrflow.data.readers.common_tables import Request, Tables
@@ -76,7 +76,7 @@ class Layout(Settings):
         description="pictures are turned by their EXIF orientation, as nothing is published in "
         "pixels of the files",
     )
-    synthetic: bool = Field(False, description="drawn by phantom/writers/<name>.py")
+    synthetic: bool = Field(False, description="drawn by cxr_hospital/writers/<name>.py")
 
     def reader(self, kind: Part) -> Any:
         """Return the function that reads that part; InputError if the layout has none."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from cxrflow.errors import InputError
-from cxrflow.files.yaml_file import read_yaml
-from cxrflow.settings import Settings, explain
+from cxr_files.errors import InputError
+from cxr_files.settings import Settings, explain
+from cxr_files.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent
 PROTOCOLS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from cxrflow.files.drops import Drop
+from cxr_files.drops import Drop
 
 #: Longer than the side of any image, and far from where whole numbers end.
 _FARTHEST = 1e6

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import Kind, find_file, read_csv, require_file, require_root
+from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -19,8 +21,6 @@ from cxrflow.data.readers.common_tables import (
     shaped,
     without,
 )
-from cxrflow.files.csv_table import Kind, find_file, read_csv, require_file, require_root
-from cxrflow.files.drops import Drop
 
 OBSERVATIONS = layout("chexpert").classes
 FILES = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import Kind, read_csv
-from cxrflow.files.drops import Drop
-from cxrflow.files.reading import OutsideError, below
+from cxr_files.csv_table import Kind, read_csv
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.reading import OutsideError, below
 
 # Columns of each table. `order` sorts a patient's studies in time (any unit, NaN = unknown);
 # `failure` says why an image cannot be used (null = nothing known against it); `subgroup` is the

@@ -7,9 +7,9 @@ left out. Every image is taken as a study of its own; its id is the file name.
 
 from pathlib import Path
 
+from cxr_files.csv_table import require_file, require_root
+from cxr_files.drops import Drop
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
-from cxrflow.files.csv_table import require_file, require_root
-from cxrflow.files.drops import Drop
 
 # Published short forms of views that other layouts spell out.
 _VIEWS = {"L": "LATERAL"}

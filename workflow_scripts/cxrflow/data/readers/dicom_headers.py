@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
-from cxrflow.compute.parallel import chunks, ordered_map
-from cxrflow.compute.progress import progress
-from cxrflow.files.reading import OutsideError, below
+from cxr_files.parallel import chunks, ordered_map
+from cxr_files.progress import progress
+from cxr_files.reading import OutsideError, below
 from cxrflow.images.decode import is_dicom, is_picture, open_file, open_picture
 from cxrflow.images.decoded import MAX_BYTES, DecodeError
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxrflow.files.atomic import file_digest
-from cxrflow.files.reading import below
+from cxr_files.atomic import file_digest
+from cxr_files.reading import below
 
 _END = 4096  # bytes; headers of DICOM files differ there, though files have one size
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.csv_table import require_root
+from cxr_files.drops import Drop, Tally, printable
+from cxr_files.errors import InputError, one_line
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
-from cxrflow.errors import InputError, one_line
-from cxrflow.files.csv_table import require_root
-from cxrflow.files.drops import Drop, Tally, printable
 
 KIT = Path("ILSVRC2012_devkit_t12", "data")
 META, TRUTH = KIT / "meta.mat", KIT / "ILSVRC2012_validation_ground_truth.txt"

@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from cxrflow.errors import InputError
-from cxrflow.files.archives import TooLarge, unpacked
-from cxrflow.files.csv_table import LONGEST_FIELD
-from cxrflow.files.drops import Tally
+from cxr_files.archives import TooLarge, unpacked
+from cxr_files.csv_table import LONGEST_FIELD
+from cxr_files.drops import Tally
+from cxr_files.errors import InputError
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 

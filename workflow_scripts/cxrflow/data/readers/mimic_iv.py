@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, require_file, require_root
+from cxr_files.drops import Drop
 from cxrflow.data.readers.common_tables import read_once, without
-from cxrflow.files.csv_table import find_file, require_file, require_root
-from cxrflow.files.drops import Drop
 
 OLDEST = 120  # years; more is a damaged row
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import read_csv, require_file, require_root
 from cxrflow.data.readers.boxes import whole_regions
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -17,7 +18,6 @@ from cxrflow.data.readers.common_tables import (
     require_unique,
     shaped,
 )
-from cxrflow.files.csv_table import read_csv, require_file, require_root
 
 _IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"
 _REGION = ("dicom_id", "category_name", "label_text")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import Kind, read_csv, require_file, require_root
+from cxr_files.drops import Drop
 from cxrflow.data.readers.common_tables import DIRECTIONS, Request, Tables, shaped, without
-from cxrflow.files.csv_table import Kind, read_csv, require_file, require_root
-from cxrflow.files.drops import Drop
 
 IMAGES = "MS_CXR_T_temporal_image_classification_v1.0.0.csv"
 SENTENCES = "MS_CXR_T_temporal_sentence_similarity_v1.0.0.csv"

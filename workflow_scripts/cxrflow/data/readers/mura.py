@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import match_lines, require_file, require_root
+from cxr_files.drops import Drop
 from cxrflow.data.readers.common_tables import Request, Tables, shaped, without
-from cxrflow.files.csv_table import match_lines, require_file, require_root
-from cxrflow.files.drops import Drop
 
 CLASS = "Abnormal"
 PARTS = {"train": "train", "valid": "test"}

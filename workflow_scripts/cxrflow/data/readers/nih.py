@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, read_csv, read_lines, require_file, require_root
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.reading import below
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.boxes import impossible, whole_regions
 from cxrflow.data.readers.common_tables import (
@@ -19,10 +23,6 @@ from cxrflow.data.readers.common_tables import (
     shaped,
     without,
 )
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, read_csv, read_lines, require_file, require_root
-from cxrflow.files.drops import Drop
-from cxrflow.files.reading import below
 
 TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv")
 BOXES = "BBox_List_2017.csv"

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from cxr_files.archives import TooLarge, read_file, tar_files
+from cxr_files.csv_table import find_file, read_csv, require_root
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.folders import walk_files
+from cxr_files.reading import below
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import Request, Tables, require_unique, shaped
 from cxrflow.data.readers.open_i_terms import term_labels
-from cxrflow.errors import InputError
-from cxrflow.files.archives import TooLarge, read_file, tar_files
-from cxrflow.files.csv_table import find_file, read_csv, require_root
-from cxrflow.files.drops import Drop
-from cxrflow.files.folders import walk_files
-from cxrflow.files.reading import below
 
 REPORTS = ("ecgen-radiology", "NLMCXR_reports.tgz")
 PROJECTIONS = "indiana_projections.csv"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field
 
-from cxrflow.files.yaml_file import read_yaml
-from cxrflow.settings import Settings
+from cxr_files.settings import Settings
+from cxr_files.yaml_file import read_yaml
 
 NO_FINDING = "No Finding"
 NOT_INDEXED = "No Indexing"

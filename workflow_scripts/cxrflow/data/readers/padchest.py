@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cxr_files.csv_table import require_root
+from cxr_files.errors import InputError
+from cxr_files.reading import below
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
 from cxrflow.data.readers.padchest_labels import NAMES
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import require_root
-from cxrflow.files.reading import below
 
 TABLE = "PADCHEST_chest_x_ray_images_labels_160K*.csv*"
 PHYSICIAN, NETWORK = "Physician", "RNN_model"

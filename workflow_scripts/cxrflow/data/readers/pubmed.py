@@ -18,12 +18,12 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.compute.parallel import ordered_map
-from cxrflow.errors import InputError
-from cxrflow.files.archives import Bounded
-from cxrflow.files.drops import Tally
-from cxrflow.files.folders import walk_files
-from cxrflow.files.reading import require_regular
+from cxr_files.archives import Bounded
+from cxr_files.drops import Tally
+from cxr_files.errors import InputError
+from cxr_files.folders import walk_files
+from cxr_files.parallel import ordered_map
+from cxr_files.reading import require_regular
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 

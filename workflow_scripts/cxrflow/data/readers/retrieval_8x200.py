@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, read_csv, require_file, require_root
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.readers.chexpert import OBSERVATIONS, ids_of_paths
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -19,9 +22,6 @@ from cxrflow.data.readers.common_tables import (
     shaped,
     without,
 )
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, read_csv, require_file, require_root
-from cxrflow.files.drops import Drop
 
 IMAGES, TEXTS = "image-retrieval", "text-retrieval"
 #: Table 5: a text of each category, for who has no ``text-retrieval/query.csv``.

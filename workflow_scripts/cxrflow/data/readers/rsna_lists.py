@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, match_lines
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.readers import rsna
 from cxrflow.data.readers.common_tables import Request, Tables, require_none, shaped
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, match_lines
-from cxrflow.files.drops import Drop
 
 LISTS = {"train": "train_list.txt", "validate": "val_list.txt", "test": "test_list.txt"}
 FOLDER = "stage_2_test_images"

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, read_csv, require_root
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import (
@@ -20,9 +23,6 @@ from cxrflow.data.readers.common_tables import (
     require_unique,
     shaped,
 )
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, read_csv, require_root
-from cxrflow.files.drops import Drop
 
 FILE = "image_labels_{}.csv"
 PARTS = ("train", "test")

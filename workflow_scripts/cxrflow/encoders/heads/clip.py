@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.projection import ImageProjection, TextProjection
 from cxrflow.encoders.settings import ClipHeadSettings
-from cxrflow.errors import InputError
 
 
 class ImageHead(ImageProjection):

@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
+from cxr_files.reading import OutsideError, below
+from cxr_files.weights import unreadable
 from cxrflow.encoders.weights import read_weights, require_finite, require_fit
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
-from cxrflow.files.reading import OutsideError, below
-from cxrflow.files.weights import unreadable
 
 Shape = tuple[int, ...]
 INDEX = ".index.json"

@@ -17,13 +17,13 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from cxr_files.errors import InputError
+from cxr_files.settings import explain
 from cxrflow.encoders.clip_text import ClipTextConfig, TextEncoder
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
 from cxrflow.encoders.settings import ClipResNetSettings
 from cxrflow.encoders.weights import load_weights, require_dimensions
-from cxrflow.errors import InputError
-from cxrflow.settings import explain
 
 HEAD_WIDTH = 64
 ADDED = 3  # pieces that CLIP lacks: [PAD], [UNK], [MASK]

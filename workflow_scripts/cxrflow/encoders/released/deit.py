@@ -19,12 +19,12 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from cxr_files.errors import InputError
+from cxr_files.settings import explain
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
 from cxrflow.encoders.settings import VitSettings
 from cxrflow.encoders.weights import load_weights, require_dimensions
-from cxrflow.errors import InputError
-from cxrflow.settings import explain
 
 CLASSES = 1000  # of ImageNet, which ``head`` is for
 HEAD_WIDTH = 64

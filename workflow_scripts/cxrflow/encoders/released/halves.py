@@ -8,6 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert, read_config
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.released.checkpoints import INDEX, shards_of
@@ -32,8 +34,6 @@ from cxrflow.encoders.settings import (
     ImageEncoderSettings,
     ProjectionHeadSettings,
 )
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object
 
 
 class Halves(NamedTuple):

@@ -17,6 +17,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from cxr_files.errors import InputError
+from cxr_files.settings import explain
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
 from cxrflow.encoders.resnet import ResNet
@@ -26,8 +28,6 @@ from cxrflow.encoders.settings import (
     ResNetSettings,
 )
 from cxrflow.encoders.weights import load_weights, require_dimensions
-from cxrflow.errors import InputError
-from cxrflow.settings import explain
 
 TRUNK = "encoder.encoder."
 PROJECTOR = "projector."

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from cxr_files.settings import Settings
 from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind
-from cxrflow.settings import Settings
 
 Kind = Literal[
     "cxr_bert",

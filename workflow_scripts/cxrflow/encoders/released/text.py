@@ -17,13 +17,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
 from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
 from cxrflow.encoders.released.settings import TEXT_WEIGHTS, WHOLE, ImportSettings
 from cxrflow.encoders.settings import BiovilHeadSettings
 from cxrflow.encoders.weights import load_weights, require_fit
-from cxrflow.errors import InputError
 
 PROJECTION = "cls_projection_head."
 TOKENS = "cls.predictions."

@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from tokenizers import Tokenizer
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Self, get_args
 
 from pydantic import Field, model_validator
 
-from cxrflow.settings import Kind, OneKind, Settings
+from cxr_files.settings import Settings
+from cxrflow.kinds import Kind, OneKind
 
 
 class TermSettings(Settings):

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxr_files.errors import InputError
+from cxr_labels.present import positive_findings
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import row_state
-from cxrflow.errors import InputError
 from cxrflow.objectives.biovil import global_alignment
 from cxrflow.objectives.cutmix import mixed_features, sentence_regions
 from cxrflow.pretrain.objective import Batch, Encoders, Needs, Term, Views
 from cxrflow.pretrain.report_text import ComposableViews
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
-from cxrflow.reports.labels.present import positive_findings
 from cxrflow.similarity.words import WordReader
 from cxrflow.text.diagnostic_sentences import (
     DiagnosticSentences,

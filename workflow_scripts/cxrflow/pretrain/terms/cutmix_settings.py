@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.kinds import Reads
 from cxrflow.pretrain.terms.base_settings import TermSettings
-from cxrflow.settings import Reads
 
 CUTMIX_CLASSES = (
     *("Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Lesion", "Lung Opacity", "Edema"),
@@ -40,7 +40,7 @@ class CutmixSettings(TermSettings):
     )
     warmup_epochs: int = Field(5, ge=0, description="first epochs, without the term (section 3.1)")
     sentences: Annotated[
-        Literal["name", "labeller"], Reads("labeller", "reports/rules/scope/*.yaml")
+        Literal["name", "labeller"], Reads("labeller", "cxr_labels/rules/scope/*.yaml")
     ] = Field(
         "name",
         description="diagnostic sentences: those with the class's name (Eq. 1), or, ours, those in "

@@ -13,8 +13,8 @@ the joint space.
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.word_aggregation import Words
-from cxrflow.errors import InputError
 from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
-from cxrflow.errors import InputError
 from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons, PairGroup

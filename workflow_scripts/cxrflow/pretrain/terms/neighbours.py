@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.fifo import enqueue
-from cxrflow.errors import InputError
 from cxrflow.objectives.biovil import products
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses, Projection
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views

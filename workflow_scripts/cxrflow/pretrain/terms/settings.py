@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from cxr_files.settings import Before
 from cxrflow.pretrain.terms.base_settings import Terms, TermSettings
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.pretrain.terms.mgca_settings import PrototypesSettings, TokenAlignmentSettings
-from cxrflow.settings import Before
 from cxrflow.text.settings import MaskingSettings
 
 MODEL_SIMILARITY = "the model compares images with texts by this term afterwards, not by the cosine"

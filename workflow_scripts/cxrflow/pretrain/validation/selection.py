@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from cxr_files.atomic import file_digest, read_object
+from cxr_files.errors import InputError
+from cxr_files.settings import read_settings
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import file_digest, read_object
 from cxrflow.models.model import Model
 from cxrflow.pretrain.objective import TermsProgram
-from cxrflow.settings import read_settings
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.text.tokenizer import read_tokenizer
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from cxrflow.settings import Seed, Settings
+from cxr_files.settings import Seed, Settings
 
 
 class EntitySettings(Settings):

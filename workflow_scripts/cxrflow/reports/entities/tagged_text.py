@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_text
+from cxr_files.atomic import read_text
+from cxr_files.errors import InputError
 from cxrflow.reports.entities.taggers import TYPES
 
 TEXT = "# text = "

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cxrflow.errors import InputError
+from cxr_files.errors import InputError
+from cxr_labels.stanza_models import StanzaPipeline
 from cxrflow.reports.entities.temporal import COUNTED, temporal_words
-from cxrflow.reports.stanza_models import StanzaPipeline
 
 TYPES = ("ANATOMY", "OBSERVATION", "ANATOMY_MODIFIER", "OBSERVATION_MODIFIER", "UNCERTAINTY")
 #: The type of entities of :class:`KeywordTagger`.

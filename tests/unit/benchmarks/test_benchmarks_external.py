@@ -1,0 +1,410 @@
+"""Models that were run elsewhere: a file of what ours predicts gets ours, to the last digit."""
+
+import os
+from argparse import Namespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from benchmark_fakes import (
+    CATEGORIES,
+    CLASSES,
+    DATA,
+    FakeModel,
+    classification_samples,
+    grounding_samples,
+    metrics_of,
+    pairs_of_studies,
+    result_of,
+    several_classes,
+    store_of,
+    write_cohort,
+)
+from feature_fakes import fake_features, write_fake
+from PIL import Image
+from transfer_fixtures import LINEAR, single
+
+from cxr_files.errors import InputError
+from cxrflow.benchmarks.classification import fold_probe, linear_classification
+from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.settings import (
+    LinearProbeSettings,
+    ZeroShotClassificationSettings,
+    ZeroShotFindingsSettings,
+)
+from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
+from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.external import ExternalTable
+from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.grounding.external import read_map
+from cxrflow.benchmarks.grounding.phrase_grounding import similarity_grids
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
+from cxrflow.images.store import PixelStore
+
+COUNT = 60
+QUICK = {"intervals": {"replicates": 100}}
+
+
+def vectors_of(features, path):
+    """A Parquet file of an encoder's pooled features."""
+    vectors = list(features.by_kind["pooled"].numpy())
+    pd.DataFrame({"image_id": features.encoded["image_id"], "vector": vectors}).to_parquet(path)
+    return path
+
+
+def external(benchmark, settings, path, **contents):
+    """The result of a file."""
+    return result_of(benchmark, settings, external=path, **contents)
+
+
+def agree(theirs, ours):
+    """Every metric of a file is that of the model, digit for digit."""
+    assert theirs
+    for name, estimate in theirs.items():
+        assert repr(estimate) == repr(ours[name]), name  # of what is undefined as well
+
+
+# --- the same as a model's ------------------------------------------------------------------------
+
+
+def test_vectors_are_probed_as_features_are_from_files_to_files(pixels, tmp_path):
+    features = fake_features(pixels)
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
+    model, folder = write_fake(tmp_path, features, text_half=False)
+    asked = {"cohort": cohort, "settings": QUICK | {"fractions": [0.5], "probe_seeds": [0, 1]}}
+    output = tmp_path / "ours"
+    ours = metrics_of(main, "linear_probe", model=model, features=folder, **asked, output=output)
+    asked |= {"external": vectors_of(features, tmp_path / "vectors.parquet"), "pixels": pixels}
+    output = tmp_path / "theirs"
+    theirs = metrics_of(main, "linear_probe", name="mine/theirs", **asked, output=output)
+    assert theirs["metrics"] == ours["metrics"] and theirs["metrics"]["auroc/50"]["value"] > 0.5
+    assert theirs["model"] == "mine/theirs" and theirs["learnt"] is None
+    assert theirs["data"]["external"]["file"] == "vectors.parquet"
+    tables = [
+        pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("ours", "theirs")
+    ]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def labelled_pairs(count=30):
+    """Studies of pairs, two a patient, with labels of two classes."""
+    labels = np.random.default_rng(1).integers(0, 2, (count, 2)).astype(float)
+    return pairs_of_studies(labels, ["Text."] * count)
+
+
+def test_scores_of_studies_are_measured_as_ours_are(pixels, tmp_path):
+    quick = {"label_source": "cohort", "matching": "global", "classes": ["Edema"]}
+    settings = ZeroShotFindingsSettings.model_validate(QUICK | quick)
+    cohort = Cohort(labelled_pairs(), DATA, ("Edema", "Pneumonia"))
+    contents = {"cohort": cohort, "pixels": PixelStore(pixels)}
+    ours = result_of("zero_shot_findings", settings, **contents, model=FakeModel())
+    scores = ours.predictions[["image_id", "score"]].rename(columns={"score": "Edema"})
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    theirs = external("zero_shot_findings", settings, tmp_path / "scores.csv", **contents)
+    agree(theirs.metrics, ours.metrics)
+    assert theirs.protocol["reference"] == ours.protocol["reference"]
+
+
+def test_vectors_are_probed_by_folds(pixels, tmp_path, monkeypatch):
+    table, classes = labelled_pairs(), ("Edema", "Pneumonia")
+    rng = np.random.default_rng(2)
+    drawn = torch.from_numpy(rng.normal(size=(len(table), 5))).float()
+    by_kind = {"pooled": drawn}
+    monkeypatch.setattr(fold_probe, "encode", lambda *given: by_kind)
+    quick = QUICK | {"label_source": "cohort", "classes": list(classes), "folds": 3}
+    settings = FoldProbeSettings.model_validate(quick)
+
+    def contents():
+        return {"cohort": Cohort(table, DATA, classes), "pixels": PixelStore(pixels)}
+
+    ours = result_of("fold_probe", settings, **contents(), image=None)
+    by_study = pd.DataFrame({"study_id": table["study_id"], "vector": list(drawn.numpy())})
+    by_study.sample(frac=1, random_state=0).to_parquet(tmp_path / "vectors.parquet")
+    theirs = external("fold_probe", settings, tmp_path / "vectors.parquet", **contents())
+    agree(theirs.metrics, ours.metrics)
+
+
+def test_heads_learn_from_vectors(tmp_path, pixels, monkeypatch):
+    table = single()[:COUNT]
+    features = fake_features(pixels)
+    monkeypatch.setattr(linear_classification, "encoded", lambda *given: features)
+    settings = LinearClassificationSettings.model_validate(LINEAR | {"epochs": 3})
+    model, _ = write_fake(tmp_path, features)
+    folders = Namespace(model=model, pixels=pixels, state=tmp_path / "state", cohort=tmp_path)
+    folders.state.mkdir()
+    cohort = Cohort(table, DATA, ("Square",))
+    ours = result_of("linear_classification", settings, folders, cohort=cohort)
+    folders.model = None
+    path = vectors_of(features, tmp_path / "vectors.parquet")
+    theirs = external("linear_classification", settings, path, folders=folders, cohort=cohort)
+    agree(theirs.metrics, ours.metrics)
+
+
+def test_images_are_retrieved_by_vectors(pixels, tmp_path):
+    features = fake_features(pixels)
+    table = classification_samples(COUNT).drop(columns=["labels", "subgroup", "group_id"])
+    category = ["square" if n % 3 else "plain" for n in range(COUNT)]
+    part = ["query" if n % 4 == 0 else "candidate" for n in range(COUNT)]
+    table = table.assign(category=category, part=part, split="test", group_id=None)
+    settings = ImageRetrievalSettings.model_validate(QUICK | {"cutoffs": [1, 5]})
+    contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels)}
+    ours = result_of("image_retrieval", settings, **contents, features=features)
+    path = vectors_of(features, tmp_path / "vectors.parquet")
+    agree(external("image_retrieval", settings, path, **contents).metrics, ours.metrics)
+
+
+def zero_shot(contents, path=None):
+    settings = ZeroShotClassificationSettings.model_validate(QUICK)
+    return external("zero_shot_classification", settings, path, **contents)
+
+
+def test_scores_are_measured_as_ours_are(pixels, tmp_path):
+    """Through a CSV, by other prompts too; without these their metrics are left out."""
+    table = classification_samples(COUNT)
+    table["labels"] = np.random.default_rng(0).permutation(table["labels"])
+    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
+    ours = zero_shot(contents | {"features": fake_features(pixels), "model": FakeModel()})
+    scores = ours.predictions.filter(regex="^(image_id|score)")
+    scores.columns = scores.columns.str.replace("score", "Pneumonia")
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    theirs = zero_shot(contents, tmp_path / "scores.csv")
+    agree(theirs.metrics, ours.metrics)
+    assert theirs.metrics.keys() == ours.metrics.keys() and 0.3 < ours.metrics["auroc"].value < 0.7
+    assert theirs.protocol["score"] == "the file's"
+    scores[["image_id", "Pneumonia"]].to_csv(tmp_path / "scores.csv", index=False)
+    fewer = zero_shot(contents, tmp_path / "scores.csv")
+    agree(fewer.metrics, ours.metrics)
+    assert {name for name in ours.metrics if "/" not in name} - fewer.metrics.keys() == {
+        "prompts_spread"
+    }
+
+
+def test_scores_of_several_classes_are_means_over_a_study(pixels, tmp_path):
+    table, features = several_classes(COUNT)
+    quick = QUICK | {"sample": "group", "prompt_pairs": [], "metrics": ["auroc", "f1"]}
+    settings = ZeroShotClassificationSettings.model_validate(quick)
+    contents = {"cohort": Cohort(table, DATA, CLASSES), "pixels": PixelStore(pixels)}
+    drawn = np.random.default_rng(2).normal(size=(COUNT, 3))
+    frame = pd.DataFrame(drawn, columns=list(CLASSES)).assign(image_id=table["image_id"])
+    frame.to_parquet(tmp_path / "scores.parquet")
+    found = external("zero_shot_classification", settings, tmp_path / "scores.parquet", **contents)
+    rows = found.predictions.set_index("group_id")
+    tested = frame[(table["split"] == "test").to_numpy()]
+    expected = tested.groupby(table["group_id"])[list(CLASSES)].mean().loc[rows.index]
+    np.testing.assert_allclose(rows["score/no_finding"], expected["No Finding"], rtol=1e-12)
+
+
+def test_reports_are_scored_as_ours_are(pixels, tmp_path):
+    texts = ["New left pleural effusion. No pneumothorax.", "The lungs are clear."]
+    table = pd.DataFrame(
+        {
+            "subject_id": [f"p{n}" for n in range(8)],
+            "study_id": [f"s{n}" for n in range(8)],
+            "image_id": [f"image{n}" for n in range(8)],
+            "split": ["train"] * 3 + ["test"] * 5,
+            "findings": None,
+            "impression": [texts[n % 2] for n in range(8)],
+            "prior_study_id": None,
+            "prior_image_id": None,
+        }
+    )
+    settings = ReportGenerationSettings.model_validate(QUICK | {"tagger": "keywords"})
+    folders = Namespace(stanza=None, cohort=tmp_path)
+    contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels)}
+    ours = result_of("report_generation", settings, folders, "random", **contents)
+    written = ours.predictions[["study_id", "generated"]].rename(columns={"generated": "report"})
+    written.to_csv(tmp_path / "reports.csv", index=False)
+    path = tmp_path / "reports.csv"
+    theirs = external("report_generation", settings, path, folders=folders, **contents)
+    agree(theirs.metrics, ours.metrics)
+    assert theirs.protocol["writes"] == "external"
+    written.assign(report=None).to_csv(path, index=False)
+    theirs = external("report_generation", settings, path, folders=folders, **contents)
+    assert theirs.metrics["bleu_4"].value == 0
+
+
+def test_maps_are_scored_as_ours_are(pixels, tmp_path):
+    (tmp_path / "root").symlink_to(pixels.parent / "root")
+    table = grounding_samples(30)
+    store = PixelStore(store_of(tmp_path, table["image_id"], "square64"))
+    quick = QUICK | {"categories": list(CATEGORIES), "controls": False}
+    settings = PhraseGroundingSettings.model_validate(quick)
+    contents = {"cohort": Cohort(table, DATA), "pixels": store}
+    model = FakeModel(geometry="square64")
+    ours = result_of("phrase_grounding", settings, **contents, model=model)
+    grids = similarity_grids(model, table, store, settings)["own"]
+    for sample, grid in zip(table["sample_id"], grids, strict=True):
+        np.save(tmp_path / f"{sample}.npy", grid)
+    files = pd.DataFrame({"sample_id": table["sample_id"]})
+    files["map"] = files["sample_id"] + ".npy"
+    files.to_csv(tmp_path / "maps.csv", index=False)
+    theirs = external("phrase_grounding", settings, tmp_path / "maps.csv", **contents)
+    assert theirs.metrics["signed_cnr"].value > 1
+    agree(theirs.metrics, ours.metrics)
+
+
+def test_a_map_is_a_grey_picture_or_an_array(tmp_path):
+    values = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    Image.fromarray(values).save(tmp_path / "eight.png")
+    Image.fromarray(values.astype(np.uint16) * 1000).save(tmp_path / "sixteen.png")
+    Image.fromarray(np.zeros((2, 3, 3), np.uint8)).save(tmp_path / "colour.png")
+    np.save(tmp_path / "nan.npy", np.full((2, 2), np.nan))
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG")
+    # Arrays whose numbers mean something else, and a header that promises terabytes.
+    np.save(tmp_path / "complex.npy", np.ones((2, 2), complex))
+    np.save(tmp_path / "dates.npy", np.zeros((2, 2), "datetime64[s]"))
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000)}\n"
+    for name, content in (("huge.npy", header), ("open.npy", header[:-3] + b"\n")):
+        length = len(content).to_bytes(2, "little")
+        (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00" + length + content)
+    large = Image.new("1", (20_000, 20_000))
+    large.save(tmp_path / "large.png")
+    Image.fromarray(values).save(tmp_path / "map.jpg")
+    Image.new("L", (9, 9)).save(tmp_path / "drawing.eps")  # Pillow would start a program for it
+    for name in ("pipe.png", "pipe.npy"):
+        os.mkfifo(tmp_path / name)
+    assert (read_map(tmp_path / "eight.png") == values / 255).all()
+    assert (read_map(tmp_path / "sixteen.png") == values * 1000.0 / 65535).all()
+    for name, message in (
+        *(("colour.png", "mode is RGB; expected a grey"), ("nan.npy", "not finite")),
+        *(("broken.png", "not a readable map"), ("absent.png", "not a readable map")),
+        *((f"{name}.npy", "expected numbers of 2") for name in ("complex", "dates")),
+        *((f"{name}.npy", "not a NumPy file") for name in ("huge", "open", "pipe")),
+        *((f"{name}", "not a readable map") for name in ("large.png", "map.jpg", "drawing.eps")),
+        *(("pipe.png", "not a regular file"), ("absent.npy", "file not found")),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_map(tmp_path / name)
+
+
+# --- what is wrong with a file --------------------------------------------------------------------
+
+
+def test_what_the_file_lacks_is_counted(pixels, tmp_path):
+    features = fake_features(pixels)
+    table = classification_samples(COUNT)
+    settings = LinearProbeSettings.model_validate(
+        QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}
+    )
+    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
+    some = Features(features.encoded[:50], {"pooled": features.by_kind["pooled"][:50]}, "", "")
+    path = vectors_of(some, tmp_path / "vectors.parquet")
+    found = external("linear_probe", settings, path, **contents)
+    lost = table["split"][~table["image_id"].isin(some.encoded["image_id"])].value_counts()
+    assert found.data["external"]["missing"] == lost["test"] == 10 - lost["train"]
+    assert found.protocol["rows_missing"] == {"train": lost["train"]}
+    scored, learnt = found.data["dropped"][:2]
+    assert scored["reason"] == learnt["reason"] == "not in vectors.parquet"
+    assert "part" not in scored and (learnt["part"], learnt["count"]) == ("train", lost["train"])
+    tested = table[(table["split"] == "test") & table["image_id"].isin(some.encoded["image_id"])]
+    assert found.predictions["image_id"].tolist() == tested["image_id"].tolist()
+
+
+def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_path):
+    """The samples are the same, and what was learnt, chosen or searched is less."""
+    table, features = classification_samples(COUNT), fake_features(pixels)
+    whole = vectors_of(features, tmp_path / "whole.parquet")
+    lacking = tmp_path / "lacking.parquet"
+    frame = pd.read_parquet(whole)
+    frame[~frame["image_id"].isin(["image5", "image10"])].to_parquet(lacking)  # of train
+    store, quick = PixelStore(pixels), QUICK | {"prompt_pairs": []}
+    probe = LinearProbeSettings.model_validate(QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]})
+    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": store}
+    results = [external("linear_probe", probe, path, **contents) for path in (whole, lacking)]
+    assert "rows_missing" not in results[0].protocol
+    assert results[1].protocol["rows_missing"] == {"train": 2}
+    assert results[1].data["external"]["missing"] == 0
+    columns = ["sample_id", "label"]
+    pd.testing.assert_frame_equal(*(result.predictions[columns] for result in results))
+    zero = ZeroShotClassificationSettings.model_validate(quick | {"threshold_part": "train"})
+    scores = pd.DataFrame({"image_id": table["image_id"], "Pneumonia": np.linspace(0, 1, COUNT)})
+    scores.drop(index=[5, 10]).to_csv(tmp_path / "scores.csv", index=False)
+    found = external("zero_shot_classification", zero, tmp_path / "scores.csv", **contents)
+    assert found.protocol["rows_missing"] == {"train": 2}
+    part = ["candidate" if n % 5 == 0 else "query" for n in range(COUNT)]
+    table = table.drop(columns="split").assign(part=part, category=["a", "b"] * (COUNT // 2))
+    search = ImageRetrievalSettings.model_validate(QUICK | {"cutoffs": [1]})
+    contents = {"cohort": Cohort(table, DATA), "pixels": store}
+    found = external("image_retrieval", search, lacking, **contents)
+    assert found.protocol["rows_missing"] == {"candidate": 2}
+    assert found.data["external"]["missing"] == 0
+
+
+WRONG = {
+    "no column sample_id or image_id or study_id; found name": {"name": ["a"]},
+    "column 'image_id' is blank in a row": {"image_id": ["image1", None]},
+    "image_id 'image1' stands more than once": {"image_id": ["image1", "image1"]},
+    "rows are named by study_id, which this task has not": {"study_id": ["a"], "vector": [[1.0]]},
+    "holds no image_id of .*, such as .'image0'.; but other": {"image_id": ["other"]},
+    "column 'vector' is missing; found image_id": {"image_id": ["image1"]},
+    "column 'vector' holds no vectors of one length": {
+        "image_id": ["image1", "image2"],
+        "vector": [[1.0], [1.0, 2.0]],
+    },
+    "column 'vector' of image_id 'image2': expected finite numbers": {
+        "image_id": ["image1", "image2"],
+        "vector": [[1.0], [np.nan]],
+    },
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_wrong_table_is_one_line(pixels, tmp_path, message):
+    pd.DataFrame(WRONG[message]).to_parquet(tmp_path / "vectors.parquet")
+    settings = LinearProbeSettings.model_validate(QUICK)
+    contents = {
+        "cohort": Cohort(classification_samples(COUNT), DATA, ("Pneumonia",)),
+        "pixels": PixelStore(pixels),
+    }
+    with pytest.raises(InputError, match=message):
+        external("linear_probe", settings, tmp_path / "vectors.parquet", **contents)
+
+
+def test_a_wrong_list_is_one_line(pixels, tmp_path):
+    contents = {
+        "cohort": Cohort(classification_samples(COUNT), DATA, ("Pneumonia",)),
+        "pixels": PixelStore(pixels),
+    }
+    path = tmp_path / "scores.csv"
+    path.write_text("image_id,Pneumonia\nimage1,0.5\nimage3,high\n")
+    with pytest.raises(InputError, match="'Pneumonia' of image_id 'image3': expected a number"):
+        zero_shot(contents, path)
+    path.write_text("image_id,Pneumonia\nimage1,0.5,3\n")
+    with pytest.raises(InputError, match=r"scores.csv:2: .*wrong number of fields"):
+        zero_shot(contents, path)
+    path.write_text("image_id,Pneumonia\nimage1,0.5\nimage2,0.25\n")
+    wanted = pd.DataFrame({"image_id": ["image2", "image7"]})
+    with pytest.raises(InputError, match="scores.csv: no row of image_id 'image7'"):
+        ExternalTable(path).numbers(wanted, ["Pneumonia"])
+    with pytest.raises(InputError, match="absent.csv: file not found"):
+        ExternalTable(tmp_path / "absent.csv")
+    settings = PhraseGroundingSettings.model_validate(QUICK | {"categories": list(CATEGORIES)})
+    table = grounding_samples(30)
+    contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels)}
+    path.write_text("image_id,map\nimage1,a.png\n")
+    with pytest.raises(InputError, match="rows are named by image_id; expected sample_id"):
+        external("phrase_grounding", settings, path, **contents)
+    files = pd.DataFrame({"sample_id": table["sample_id"], "map": "../secret.png"})
+    files.to_csv(path, index=False)
+    with pytest.raises(InputError, match="'../secret.png' lies outside of the table's folder"):
+        external("phrase_grounding", settings, path, **contents)
+
+
+def test_what_a_file_cannot_be_scored_in_is_one_line(tmp_path, capsys, pixels):
+    asked = ["--cohort", "c", "--output", "o"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["segmentation", "--external", "x.csv", *asked])
+    assert "segmentation takes no --external; these do: phrase_gro" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["linear_probe", "--reference", "nothing", "--name", "mine/x", *asked])
+    assert "--name is of --external" in capsys.readouterr().err
+    settings = LinearProbeSettings.model_validate(QUICK | {"augmentation": {}})
+    table = classification_samples(COUNT)
+    path = vectors_of(fake_features(pixels), tmp_path / "vectors.parquet")
+    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
+    with pytest.raises(InputError, match="augmentation is set, but a file has one vector an image"):
+        external("linear_probe", settings, path, **contents)

@@ -1,0 +1,316 @@
+"""Published weights in the configuration, and cohorts whose images a model chooses."""
+
+from functools import partial
+from typing import get_args
+
+import pytest
+
+from cxr_files.errors import InputError
+from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
+from released_files import write_biovil, write_cxr_bert
+
+
+@pytest.fixture
+def overlay(overlay):
+    """Weights need not lie where an overlay says."""
+    return partial(overlay, check_roots=False)
+
+
+def test_published_weights_stand_for_the_models_of_one_program():
+    kinds = [kind for program in TRAINING_PROGRAMS.values() for kind in program.published]
+    assert sorted(kinds) == sorted(PUBLISHED) == sorted(get_args(Kind))
+
+
+def test_imported_models_are_scored_on_the_only_data_there_are(overlay):
+    data = ("mimic_cxr", "pubmed", "mimic_iii", "ms_cxr", "mimic_cxr_jpg")
+    config = overlay({"papers": ["biovil"], "datasets": dict.fromkeys(data), **released()})
+    assert config.stores == [("biovil/rsna", "shorter128")]
+
+
+def released(path="/weights", **more):
+    return {"weights": {"biovil/biovil": {"path": path, "geometry": "shorter128", **more}}}
+
+
+def test_an_imported_model_has_no_parents_and_one_run(overlay):
+    config = overlay({"seeds": [3, 4], **released()})
+    assert config.imported("biovil/biovil") and not config.imported("biovil/cxr_bert")
+    assert config.seeds_of("biovil/biovil") == [3]
+    assert config.parents("biovil/biovil", 3) == {}
+    assert config.seeds_of("biovil/baseline_phase2") == [3, 4]
+    assert set(config.parents("biovil/baseline_phase2", 4)) == {"text", "image"}
+
+
+def test_an_imported_model_needs_no_training_data(overlay):
+    without = {"datasets": {"mimic_cxr": None}}
+    assert "biovil/biovil" not in overlay(without).models_in_use
+    config = overlay({**without, **released()})
+    assert "biovil/biovil" in config.models_in_use
+    assert ("biovil/phrase_grounding", "biovil/biovil") in config.results_of("biovil", "headline")
+    assert "biovil/baseline_phase2" not in config.models_in_use
+
+
+def test_models_that_start_from_an_imported_one_have_its_vocabulary(overlay):
+    assert overlay({}).vocabulary_model("biovil/cxr_bert") is None
+    config = overlay({"weights": {"biovil/cxr_bert": "/weights"}})
+    assert config.vocabulary_model("biovil/cxr_bert") == "biovil/cxr_bert"
+    assert config.vocabulary_model("biovil/cxr_bert_phase2") is None
+    earlier = overlay({"weights": {"biovil/cxr_bert_phase2": "/weights"}})
+    assert earlier.vocabulary_model("biovil/cxr_bert") == "biovil/cxr_bert_phase2"
+
+
+START = "biovil/cxr_bert"
+
+
+@pytest.fixture
+def papers(paper):
+    """A paper of one's own: a model that is published weights alone, and one on packed corpora."""
+    values = {
+        "models": {
+            "bert": {"program": "text", "weights": "bert"},
+            "on_it": {"extends": "biovil/baseline_clinical_bert", "text": "bert"},
+            "more": {"extends": "biovil/clinical_bert", "start": START, "vocabulary": None},
+        },
+        "tables": {
+            "mine": {
+                "title": "Mine",
+                "source": "mine",
+                "task": "biovil/sentence_similarity",
+                "columns": [{"key": "gap", "label": "Gap", "metric": "cont_gap"}],
+                "rows": [{"label": name, "model": name} for name in ("bert", "on_it", "more")],
+            }
+        },
+    }
+    return {"papers": [paper(values)]}
+
+
+def test_corpora_are_not_cut_for_an_imported_model(overlay, papers):
+    with pytest.raises(InputError, match=r"'weights': 'mine/more' is trained on packed corpora"):
+        overlay({**papers, "weights": {"biovil/cxr_bert": "/weights"}})
+
+
+def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, papers):
+    names = {"mine/bert", "mine/on_it"}
+    without, given = overlay(papers), overlay({**papers, "weights": {"mine/bert": "/weights"}})
+    assert not names & set(without.models_in_use) and names <= set(given.models_in_use)
+    assert given.resolved()["models"].keys() >= names
+
+
+def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
+    """The weights have their own; pixels without a published geometry have the model's."""
+    weights = {"weights": {"biovil/biovil": "/weights"}}
+    models = {"biovil/biovil": {"geometry": "shorter64"}}
+    assert overlay({**weights, "models": models}, check_roots=False).imported("biovil/biovil")
+    plain = overlay({**weights, "models": models}, check_roots=False).model("biovil/biovil")
+    models["biovil/biovil"]["training"] = {"epochs": 1}  # as an overlay may have it
+    assert overlay({**weights, "models": models}, check_roots=False).model("biovil/biovil") == plain
+    models["biovil/biovil"]["lenght"] = 3
+    with pytest.raises(InputError, match="models.biovil/biovil.lenght"):
+        overlay({**weights, "models": models}, check_roots=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("/w", ("/w", None)),
+        ({"path": "/w"}, ("/w", None)),
+        ({"text": "/t", "image": "/i.pt"}, ("/t", "/i.pt")),
+    ],
+)
+def test_where_biovil_lies_can_be_said_in_two_ways(overlay, given, expected):
+    config = overlay({"weights": {"biovil/biovil": given}})
+    assert config.weights["biovil/biovil"].places("biovil") == expected
+    model = config.model("biovil/biovil")
+    assert type(model.settings) is ImportSettings
+    assert model.settings.geometry == model.geometry == "shorter512crop480"
+
+
+def test_geometry_is_said_where_there_are_images(overlay):
+    image = {"path": "/r.pt", "geometry": "shorter128"}
+    config = overlay({"weights": {"biovil/simclr": image, "biovil/cxr_bert": "/t"}})
+    geometries = {name: config.model(name).settings.geometry for name in config.weights}
+    assert geometries == {"biovil/simclr": "shorter128", "biovil/cxr_bert": None}
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ({"nobody": "/w"}, "key 'weights': 'nobody' is not known"),
+        ({"biovil/gloria": "/w"}, "key 'weights': no published weights are known for 'biovil/glor"),
+        ({"biovil/biovil": {"text": "/w"}}, "'weights.biovil/biovil': names text; weights of kind"),
+        ({"biovil/cxr_bert": {"image": "/w"}}, "names image; weights of kind cxr_bert are text"),
+        ({"biovil/cxr_bert": {}}, "'weights.biovil/cxr_bert': expected a path, or 'text' and"),
+        ({"biovil/cxr_bert": {"path": "/w", "text": "/w"}}, "expected a path, or 'text' and 'imag"),
+        (
+            {"biovil/cxr_bert": {"path": "/w", "kind": "x"}},
+            "unknown key 'weights.biovil/cxr_bert.",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(overlay, weights, said):
+    with pytest.raises(InputError) as raised:
+        overlay({"weights": weights})
+    line = str(raised.value)
+    assert said in line and "overlay.yaml" in line and "\n" not in line
+
+
+def test_files_are_missed_before_anything_runs(overlay, tmp_path):
+    folder = write_biovil(tmp_path / "released")
+    overlay(released(str(folder)), check_roots=True)
+    for name in ("biovil_image_resnet50_proj_size_128.pt", "vocab.txt", "pytorch_model.bin",
+                 "config.json"):  # fmt: skip
+        (folder / name).unlink()
+        with pytest.raises(InputError) as raised:
+            overlay(released(str(folder)), check_roots=True)
+        missed = "biovil_image*.pt" if name.endswith(".pt") else name
+        refused = f"key 'weights.biovil/biovil' is '{folder / missed}': no such file"
+        assert refused in str(raised.value)
+    with pytest.raises(InputError, match="'weights.biovil/cxr_bert' is '/nowhere': no such folder"):
+        overlay({"weights": {"biovil/cxr_bert": "/nowhere"}}, check_roots=True)
+    text = write_cxr_bert(tmp_path / "text")
+    two = {"text": str(text), "image": "/nowhere.pt", "geometry": "shorter128"}
+    with pytest.raises(InputError, match="'weights.biovil/biovil.image' is '/nowhere.pt': no such"):
+        overlay({"weights": {"biovil/biovil": two}}, check_roots=True)
+
+
+CURATED = "biovil_t/progression_curated"
+CLEAN = "biovil_t/biovil_t_clean"
+ALL = {"papers": ["biovil_t"], "extent": "all"}
+
+
+@pytest.fixture
+def mine(paper, overlay):
+    """A configuration with a paper of one's own, whose table scores on its cohort `curated`."""
+
+    def load(curation, task=None, **parts):
+        cohort = {"extends": "biovil_t/progression", "curation": curation}
+        scored = {"extends": "biovil_t/temporal_probe", "cohort": "curated"}
+        column = {"key": "a", "label": "A", "metric": "macro_accuracy"}
+        table = {"title": "T", "source": "ours", "task": "t", "columns": [column]}
+        values = {
+            "cohorts": {"curated": cohort, **parts.pop("cohorts", {})},
+            "tasks": {"t": task or scored},
+            "tables": {"t": {**table, "rows": [{"label": "R", "model": "biovil_t/biovil_t"}]}},
+            **parts,
+        }
+        return overlay({"papers": [paper(values)]})
+
+    return load
+
+
+def test_a_curated_cohort_brings_its_model_and_what_that_chooses_from(overlay):
+    config = overlay(ALL)
+    assert CLEAN in config.models_in_use and config.seeds_of(CLEAN) == [0]
+    assert config.known_cohorts["biovil_t/mimic_cxr_clean"].recipe.acquisitions == "single"
+    assert {CURATED, "biovil_t/mimic_cxr_acquisitions"} <= set(config.cohorts_in_use)
+    assert ("biovil_t/mimic_cxr_acquisitions", "shorter128crop112") in config.stores
+    cells = config.table_cells("biovil_t", "table2")
+    assert ("biovil_t/temporal_classification_curated", "biovil_t/biovil_t") in cells
+    assert config.table_cells("biovil_t", "curation") == [("biovil_t/curation_statistics", None)]
+    # The same cohort but for the choice, and the program is told nothing of models.
+    plain, curated = (config.known_cohorts[name].recipe for name in (CURATED[:-8], CURATED))
+    assert plain.settings() == curated.settings() and curated.curation.margin == 0.2
+    headline = overlay({**ALL, "extent": "headline"}).needs(("biovil_t", "headline"))
+    assert CLEAN not in headline.models and CURATED not in headline.cohorts
+
+
+def test_without_the_data_or_the_word_nothing_is_curated(overlay):
+    for said in (
+        {"cohorts": {"biovil_t/mimic_cxr_clean": None}},
+        {"cohorts": {"biovil_t/mimic_cxr_acquisitions": None}},
+        {"cohorts": {CURATED: {"curation": None}}},
+    ):
+        config = overlay({**ALL, **said})
+        assert "biovil_t/curation_statistics" not in config.tasks_in_use
+        assert CLEAN not in config.models_in_use
+        # Without a word of curation the cohort is that of the row above.
+        known = "biovil_t/temporal_classification_curated" in config.tasks_in_use
+        assert known == (CURATED in said["cohorts"])
+
+
+def test_a_model_may_learn_from_a_curated_cohort(mine):
+    pairs = {
+        "extends": "biovil_t/mimic_cxr",
+        "curation": {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"},
+    }
+    config = mine(
+        pairs["curation"],
+        task={"extends": "biovil_t/temporal_probe"},
+        cohorts={"pairs": pairs},
+        models={"m": {"extends": "biovil_t/biovil_t", "cohort": "pairs"}},
+        tables={
+            "t": {
+                **{"title": "T", "source": "ours", "task": "t"},
+                "columns": [{"key": "a", "label": "A", "metric": "macro_accuracy"}],
+                "rows": [{"label": "R", "model": "m"}],
+            }
+        },
+    )
+    assert CLEAN in config.ancestors("mine/m")
+    assert {"mine/pairs", "biovil_t/mimic_cxr_acquisitions"} <= set(config.cohorts_in_use)
+    assert config.document_cohort("mimic_cxr", "mine") != "mine/pairs"
+
+
+GOOD = {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": "biovil_t/x"}, "curation of mine/curated names 'biovil_t/x', which is not k"),
+        ({"candidates": "x"}, "curation of mine/curated names 'mine/x', which is not known"),
+        (
+            {"model": "biovil/simclr"},
+            "'cohorts.mine/curated.curation.model': 'biovil/simclr' is of the program image; expec",
+        ),
+        (
+            {"model": "biovil_t/biovil_t"},
+            "'biovil_t/biovil_t' has learnt from 'biovil_t/mimic_cxr', in which studies have sev",
+        ),
+        (
+            {"candidates": "biovil_t/mimic_cxr"},
+            "curation.candidates'.* of kind pairs with unit: study; expected kind pairs with unit",
+        ),
+        ({"candidates": "curated"}, "of kind progression with unit: study; expected kind pairs"),
+        ({"margin": 3}, "cohorts.curated.curation.margin' is 3: Input should be less than or equ"),
+    ],
+)
+def test_what_cannot_curate_is_one_line(mine, wrong, message):
+    with pytest.raises(InputError, match=message) as error:
+        mine(GOOD | wrong)
+    assert "\n" not in str(error.value)
+
+
+def test_a_row_an_image_leaves_nothing_to_choose(mine):
+    each = {"extends": "biovil_t/progression", "unit": "image", "curation": GOOD}
+    with pytest.raises(InputError, match="curation of a cohort in which no image is chosen"):
+        mine(GOOD, cohorts={"each": each})
+
+
+def test_a_model_does_not_choose_what_it_learns_from(mine):
+    own = {"extends": "biovil_t/mimic_cxr", "curation": GOOD | {"model": "m"}}
+    learnt = {"extends": "biovil_t/biovil_t", "cohort": "pairs"}
+    with pytest.raises(InputError, match="other: mine/m -> mine/m, which curation of mine/pairs"):
+        mine(GOOD | {"model": "m"}, cohorts={"pairs": own}, models={"m": learnt})
+
+
+def test_only_what_is_curated_is_counted(mine):
+    counted = {"benchmark": "curation_statistics", "cohort": "biovil_t/progression"}
+    with pytest.raises(InputError, match="'biovil_t/progression' is not curated; curation_statist"):
+        mine(GOOD, task=counted)
+
+
+def test_overlays_cannot_curate_what_papers_cannot(overlay):
+    elsewhere = {"datasets": {"other": {"layout": "open_i", "root": "/o"}}}
+    others = {"cohorts": {"biovil_t/mimic_cxr_acquisitions": {"dataset": "other", "held_out": []}}}
+    with pytest.raises(InputError, match="has the images of 'other'; expected those of 'mimic"):
+        overlay({**ALL, **elsewhere, **others}, check_roots=False)
+    with pytest.raises(InputError, match="curation.model': 'biovil_t/x' is not known; there are"):
+        overlay({**ALL, "cohorts": {CURATED: {"curation": {"model": "biovil_t/x"}}}})
+
+
+def test_who_is_tested_on_is_not_what_the_model_that_curates_has_seen(overlay):
+    """What it chooses is trained on, so that its patients count as the trained model's."""
+    clean = {"biovil_t/mimic_cxr_clean": {"held_out": ["ms_cxr"]}}
+    with pytest.raises(InputError, match=r"mimic_cxr_clean.held_out': 'ms_cxr_t', on which .*cura"):
+        overlay({**ALL, "cohorts": clean})

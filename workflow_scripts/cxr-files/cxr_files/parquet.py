@@ -1,0 +1,71 @@
+"""Parquet tables as inputs, with errors of one line that name the file."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cxr_files.errors import InputError, one_line
+from cxr_files.reading import require_regular
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHUNK = 10_000  # rows in memory
+#: What Arrow and pandas raise of damaged files.
+DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, RuntimeError)
+
+
+def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
+    """Read a Parquet file that must have ``columns``; it may have more.
+
+    Raises:
+        InputError: the file is absent or damaged, or lacks a column.
+    """
+    import pandas as pd  # not needed by all who ask what damage is
+
+    if not Path(path).is_file():
+        raise InputError(f"{path}: file not found")
+    try:
+        table = pd.read_parquet(path)
+        texts: pd.DataFrame = table.select_dtypes("str")
+        for name in texts:
+            pa.array(texts[name]).validate(full=True)  # UTF-8, which is else read when it is used
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+    for name in columns:
+        if name not in table:
+            names = ", ".join(map(str, table.columns)) or "none"
+            raise InputError(f"{path}: column '{name}' is missing; found {names}")
+    return table
+
+
+def table_chunks(path: Path, columns: Sequence[str]) -> "Iterator[pd.DataFrame]":
+    """Read columns of a Parquet file, some thousand rows at a time.
+
+    Raises:
+        InputError: as :func:`read_table`.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(require_regular(path)) as file:
+            for batch in file.iter_batches(CHUNK, columns=list(columns)):
+                batch.validate(full=True)  # UTF-8, which is else read when it is used
+                yield batch.to_pandas()
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+
+
+def table_columns(path: Path) -> list[str]:
+    """Return the names of a Parquet file's columns, as :func:`read_table` has them."""
+    from pyarrow.parquet import read_schema
+
+    try:
+        return [
+            str(name)
+            for name in read_schema(require_regular(path)).empty_table().to_pandas().columns
+        ]
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None

@@ -1,1 +1,0 @@
-"""The words of the synthetic hospital's reports, as data for ``cxrflow.phantom.grammar``."""

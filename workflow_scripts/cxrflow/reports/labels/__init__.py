@@ -1,1 +1,0 @@
-"""CheXpert labels of reports: one interface, two engines (scope, chexbert)."""

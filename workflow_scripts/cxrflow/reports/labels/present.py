@@ -1,9 +1,0 @@
-"""The findings that our labeller reads in a sentence as present."""
-
-from cxrflow.reports.labels.observations import POSITIVE
-from cxrflow.reports.labels.scope.labeller import read_sentence
-
-
-def positive_findings(sentence: str) -> set[str]:
-    """The findings that a sentence says are there."""
-    return {r.observation for r in read_sentence(sentence) if r.value == POSITIVE}
