@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from cxr_files.errors import InputError
-from cxr_labels.label import main as label
+from cxr_labels.command import main as label
 from cxr_labels.observations import OBSERVATIONS
 from fuzz import reports
 from fuzz.trial import Trial

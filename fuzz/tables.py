@@ -13,9 +13,9 @@ from random import Random
 import pandas as pd
 
 from cxr_files.atomic import write_json
-from cxr_hospital.__main__ import writer
+from cxr_hospital.draw import writer
 from cxr_hospital.settings import FollowedSettings, HospitalSettings
-from cxr_labels.label import main as label
+from cxr_labels.command import main as label
 from cxr_labels.settings import ReportSettings
 from cxrflow.data import layouts
 from cxrflow.data.cohorts import build_cohort

@@ -21,7 +21,8 @@ gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 
 SOURCE = Path(workflow.basedir, "workflow_scripts")
-sys.path.insert(0, str(SOURCE))
+SOURCES = [str(SOURCE), *map(str, sorted(SOURCE.glob("cxr-*")))]
+sys.path[:0] = SOURCES
 
 from cxr_files.attempts import FOLDER as REFUSED
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
@@ -46,7 +47,7 @@ from cxrflow.programs.source_code import code_digest
 # that is killed bash would print the whole command; where the signal has a trap, it prints a word.
 shell.prefix(
     "export PYTHONPATH=%s${{PYTHONPATH:+:$PYTHONPATH}} CXRFLOW_TERMINAL=19; exec 19>&2; "
-    "trap : KILL SEGV ABRT BUS; " % shlex.quote(str(SOURCE))
+    "trap : KILL SEGV ABRT BUS; " % shlex.quote(":".join(SOURCES))
 )
 
 # Where programs note why they refused a job, so that this run does not try it again; its jobs inherit

@@ -22,18 +22,20 @@ rule draw_phantom:
         "../envs/cpu.yaml"
     threads: drawing_threads
     params:
-        code=lambda wildcards: code_digest("cxr_hospital", f"cxr_hospital.writers.{wildcards.phantom}"),
+        code=lambda wildcards: code_digest(
+            "cxr_hospital.draw", f"cxr_hospital.writers.{wildcards.phantom}"
+        ),
         settings=lambda wildcards: drawing_settings(wildcards, HospitalSettings.record),
         given=lambda wildcards, output: drawing_settings(wildcards, HospitalSettings.model_dump),
         jpg=lambda wildcards: ["--jpg"] if pictures_drawn_before(wildcards) else [],
         folder=subpath(output.manifest, parent=True),
     shell:
         r"""
-        python -m cxr_hospital \
-            --dataset {wildcards.phantom:q} \
+        python -m cxr_hospital.draw \
+            --layout {wildcards.phantom:q} \
             --settings {params.given:q} \
             {params.jpg} \
             --threads {threads} \
-            --output {params.folder:q} \
+            {params.folder:q} \
             >{log:q} 2>&1
         """

@@ -123,7 +123,7 @@ def _command(count: int) -> Race:
                 writer.writerows([text] for text in synthetic(count))
         output = Path(folder.name) / f"{processes}.csv"
         arguments = ["--input", table, "--output", output, "--threads", processes]
-        peak = run_module("cxr_labels.label", arguments, processes)
+        peak = run_module("cxr_labels.command", arguments, processes)
         return Measured(output.read_bytes(), peak)
 
     def check(mine: Any, theirs: Any) -> None:

@@ -32,7 +32,7 @@ TRAINING = {"pairs": "p", "model": "m", "seed": 0, "state": "state"}
 MIMIC = {"layout": "mimic_cxr", "root": "."}
 COUNTED = {"dataset": "d", "root": ".", "studies_layout": "mimic_cxr", "studies_root": "."}
 PROGRAMS: dict[str, dict[str, object]] = {
-    "cxr_hospital": {"dataset": "rsna"},
+    "cxr_hospital.draw": {"layout": "rsna"},
     "reports.corpus": MIMIC,
     "data.cohorts.build_cohort": MIMIC,
     "images.store_pixels": {"root": ".", "images": "i", "geometry": "shorter32"},

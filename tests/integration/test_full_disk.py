@@ -28,7 +28,7 @@ def table(stages: Stages, output: Path) -> End:
 
 
 def hospital(stages: Stages, output: Path) -> End:
-    return program("cxr_hospital", HOSPITAL, dataset="rsna", output=output)
+    return program("cxr_hospital.draw", HOSPITAL, output, layout="rsna")
 
 
 PROGRAMS: dict[str, Run] = {

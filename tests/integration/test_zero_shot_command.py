@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 from cxr_files.atomic import CHECKSUMS, read_json, write_json
 from cxr_files.errors import InputError
-from cxr_hospital.__main__ import writer
+from cxr_hospital.draw import writer
 from cxr_hospital.settings import HospitalSettings
 from cxrflow.commands import zero_shot
 from cxrflow.commands.export import export

@@ -241,7 +241,7 @@ def build(folder: Path) -> Stages:
     """Draw the hospital and take it through every stage, each of which must succeed."""
     stages = Stages(folder / "data", folder / "results")
     for dataset in ("mimic_cxr", "ms_cxr", "rsna", "pubmed", "mimic_iii"):
-        program("cxr_hospital", HOSPITAL, dataset=dataset, output=stages.data(dataset)).succeeds()
+        program("cxr_hospital.draw", HOSPITAL, stages.data(dataset), layout=dataset).succeeds()
     results = stages.results
     for end in (
         stages.make_corpus(stages.corpus),

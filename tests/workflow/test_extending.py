@@ -177,7 +177,7 @@ def test_the_data_set_and_the_benchmark_run(extended: Checkout) -> None:
     """Drawn, made a cohort, measured: with features that are known."""
     hospital = '{"rsna_images": 12, "image_size": 64}'
     cohort = '{"kind": "classification", "splits": {"method": "patients", "shares": {"test": 1}}}'
-    python(extended.folder, "-m", "cxr_hospital", "--dataset", "shenzhen", "--output", "drawn",
+    python(extended.folder, "-m", "cxr_hospital.draw", "--layout", "shenzhen", "drawn",
            "--settings", hospital)  # fmt: skip
     python(extended.folder, "-m", "cxrflow.data.cohorts.build_cohort", "--layout", "shenzhen",
            "--root", "drawn", "--settings", cohort, "--output", "cohort")  # fmt: skip

@@ -13,8 +13,10 @@ from benchmark_fakes import SIZE
 
 from command_options import run_to_end
 from cxr_files.atomic import write_json
+from cxr_files.commands import overview
 from cxr_files.errors import InputError
-from cxrflow.__main__ import overview
+from cxr_hospital.__main__ import PROGRAMS as OF_HOSPITAL
+from cxrflow.__main__ import HEADINGS
 from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
@@ -36,9 +38,11 @@ def test_every_program_has_a_name_and_every_name_a_program() -> None:
     for name, text in MODULES.items():
         if 'if __name__ == "__main__":\n    run(main)' in text:
             programs.add(name.removesuffix(".__main__"))
-    assert set(map(full_name, PROGRAMS.values())) == programs
+    assert {*map(full_name, PROGRAMS.values()), *OF_HOSPITAL.values()} == programs
     assert len(set(PROGRAMS.values())) == len(PROGRAMS)
-    listed = overview().splitlines()
+    modules = {name: full_name(module) for name, module in PROGRAMS.items()}
+    assert PROGRAMS.keys() == {name for names in HEADINGS.values() for name in names}
+    listed = overview("cxrflow", "", {"All": modules}).splitlines()
     for name in PROGRAMS:
         (line,) = (line for line in listed if line.startswith(f"  {name} "))
         assert line.endswith((".", ").", ":")) and len(line.split()) > 3

@@ -10,7 +10,7 @@ from cohort_fixtures import make
 from data_fixtures import rsna
 
 from cxr_files.errors import InputError
-from cxr_hospital.__main__ import writer
+from cxr_hospital.draw import writer
 from cxrflow.config.parts import Dataset
 from cxrflow.data import layouts
 from cxrflow.data.cohorts.settings import CohortSettings

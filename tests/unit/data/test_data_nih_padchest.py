@@ -13,7 +13,7 @@ from PIL import Image
 
 from cxr_files.atomic import read_json
 from cxr_files.errors import InputError
-from cxr_hospital.__main__ import writer
+from cxr_hospital.draw import writer
 from cxr_hospital.drawing import draw
 from cxr_hospital.settings import HospitalSettings
 from cxr_hospital.writers.nih import label_of, nih_images

@@ -19,7 +19,7 @@ from cxr_files.csv_table import inert, read_csv, read_text
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxr_files.reading import leads_out
-from cxr_labels.label import main as label
+from cxr_labels.command import main as label
 from cxrflow.commands import verify
 from cxrflow.data.readers import open_i, retrieval_8x200
 from cxrflow.data.readers.common_tables import Request

@@ -146,10 +146,10 @@ def test_pictures_and_pipes_of_others_are_left_alone(home: Path) -> None:
     before = picture.read_bytes()
     for arguments in (
         ["ground", "--image", "x.dcm", "--phrase", "edema", "--output", str(picture)],
-        ["draw_contact_sheet", "--output", str(picture)],
-        ["draw_course", "--output", str(picture)],
+        ["cxr_hospital.sheets.contact", "--output", str(picture)],
+        ["cxr_hospital.sheets.course", "--output", str(picture)],
     ):
-        program = import_module(full_name(MODULES[arguments[0]]))
+        program = import_module(full_name(MODULES.get(arguments[0], arguments[0])))
         with pytest.raises(InputError, match="scan.png: is a picture that no earlier run wrote"):
             program.main(arguments[1:])
         assert picture.read_bytes() == before

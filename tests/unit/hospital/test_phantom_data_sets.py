@@ -14,7 +14,7 @@ from phantom_fixtures import SETTINGS
 from PIL import Image
 
 from cxr_files.errors import InputError
-from cxr_hospital.__main__ import writer
+from cxr_hospital.draw import writer
 from cxr_hospital.patient import hospital, of_mimic_cxr
 from cxr_hospital.report import report_of
 from cxr_hospital.settings import HospitalSettings

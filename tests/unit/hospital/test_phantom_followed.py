@@ -13,8 +13,8 @@ import pytest
 from phantom_fixtures import SETTINGS, digests
 
 from cxr_files.errors import InputError
-from cxr_hospital.__main__ import writer
 from cxr_hospital.acquisition import REJECTED, SPOILT, sample_acquisition
+from cxr_hospital.draw import writer
 from cxr_hospital.drawing import draw, finding_boxes
 from cxr_hospital.patient import (
     FIRST_FOLLOWED,

@@ -10,9 +10,9 @@ import pytest
 from phantom_fixtures import SETTINGS
 from pydantic import ValidationError
 
-from cxr_hospital.__main__ import WRITERS, writer
 from cxr_hospital.acquisition import sample_acquisition
 from cxr_hospital.course import ONSET_LONG_TAIL, Finding
+from cxr_hospital.draw import WRITERS, writer
 from cxr_hospital.drawing import draw, finding_boxes
 from cxr_hospital.grammar import OBSERVATIONS
 from cxr_hospital.patient import Patient, Study, hospital, make_patient

@@ -22,15 +22,15 @@ def lacking(error: ImportError) -> str | None:
     # The package that is built on the others first.
     packages = sorted(distributions(), key=lambda found: len(found.requires or ()), reverse=True)
     for package in packages:
+        name = package.metadata["Name"]
         requirements = package.requires or []
         if not any(requirement.startswith(OURS) for requirement in requirements):
             continue
         for match in map(REQUIREMENT.match, requirements):
-            if match is not None and match[1].lower() == brought:
+            if match is not None and match[1].lower() == brought != name:
                 return (
                     f"{library} is not installed; the extra '{match[2]}' of "
-                    f"{package.metadata['Name']} brings it: pip install '.[{match[2]}]' in its "
-                    "folder of a checkout"
+                    f"{name} brings it: pip install '.[{match[2]}]' in its folder of a checkout"
                 )
     return None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cxr_hospital.__main__ import WRITERS, writer
+from cxr_hospital.draw import WRITERS, writer
 from cxr_hospital.settings import FollowedSettings, HospitalSettings
 
 SETTINGS = HospitalSettings(

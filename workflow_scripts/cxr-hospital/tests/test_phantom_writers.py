@@ -14,7 +14,7 @@ from phantom_fixtures import SETTINGS, digests
 
 from command_options import options
 from cxr_files.errors import InputError
-from cxr_hospital.__main__ import WRITERS, main, writer
+from cxr_hospital.draw import WRITERS, main, writer
 from cxr_hospital.settings import OF, HospitalSettings
 from cxr_hospital.writers import folder
 from cxr_hospital.writers.stanza_text import label_sentence

@@ -6,9 +6,9 @@ A stage is called as its rule. Every program imports this module when it starts,
 
 from typing import Final
 
-# What people ask for, then the stages of a run in its order, then pictures of the documentation.
+# What people ask for, then the stages of a run in its order.
 COMMANDS: Final = {
-    "label": "cxr_labels.label",
+    "label": "cxr_labels.command",
     "ground": "commands.ground",
     "calibrate": "commands.calibrate",
     "draft": "commands.draft",
@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "cost": "config.cost",
 }
 BEFORE_TRAINING: Final = {
-    "draw_phantom": "cxr_hospital",
+    "draw_phantom": "cxr_hospital.draw",
     "process_reports": "reports.corpus",
     "collect_text": "text.corpus",
     "train_sentence_splitter": "reports.train_sentence_splitter",
@@ -47,8 +47,4 @@ AFTER_TRAINING: Final = {
     "draw_curve": "tables.curve",
     "draw_figure": "benchmarks.draw_figure",
     "make_page": "page.make_page",
-}
-SHEETS: Final = {
-    "draw_contact_sheet": "cxr_hospital.sheets.contact",
-    "draw_course": "cxr_hospital.sheets.course",
 }

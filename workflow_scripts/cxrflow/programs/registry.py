@@ -3,7 +3,7 @@
 from typing import Final
 
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.programs.fixed import AFTER_TRAINING, BEFORE_TRAINING, COMMANDS, SHEETS
+from cxrflow.programs.fixed import AFTER_TRAINING, BEFORE_TRAINING, COMMANDS
 
 STAGES: Final = {
     **BEFORE_TRAINING,
@@ -14,4 +14,4 @@ STAGES: Final = {
     },
     **AFTER_TRAINING,
 }
-PROGRAMS: Final = COMMANDS | STAGES | SHEETS
+PROGRAMS: Final = COMMANDS | STAGES

@@ -132,6 +132,6 @@ def write_chest_imagenome(folder: Path, settings: HospitalSettings, threads: int
     write_table(gold / GOLD, GOLD_COLUMNS, compared, "\t")
     truth = [row for patient in patients for row in patient["truth"]]
     columns = ["image_id", "prior_image_id", "finding", "label"]
-    write_truth(folder, pd.DataFrame(truth, columns=columns))
+    write_truth(folder, "progressions", pd.DataFrame(truth, columns=columns))
     gold_counts = {"gold_patients": len(of_gold), "gold_labels": len(compared)}
     return {"scene_graphs": len(graphs)} | gold_counts

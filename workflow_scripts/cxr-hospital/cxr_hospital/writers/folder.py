@@ -20,14 +20,13 @@ from cxr_files.errors import InputError
 from cxr_files.outputs import claim_folder, empty_folder
 from cxr_files.progress import progress
 from cxr_hospital.settings import FollowedSettings, HospitalSettings
+from cxr_hospital.truth import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 log = logging.getLogger("cxrflow")
 MANIFEST = "MANIFEST.json"
-#: The true answers, which no published data set has: benchmarks alone may read them.
-TRUTH = "TRUTH.parquet"
 #: Part of every fingerprint: raised when the same settings come to mean other bytes.
 GENERATION = 3
 
@@ -143,6 +142,6 @@ def write_table(
         path.write_bytes(data)
 
 
-def write_truth(folder: Path, rows: "pd.DataFrame", name: str = TRUTH) -> None:
-    """The truth behind a data set, beside its files."""
-    rows.to_parquet(folder / name, index=False)
+def write_truth(folder: Path, name: str, rows: "pd.DataFrame") -> None:
+    """A table of the truth behind a data set (:mod:`cxr_hospital.truth`), beside its files."""
+    rows.to_parquet(folder / TABLES[name].file, index=False)

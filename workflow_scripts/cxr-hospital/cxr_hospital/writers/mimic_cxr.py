@@ -17,6 +17,7 @@ from cxr_hospital.drawing import draw, finding_boxes
 from cxr_hospital.patient import Patient, Study, hospital, make_patient, of_mimic_cxr
 from cxr_hospital.report import report_of
 from cxr_hospital.settings import HospitalSettings
+from cxr_hospital.truth import TABLES
 from cxr_hospital.wording.examination import procedure
 from cxr_hospital.writers import dicom_file
 from cxr_hospital.writers.folder import (
@@ -29,9 +30,6 @@ from cxr_hospital.writers.folder import (
 )
 
 _DX, _CR = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.840.10008.5.1.4.1.1.1"
-#: Beside :data:`TRUTH`, where ``finding_truth`` asks for them.
-TRUE_SENTENCES, TRUE_BOXES = "TRUTH_SENTENCES.parquet", "TRUTH_BOXES.parquet"
-TRUE_STATES = "TRUTH_STATES.parquet"
 VIEW_CODES = {
     "AP": "antero-posterior",
     "PA": "postero-anterior",
@@ -118,7 +116,7 @@ def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     names = ("image_id", "projection", "inspiration", "shift_x", "shift_y", "scale", "rotation")
     rows = [{name: getattr(image, name) for name in names} for image in images]
     spoilt = pd.Series([image.spoilt for image in images], dtype="str")
-    write_truth(folder, pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
+    write_truth(folder, "images", pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
 
 
 def finding_truth(
@@ -145,14 +143,12 @@ def finding_truth(
                 for box in group
             ]
     return (
-        pd.DataFrame(
-            sentences, columns=["study_id", "observation", "section", "number", "sentence"]
-        ),
+        pd.DataFrame(sentences, columns=list(TABLES["sentences"].columns)),
         pd.DataFrame(
             boxes,
-            columns=["study_id", "image_id", "observation", "x", "y", "width", "height"],
+            columns=list(TABLES["boxes"].columns),
         ),
-        pd.DataFrame(states, columns=["study_id", "state"]),
+        pd.DataFrame(states, columns=list(TABLES["states"].columns)),
     )
 
 
@@ -214,7 +210,7 @@ def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> C
         write_image_truth(folder, settings)
     if settings.finding_truth:
         tables = each(indices, threads, "truth of findings", finding_truth, settings)
-        names = (TRUE_SENTENCES, TRUE_BOXES, TRUE_STATES)
+        names = ("sentences", "boxes", "states")
         for name, rows in zip(names, zip(*tables, strict=True), strict=True):
-            write_truth(folder, pd.concat(rows), name)
+            write_truth(folder, name, pd.concat(rows))
     return {"patients": len(indices), "studies": len(studies), "images": len(images)}

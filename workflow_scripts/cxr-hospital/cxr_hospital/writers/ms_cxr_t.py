@@ -94,7 +94,7 @@ def write_ms_cxr_t(folder: Path, settings: HospitalSettings, threads: int) -> Co
     truth = [row for _, table in patients for row in table]
     write_table(folder / IMAGES, COLUMNS, rows)
     of_truth = ["image_id", "prior_image_id", "finding", "label", "step"]
-    write_truth(folder, pd.DataFrame(truth, columns=of_truth))
+    write_truth(folder, "progressions", pd.DataFrame(truth, columns=of_truth))
     pairs = temporal_pairs(settings, of_followed(settings, "ms_cxr_t").sentence_pairs)
     columns = ("subset_name", "sentence_1", "sentence_2", "category")
     sentence_rows = [(pair.subset, pair.first, pair.second, pair.category) for pair in pairs]
