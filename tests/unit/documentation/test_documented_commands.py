@@ -16,7 +16,7 @@ import pytest
 
 from cxrflow.config import Config
 from cxrflow.programs.registry import PROGRAMS
-from cxrflow.programs.source_code import PACKAGE
+from cxrflow.programs.source_code import PACKAGE, full_name
 
 TOP = PACKAGE.parents[1]
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -78,7 +78,7 @@ def test_a_program_accepts_its_options(line: str, parse_alone, capsys) -> None:
     if "--help" in (name, *words) and name not in PROGRAMS:
         assert name in ("--help", "COMMAND")
         return
-    module = import_module(f"cxrflow.{PROGRAMS[name]}")
+    module = import_module(full_name(PROGRAMS[name]))
     if not hasattr(module, "main"):
         module = import_module(f"{module.__name__}.__main__")
     # Three dots for options that are left out: those that are there are looked up.

@@ -192,7 +192,7 @@ def covered(scores: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize("interaction", [0.0, 1.0])
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_coverage_of_a_mean_and_of_a_difference(trainings, interaction, ratio):
-    """Nominally 95 %; the table of docs/inference.md."""
+    """Nominally 95 %, as docs/inference.md reports it."""
     generator = np.random.default_rng([trainings, int(10 * interaction), int(100 * ratio)])
     number = 10_000
     scores = score_matrices(generator, trainings, ratio, interaction, number)
