@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # What cxrflow is built on; each can be installed and tested alone.
 PACKAGES := $(addprefix workflow_scripts/,cxr-files cxr-hospital cxr-labels)
 PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
-STAMP := $(VENV)/.made-from-$(shell cat constraints.txt $(PROJECTS) | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.made-from-$(shell cat constraints.txt $(PROJECTS) 2>&1 | cksum | cut -d' ' -f1)
 SNAKEMAKE := snakemake --cores all --rerun-incomplete
 # A relative folder of real data is relative to here, wherever a program runs. Recipes read it from
 # the environment, and not by abspath or wildcard, which would take a blank in it for two names.

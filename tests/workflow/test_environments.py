@@ -1,5 +1,6 @@
 """One set of versions: pyproject.toml, constraints.txt, envs/*.yaml."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -27,11 +28,21 @@ PINS = {
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+# What cxrflow is built on, which `make` installs from the checkout.
+PACKAGES = {
+    project["name"]: project
+    for file in sorted(ROOT.glob("workflow_scripts/cxr-*/pyproject.toml"))
+    for project in [tomllib.loads(file.read_text())["project"]]
+}
 # What `make` installs without tools of development, and what of it Snakemake itself needs.
 INSTALLED = [
     text
-    for text in (*PROJECT["dependencies"], *EXTRAS["models"], *EXTRAS["workflow"])
-    if Requirement(text).name != "cxrflow"
+    for texts in (
+        *(PROJECT["dependencies"], EXTRAS["models"], EXTRAS["workflow"]),
+        *(project["dependencies"] for project in PACKAGES.values()),
+    )
+    for text in texts
+    if Requirement(text).name not in ("cxrflow", *PACKAGES)
 ]
 WORKFLOW = {"snakemake", "snakemake-executor-plugin-slurm", "rich"}
 
@@ -48,6 +59,17 @@ def test_constraints_satisfy_the_project():
             continue
         pin = PINS[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(pin), f"{text}: constraints.txt has {pin}"
+
+
+def test_packages_ask_for_each_other_by_their_versions():
+    for project in (PROJECT, *PACKAGES.values()):
+        for text in project["dependencies"]:
+            wanted = Requirement(text)
+            if wanted.name in PACKAGES:
+                assert str(wanted.specifier) == f"=={PACKAGES[wanted.name]['version']}", text
+    modules = {name: importlib.import_module(name.replace("-", "_")) for name in PACKAGES}
+    for name, module in modules.items():
+        assert module.__version__ == PACKAGES[name]["version"]
 
 
 def test_what_is_installed_admits_the_lowest_python_of_the_project():
@@ -109,7 +131,8 @@ def test_the_apptainer_image_is_the_lock_and_nothing_else():
     # What pip needs of a project to read its dependencies.
     assert {"constraints.txt", "pyproject.toml", PROJECT["readme"], "LICENSE"} <= copied.keys()
     installs = re.findall(r"pip install (.*)", parts["post"])
-    assert installs == [f"-c {copied['constraints.txt']} '/opt/cxrflow[workflow]'"]
+    packages = "/opt/cxrflow/workflow_scripts/cxr-*"
+    assert installs == [f"-c {copied['constraints.txt']} {packages} '/opt/cxrflow[workflow]'"]
     # No version but the lock's.
     assert "==" not in text and ">=" not in text
     imported = re.search(r"import ([\w, ]+)", parts["test"])

@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in SHARED},
     **{name: set() for name in (*LIBRARIES, "cxr_hospital", "training", "papers")},
     # Which files can be read is the decoder's to say; documents are a table of texts.
+    "metrics": {"cxr_labels"},  # public names of the agreement of labels
     "data": {"images", "text"},
     "reports": {"cxr_labels"},
     "text": {"cxr_labels"},  # the normal form of characters is that of reports
