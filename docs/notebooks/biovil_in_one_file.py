@@ -80,7 +80,7 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 
 def text_draws(key_B, seed: int, epoch: int, purpose: int, places) -> np.ndarray:
-    """32 random bits for each of L places of every text, uint64 [B, L]; 1 to 3 mask, 17 shuffles."""
+    """32 random bits for each of L places of every text, [B, L]: 1 to 3 mask words, 17 shuffles."""
     state_B = np.zeros(len(key_B), np.uint64)
     for word in (seed, epoch, purpose):
         state_B = mix(state_B + np.uint64((word + 1) * int(GOLDEN) % 2**64))
@@ -89,7 +89,7 @@ def text_draws(key_B, seed: int, epoch: int, purpose: int, places) -> np.ndarray
 
 
 def image_draws(key_B, seed: int, epoch: int) -> Tensor:
-    """Numbers in [0, 1) for every image, float32 [17, B]; SimCLR's augmentation has more of them."""
+    """Numbers in [0, 1) of each image, float32 [17, B]; those not used here are for SimCLR."""
     state_B = np.full(len(key_B), seed, np.uint64)
     for word in (epoch, 0, key_B, 1):  # 0: the first view of an image; 1: its parameters
         state_B = mix(state_B + GOLDEN) ^ np.uint64(word)
