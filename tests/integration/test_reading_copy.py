@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tiny_hospital import GEOMETRY, IMAGE, TRAINING, Stages
 
 from cxrflow.config import load_config
-from cxrflow.files.source_code import PACKAGE
+from cxrflow.programs.source_code import PACKAGE
 
 TOP = PACKAGE.parents[1]
 FILE = TOP / "docs/notebooks/biovil_in_one_file.py"
