@@ -41,11 +41,15 @@ class UnevenRowsError(Exception):
 
 
 def find_file(root: Path, *names: str) -> Path | None:
-    """Return the first of ``names``, or the same with ``.gz``, that is in ``root``."""
+    """Return the first of ``names``, or the same with ``.gz``, that is in ``root``.
+
+    ``*`` in a name stands for any letters.
+    """
     for name in names:
-        for candidate in (root / name, root / f"{name}.gz"):
-            if candidate.is_file():
-                return candidate
+        for spelt in (name, f"{name}.gz"):
+            for candidate in sorted(root.glob(spelt)) if "*" in spelt else [root / spelt]:
+                if candidate.is_file():
+                    return candidate
     return None
 
 

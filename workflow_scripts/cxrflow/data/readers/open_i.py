@@ -14,18 +14,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from cxr_files.archives import TooLarge, read_file, tar_files
-from cxr_files.csv_table import find_file, read_csv, require_root
-from cxr_files.drops import Drop
-from cxr_files.errors import InputError
-from cxr_files.folders import walk_files
-from cxr_files.reading import below
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import Request, Tables, require_unique, shaped
 from cxrflow.data.readers.open_i_terms import term_labels
 
-REPORTS = ("ecgen-radiology", "NLMCXR_reports.tgz")
-PROJECTIONS = "indiana_projections.csv"
+LISTS = layout("open_i").lists["tables"]
+REPORTS = ("ecgen-radiology", *LISTS["reports"])
 _IMAGE_SUFFIXES = (".png", ".dcm", ".jpg", ".jpeg")
 
 
@@ -144,7 +139,7 @@ def _with_files(
     keys = images["image_id"].map(image_key)
     files = _image_files(root) if request.headers else {}
     table = shaped("images", images.assign(image_path=keys.map(files)))
-    projections = find_file(root, PROJECTIONS)
+    projections = find_file(root, *LISTS["views"])
     drops: list[Drop] = []
     if projections is not None:
         rows, drops = read_csv(projections, {"filename": "id", "projection": "id"})
