@@ -144,7 +144,7 @@ def _with_files(
     if projections is not None:
         rows, drops = read_csv(projections, {"filename": "id", "projection": "id"})
         views = dict(zip(rows["filename"].map(image_key), rows["projection"], strict=True))
-        table["view"] = keys.map(views).str.upper()
+        table["view"] = keys.map(views).astype("str").str.upper()
     if not files:
         table["failure"] = "image files are not in the root"
         return table, [f"no image files under the root ({len(table)} named in reports)"], drops
