@@ -34,10 +34,10 @@ from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import fingerprint
-from cxrflow.files.csv_table import find_file
-from cxrflow.files.outputs import open_to_others
+from cxr_files.errors import InputError
+from cxr_files.atomic import fingerprint
+from cxr_files.csv_table import find_file
+from cxr_files.outputs import open_to_others
 from cxrflow.names import paper_of
 from cxr_hospital.settings import HospitalSettings
 from cxrflow.programs.source_code import code_digest

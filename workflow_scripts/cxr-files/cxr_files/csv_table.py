@@ -45,11 +45,10 @@ def find_file(root: Path, *names: str) -> Path | None:
 
     ``*`` in a name stands for any letters.
     """
-    for name in names:
-        for spelt in (name, f"{name}.gz"):
-            for candidate in sorted(root.glob(spelt)) if "*" in spelt else [root / spelt]:
-                if candidate.is_file():
-                    return candidate
+    for name in (edition for plain in names for edition in (plain, f"{plain}.gz")):
+        for path in sorted(root.glob(name)) if "*" in name else [root / name]:
+            if path.is_file():
+                return path
     return None
 
 

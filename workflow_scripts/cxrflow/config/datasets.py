@@ -10,7 +10,6 @@ from cxr_hospital.settings import HospitalSettings
 from cxrflow.config.parts import Dataset
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, Use, layout
-from cxrflow.errors import InputError
 from cxrflow.papers.recipes import CohortRecipe
 
 # Layouts whose copies are about the hospital's followed patients.

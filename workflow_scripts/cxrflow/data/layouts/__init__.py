@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from cxr_files.csv_table import find_file
 from cxr_files.errors import InputError
 from cxr_files.settings import Settings, explain
 from cxr_files.yaml_file import read_yaml
 from cxrflow.data.cohorts.settings import CohortKind
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file
-from cxrflow.files.yaml_file import read_yaml
-from cxrflow.settings import Settings, explain
 
 if TYPE_CHECKING:
     from cxrflow.data.readers.common_tables import Request, Tables

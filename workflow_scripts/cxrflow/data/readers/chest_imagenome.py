@@ -16,8 +16,13 @@ from zipfile import ZipFile
 
 import pandas as pd
 
-from cxrflow.compute.parallel import chunks, ordered_map
-from cxrflow.compute.progress import progress
+from cxr_files.archives import DAMAGE, names_of, open_zip, read_file, read_member
+from cxr_files.csv_table import find_file, read_csv, require_file, require_root
+from cxr_files.drops import Drop, Tally
+from cxr_files.errors import InputError
+from cxr_files.parallel import chunks, ordered_map
+from cxr_files.progress import progress
+from cxr_files.reading import below, refuse_unwritable
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
 

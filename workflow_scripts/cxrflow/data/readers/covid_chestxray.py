@@ -7,10 +7,10 @@ left out. Every image is taken as a study of its own; its id is the file name.
 
 from pathlib import Path
 
+from cxr_files.csv_table import require_file
+from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
-from cxrflow.files.csv_table import require_file
-from cxrflow.files.drops import Drop
 
 LISTS = layout("covid_chestxray").lists["tables"]
 # Published short forms of views that other layouts spell out.

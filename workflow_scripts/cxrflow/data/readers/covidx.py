@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import read_lines, require_file, require_root
+from cxr_files.csv_table import read_lines, require_file
 from cxr_files.drops import Drop, Tally
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, drop_repeats, require_unique, shaped
-from cxrflow.files.csv_table import read_lines, require_file
-from cxrflow.files.drops import Drop, Tally
 
 CLASSES = layout("covidx").classes
 LISTS = layout("covidx").lists["tables"]

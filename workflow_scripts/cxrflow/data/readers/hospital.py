@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import Kind, require_file
+from cxr_files.drops import EXAMPLES, Drop, printable
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import study_time
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
 from cxrflow.data.readers.equal_files import patients_together
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import Kind, require_file
-from cxrflow.files.drops import EXAMPLES, Drop, printable
 
 log = logging.getLogger("cxrflow")
 

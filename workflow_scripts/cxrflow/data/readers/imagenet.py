@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cxr_files.csv_table import require_root
+from cxr_files.drops import Drop, Tally, printable
+from cxr_files.errors import InputError, one_line
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
 

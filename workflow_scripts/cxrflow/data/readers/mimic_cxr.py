@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import Kind, require_file, require_root
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers, study_time
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped

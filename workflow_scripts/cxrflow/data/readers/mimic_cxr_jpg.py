@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from cxr_files.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
+from cxr_files.csv_table import Kind, bare_ids, find_file, read_csv, require_file
 from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import study_time
@@ -20,8 +20,6 @@ from cxrflow.data.readers.common_tables import (
     require_unique,
     shaped,
 )
-from cxrflow.files.csv_table import Kind, bare_ids, find_file, read_csv, require_file
-from cxrflow.files.drops import Drop
 
 CLASSES = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum"),

@@ -11,11 +11,11 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from cxr_files.archives import TooLarge, unpacked
+from cxr_files.csv_table import LONGEST_FIELD, require_file
+from cxr_files.drops import Tally
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
-from cxrflow.errors import InputError
-from cxrflow.files.archives import TooLarge, unpacked
-from cxrflow.files.csv_table import LONGEST_FIELD, require_file
-from cxrflow.files.drops import Tally
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 

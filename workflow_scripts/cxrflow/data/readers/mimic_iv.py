@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import require_file
+from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import read_once, without
-from cxrflow.files.csv_table import require_file
-from cxrflow.files.drops import Drop
 
 LISTS = layout("mimic_iv").lists["demographics"]
 OLDEST = 120  # years; more is a damaged row

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import read_csv, require_file
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.boxes import whole_regions
 from cxrflow.data.readers.common_tables import (
@@ -18,7 +19,6 @@ from cxrflow.data.readers.common_tables import (
     require_unique,
     shaped,
 )
-from cxrflow.files.csv_table import read_csv, require_file
 
 LISTS = layout("ms_cxr").lists["tables"]
 _IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import Kind, read_csv, require_file
+from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import DIRECTIONS, Request, Tables, shaped, without
-from cxrflow.files.csv_table import Kind, read_csv, require_file
-from cxrflow.files.drops import Drop
 
 LISTS = layout("ms_cxr_t").lists["tables"]
 FINDINGS = ("Consolidation", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")

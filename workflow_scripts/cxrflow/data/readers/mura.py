@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import match_lines, require_file
+from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped, without
-from cxrflow.files.csv_table import match_lines, require_file
-from cxrflow.files.drops import Drop
 
 LISTS = layout("mura").lists["tables"]
 CLASS = "Abnormal"

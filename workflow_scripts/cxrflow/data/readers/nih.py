@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import find_file, read_csv, read_lines, require_file, require_root
+from cxr_files.csv_table import find_file, read_csv, read_lines, require_file
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxr_files.reading import below
@@ -23,10 +23,6 @@ from cxrflow.data.readers.common_tables import (
     shaped,
     without,
 )
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, read_csv, read_lines, require_file
-from cxrflow.files.drops import Drop
-from cxrflow.files.reading import below
 
 LISTS = layout("nih").lists["tables"]
 PARTS = {part: LISTS[part][0] for part in ("train", "test")}

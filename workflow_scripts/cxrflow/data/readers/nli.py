@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from cxr_files.csv_table import require_file
+from cxr_files.drops import Drop, Tally
+from cxr_files.reading import parse_json
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import COLUMNS, Request, Tables
-from cxrflow.files.csv_table import require_file
-from cxrflow.files.drops import Drop, Tally
-from cxrflow.files.reading import parse_json
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"

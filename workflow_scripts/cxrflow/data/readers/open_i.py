@@ -14,6 +14,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from cxr_files.archives import TooLarge, read_file, tar_files
+from cxr_files.csv_table import find_file, read_csv, require_root
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.folders import walk_files
+from cxr_files.reading import below
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import Request, Tables, require_unique, shaped

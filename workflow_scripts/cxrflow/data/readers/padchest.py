@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cxr_files.csv_table import require_file
+from cxr_files.errors import InputError
+from cxr_files.reading import below
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
 from cxrflow.data.readers.padchest_labels import NAMES
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import require_file
-from cxrflow.files.reading import below
 
 LISTS = layout("padchest").lists["tables"]
 PHYSICIAN, NETWORK = "Physician", "RNN_model"

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, read_csv, require_file
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.chexpert import OBSERVATIONS, ids_of_paths
 from cxrflow.data.readers.common_tables import (
@@ -20,9 +23,6 @@ from cxrflow.data.readers.common_tables import (
     shaped,
     without,
 )
-from cxrflow.errors import InputError
-from cxrflow.files.csv_table import find_file, read_csv, require_file
-from cxrflow.files.drops import Drop
 
 LISTS = layout("retrieval_8x200").lists["tables"]
 #: Table 5: a text of each category, for who has no ``text-retrieval/query.csv``.

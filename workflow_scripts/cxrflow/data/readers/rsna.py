@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.atomic import read_json
+from cxr_files.csv_table import read_csv, require_file
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.boxes import impossible
 from cxrflow.data.readers.common_tables import Request, Tables, drop_repeats, shaped
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_json
-from cxrflow.files.csv_table import read_csv, require_file
-from cxrflow.files.drops import Drop
 
 LISTS = layout("rsna").lists["tables"]
 (MAPPING,) = LISTS["patients"]

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from cxr_files.csv_table import find_file, match_lines
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import rsna
 from cxrflow.data.readers.common_tables import Request, Tables, require_none, shaped

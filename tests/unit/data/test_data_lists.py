@@ -12,13 +12,13 @@ import pytest
 from data_fixtures import covid_chestxray, open_i_report, read, write_csv
 from phantom_fixtures import SETTINGS
 
+from cxr_files.csv_table import find_file
+from cxr_hospital.__main__ import writer
 from cxrflow.config.datasets import Datasets
 from cxrflow.config.parts import Dataset
 from cxrflow.data.layouts import LAYOUTS, Layout, Part, Use, layout
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.data.readers.mimic_iv import read_patients
-from cxrflow.files.csv_table import find_file
-from cxrflow.phantom.__main__ import writer
 from cxrflow.reports.texts import list_reports, open_reader
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
