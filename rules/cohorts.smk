@@ -18,7 +18,7 @@ for building, (kinds, tables) in BUILT.items():
         name:
             building
         input:
-            data=lambda wildcards: marker(*run.known_cohorts[wildcards.cohort].sources),
+            data=cohort_data,
             corpus=cohort_corpus,
             curation=lambda wildcards: curation_of(wildcards.cohort),
             split=lambda wildcards: split_file(wildcards.cohort),

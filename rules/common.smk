@@ -37,6 +37,7 @@ from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxr_files.errors import InputError
 from cxr_files.atomic import fingerprint
+from cxr_files.csv_table import find_file
 from cxr_files.outputs import open_to_others
 from cxrflow.names import paper_of
 from cxr_hospital.settings import HospitalSettings
@@ -219,9 +220,15 @@ def root(dataset):
 
 
 def marker(*datasets):
-    """What a job that reads these data sets waits for: nothing, for real ones."""
+    """The manifests of the data sets that are drawn."""
     drawn = [name for name in dict.fromkeys(datasets) if run.data.present[name].is_drawn]
     return [f"<results>/phantom/{layout(name)}/MANIFEST.json" for name in drawn]
+
+
+def data_of(uses, *datasets):
+    """What a job waits for that reads these data sets: drawn copies, of real ones the lists."""
+    files = [file for name in datasets for file in run.data.list_files(name, *uses)]
+    return [*marker(*datasets), *dict.fromkeys(files)]
 
 
 def readers(part, *datasets):

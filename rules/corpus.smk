@@ -39,7 +39,7 @@ rule train_sentence_splitter:
 rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
-        data=lambda wildcards: marker(wildcards.dataset),
+        data=lambda wildcards: data_of(["reports"], wildcards.dataset),
         stanza=SPLITTER[0] if run.reports.splitter == "stanza" else [],
         typos=[run.reports.typo_list] if run.reports.typo_list else [],
     output:
@@ -117,7 +117,7 @@ rule train_entity_tagger:
 rule collect_text:
     """Read the documents of a text corpus (PubMed abstracts, MIMIC-III notes)."""
     input:
-        data=lambda wildcards: marker(wildcards.dataset),
+        data=lambda wildcards: data_of(["documents"], wildcards.dataset),
     output:
         documents="<results>/corpus/{dataset}/documents.parquet",
         counts="<results>/corpus/{dataset}/corpus.json",

@@ -141,11 +141,7 @@ rule compare_labels:
     """Precision, recall, F1 and kappa of our report labels, and the sentences where they differ."""
     input:
         corpus="<results>/corpus/{dataset}/corpus.json",
-        labels=lambda wildcards: (
-            marker(given_labels(wildcards).holder)
-            if given_labels(wildcards).holder
-            else [given_labels(wildcards).file]
-        ),
+        labels=given_labels_files,
     output:
         metrics="<results>/benchmarks/label_agreement/{dataset}/{reference}/metrics.json",
         agreement="<results>/benchmarks/label_agreement/{dataset}/{reference}/agreement.csv",

@@ -3,6 +3,14 @@
 # --- cohorts ------------------------------------------------------------------------------------
 
 
+def cohort_data(wildcards):
+    """The data sets that a cohort is read from."""
+    found = run.known_cohorts[wildcards.cohort]
+    uses = ["tables", *(["labels"] if found.recipe.labels == "published" else [])]
+    uses += ["published"] if published_readers(wildcards.cohort) else []
+    return data_of(uses, *found.sources)
+
+
 def cohort_corpus(wildcards):
     """The corpus whose reports a cohort pairs; none for samples."""
     found = run.known_cohorts[wildcards.cohort]
@@ -153,7 +161,7 @@ def task_inputs(wildcards):
     task, row = run.task(wildcards.task), row_of(wildcards)
     cohort, datasets = task.task.cohort, run.statistics_datasets(wildcards.task)
     if datasets:
-        return {"data": marker(*datasets)}
+        return {"data": data_of(["tables", "demographics"], *datasets)}
     geometry = getattr(task.settings, "geometry", None)
     geometry = run.geometry_of(wildcards.task, row) if row else geometry
     curation = run.curation(cohort)
@@ -245,6 +253,15 @@ def task_need(rule, what):
 def given_labels(wildcards):
     """The given labels of a comparison."""
     return GIVEN_LABELS[wildcards.dataset, wildcards.reference]
+
+
+def given_labels_files(wildcards):
+    """The files that they are read from."""
+    given = given_labels(wildcards)
+    if given.holder is not None and (run.data.drawn(given.holder) or not given.file):
+        return data_of(["reports"], given.holder)
+    place = given_labels_place(wildcards)
+    return [str(find_file(Path(), place) or place)]
 
 
 def given_labels_place(wildcards):

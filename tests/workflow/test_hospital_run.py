@@ -1,6 +1,8 @@
 """A hospital whose reports are one block of text, with dates and views: from folder to page."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,8 +20,8 @@ FINDINGS = ("pneumonia", "cardiomegaly", "a pleural effusion", "atelectasis", "e
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A checkout in which the run is over; not to be changed."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hospital's studies; not to be changed."""
     folder = tmp_path_factory.mktemp("hospital")
     rng = np.random.default_rng(0)
     for name in ("images", "reports"):
@@ -33,6 +35,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
             pixels = rng.integers(0, 255, (64, 64), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / f"images/s{n}_{image}.png")
     (folder / "studies.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout in which the run is over; not to be changed."""
     papers = {name: load_paper(name).models for name in ("biovil", "biovil_t")}
     views = {"views": ["PA"]}
     checkout = Checkout(
@@ -78,3 +86,18 @@ def test_dates_give_priors_and_views_leave_laterals_out(made: Checkout) -> None:
     assert set(pairs["view"]) == {"PA"} and pairs["image_id"].str.endswith("_1").all()
     scores = pd.read_csv(results / "tables/own_data_over_time/retrieval.csv")
     assert scores.loc[scores["row"].str.startswith("BioViL-T"), "ours"].notna().all()
+
+
+def test_an_edited_list_of_studies_is_read_again(made: Checkout, folder: Path) -> None:
+    def planned() -> set[str]:
+        return set(made.planned(CXR_HOSPITAL=str(folder)))
+
+    assert planned() == set()
+    studies = folder / "studies.csv"
+    text, time = studies.read_text(), studies.stat().st_mtime_ns
+    studies.write_text(text.replace("s0,p0,", "s0,p1,"))
+    assert {"process_reports", "build_pairs", "pretrain_joint", "make_page"} <= planned()
+    studies.write_text(text)
+    os.utime(studies, ns=(time, time))
+    (folder / "images/s0_1.png").touch()
+    assert planned() == set()

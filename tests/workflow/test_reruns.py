@@ -1,8 +1,11 @@
 """A finished run and what is new: nothing is trained again but what a change can change."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+from cxrflow.data.layouts import layout
 
 from .conftest import Checkout, models_of
 from .test_extending import PACKAGE, extend, python
@@ -164,13 +167,13 @@ def shell(*command, bench_record, **options):
 """
 
 
-def as_if_finished(checkout: Checkout, target: str) -> None:
-    """Run all that a target needs, but for the programs themselves."""
+def as_if_finished(checkout: Checkout, *targets: str) -> None:
+    """Run all that targets need, but for the programs themselves."""
     with (checkout.folder / "Snakefile").open("a", encoding="utf-8") as snakefile:
         snakefile.write(NO_PROGRAMS)
-    done = checkout.snakemake("--cores", "2", target)
+    done = checkout.snakemake("--cores", "2", *targets)
     assert done.returncode == 0, done.stdout[-6000:]
-    assert checkout.plan(target) == []
+    assert checkout.plan(*targets) == []
 
 
 def test_settings_of_the_task_that_selects_train_again(checkout: Checkout) -> None:
@@ -212,3 +215,55 @@ def test_data_sets_that_statistics_are_of_are_settings(checkout: Checkout, tmp_p
 
     as_if_finished(given("first"), target)
     assert [job.rule for job in given("second").plan(target)] == ["measure_data"]
+
+
+def test_an_edited_list_of_real_data_reruns_what_reads_it(
+    checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A cohort or a comparison of labels, and what follows; nothing for a list that is the same."""
+    data = tmp_path_factory.mktemp("real")
+    for name in ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "rsna"):
+        (data / name).mkdir()
+        lists = [names[0] for use in layout(name).lists.values() for names in use.values()]
+        for file in [*lists, *layout(name).label_tables.values()]:
+            (data / name / file).write_text("a list")
+    real = {path.name: {"root": str(path)} for path in data.iterdir()}
+    run = checkout.write(
+        "real.yaml",
+        {
+            "papers": ["biovil"],
+            "reports": {"splitter": "rules"},
+            "datasets": {**real, "mimic_iv": None, "ms_cxr_t": None},
+        },
+    )
+    tasks = ("zero_shot_classification", "phrase_grounding")
+    scored = [
+        f"results/benchmarks/biovil/{task}/biovil/biovil/seed0/metrics.json" for task in tasks
+    ]
+    compared = [
+        f"results/benchmarks/label_agreement/mimic_cxr/{reference}/metrics.json"
+        for reference in ("chexpert", "negbio")
+    ]
+    as_if_finished(run, *scored, *compared)
+
+    def outputs(place: str, text: str) -> list[str]:
+        """What would be made again of each job's outputs, the first, after an edit, taken back."""
+        file = data / place
+        before, time = file.read_text(), file.stat().st_mtime_ns
+        file.write_text(text)
+        jobs = run.plan(*scored, *compared)
+        file.write_text(before)
+        os.utime(file, ns=(time, time))
+        return [job.output[0] for job in jobs]
+
+    assert outputs("rsna/stage_2_train_labels.csv", "a list") == []
+    of_rsna = "results/{}/biovil/rsna/{}"
+    assert set(outputs("rsna/stage_2_train_labels.csv", "an edited list")) == {
+        of_rsna.format("cohorts", "samples.parquet"),
+        of_rsna.format("pixels", "shorter128/index.parquet"),
+        of_rsna.format("features/biovil/biovil/seed0", "features.safetensors"),
+        scored[0],
+    }
+    # MIMIC-CXR's cohorts are of studies, whatever these tables say of them.
+    for table, comparison in zip(("chexpert", "negbio"), compared, strict=True):
+        assert outputs(f"mimic_cxr_jpg/mimic-cxr-2.0.0-{table}.csv", "edited") == [comparison]

@@ -289,7 +289,7 @@ def test_laterals_of_padchest_are_in_or_out(tmp_path: Path, asked: dict, kept: l
 
 
 def test_without_its_table_padchest_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no PADCHEST_chest.*csv found; expected the labels"):
+    with pytest.raises(InputError, match=r"PADCHEST_chest.*csv not found \(plain or .gz\)"):
         padchest.read(tmp_path, Request())
 
 

@@ -148,7 +148,7 @@ def test_mimic_cxr_study_of_two_patients(tmp_path: Path) -> None:
 
 
 def test_mimic_cxr_jpg_reads_tables_by_name(tmp_path: Path) -> None:
-    tables = read("mimic_cxr_jpg", mimic_cxr_jpg(tmp_path))
+    tables = read("mimic_cxr_jpg", mimic_cxr_jpg(tmp_path), labels=True)
     first = tables.images.iloc[0]
     assert first["image_path"] == IMAGES[0].path("jpg")
     assert first["study_time"] == "2171-03-04T07:05:12.500"
@@ -167,7 +167,7 @@ def test_label_tables_keep_four_states_and_rename_airspace_opacity(tmp_path: Pat
         ("subject_id", "study_id", *reversed(names), "Lung Opacity"),
         [("p10000001", "s50000009", *reversed(row), "1.0")],
     )
-    labels = read("mimic_cxr_jpg", root).labels
+    labels = read("mimic_cxr_jpg", root, labels=True).labels
     assert labels.loc[0, ["study_id", *names[:3]]].tolist() == ["50000009", 1, 0, -1]
     assert pd.isna(labels.loc[0, names[3]])
     write_csv(
@@ -180,10 +180,10 @@ def test_label_tables_keep_four_states_and_rename_airspace_opacity(tmp_path: Pat
     text = (root / "mimic-cxr-2.0.0-chexpert.csv").read_text()
     (root / "mimic-cxr-2.0.0-chexpert.csv").write_text(text.replace("-1.0", "2.0"))
     with pytest.raises(InputError, match="Consolidation holds 2; expected 1, 0, -1 or blank"):
-        read("mimic_cxr_jpg", root)
+        read("mimic_cxr_jpg", root, labels=True)
     (root / "mimic-cxr-2.0.0-chexpert.csv").write_text(text.replace("Consolidation", "Patch"))
     with pytest.raises(InputError, match="chexpert.csv: column 'Consolidation' is missing"):
-        read("mimic_cxr_jpg", root)
+        read("mimic_cxr_jpg", root, labels=True)
 
 
 def test_ms_cxr_takes_patients_from_paths_and_counts_bad_boxes(tmp_path: Path) -> None:

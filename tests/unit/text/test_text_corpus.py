@@ -226,7 +226,7 @@ def test_damaged_notes(tmp_path):
     path.write_bytes(gzip.compress(gzip.decompress(content) + b"\n" * 300_000))
     with pytest.raises(InputError, match="100000 blank lines up to line"):
         build("mimic_iii", tmp_path / "a", tmp_path / "out")
-    with pytest.raises(InputError, match="no notes"):
+    with pytest.raises(InputError, match="NOTEEVENTS.csv or noteevents.csv not found"):
         build("mimic_iii", tmp_path, tmp_path / "out2")
 
 

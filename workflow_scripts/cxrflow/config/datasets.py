@@ -1,6 +1,7 @@
 """The data sets of a run under the names that papers use, and the cohorts drawn from them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cxr_files.errors import InputError
@@ -8,7 +9,7 @@ from cxr_files.settings import overlay
 from cxr_hospital.settings import HospitalSettings
 from cxrflow.config.parts import Dataset
 from cxrflow.config.problems import WrongKey
-from cxrflow.data.layouts import Layout, layout
+from cxrflow.data.layouts import Layout, Use, layout
 from cxrflow.papers.recipes import CohortRecipe
 
 # Layouts whose copies are about the hospital's followed patients.
@@ -116,6 +117,13 @@ class Datasets:
     def drawn(self, *names: str) -> bool:
         """True if the synthetic hospital draws all of these."""
         return all(self.present[name].is_drawn for name in names)
+
+    def list_files(self, name: str, *uses: Use) -> list[str]:
+        """The list files of a real data set that are there; of a drawn one its manifest tells."""
+        root = self.present[name].root
+        if root is None:
+            return []
+        return [str(file) for file in self.layout(name).list_files(Path(root), *uses)]
 
     def places(self, names: list[str]) -> list[str]:
         """The data sets of this run that stand in for these names, each once."""

@@ -73,9 +73,9 @@ def _pairs(
     if options.corpus is None:
         raise InputError("--corpus is missing; pairs need the output of cxrflow.reports.corpus")
     corpus = read_corpus(options.corpus, origin.study_prefix)
-    tables = origin.read(
-        options.root, Request(options.threads, headers=options.images_root is None)
-    )
+    published = settings.labels == "published"
+    request = Request(options.threads, headers=options.images_root is None, labels=published)
+    tables = origin.read(options.root, request)
     flow.notes += tables.notes
     pictures = tables
     if options.images_root is not None:
@@ -86,7 +86,7 @@ def _pairs(
                 f"--images-layout {options.images_layout}: its patients are not those of "
                 f"{options.layout}; expected another edition of the same data set"
             )
-        pictures = edition.read(options.images_root, Request(options.threads))
+        pictures = edition.read(options.images_root, Request(options.threads, labels=published))
         flow.notes += pictures.notes
     held_out, notes = held_out_patients(options.held_out, origin)
     flow.notes += notes
@@ -94,7 +94,7 @@ def _pairs(
     labels = None
     if settings.labels == "reports":
         labels = report_labels(options.corpus, origin.study_prefix)
-    elif settings.labels == "published":
+    elif published:
         labels = _published_labels(tables, pictures, origin.study_prefix)
     sources = pairs.PairSources(
         options.dataset, tables, pictures, corpus, origin.study_prefix, held_out, labels

@@ -8,10 +8,11 @@ only when used, because every job reads the configuration.
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
+from cxr_files.csv_table import find_file
 from cxr_files.errors import InputError
 from cxr_files.settings import Settings, explain
 from cxr_files.yaml_file import read_yaml
@@ -32,6 +33,12 @@ Content = Literal[
     "demographics",
 ]
 Part = Literal["tables", "published", "reports", "documents"]
+# What lists are read for: `labels` where `Request.labels` asks, `demographics` by a benchmark.
+Use = Literal[Part, "labels", "demographics"]
+# The names of one list by edition or folder, of which the first that is there is read.
+Names = Annotated[
+    tuple[str, ...], BeforeValidator(lambda names: [names] if isinstance(names, str) else names)
+]
 READER = r"^cxrflow(\.\w+)+:\w+$"
 
 
@@ -55,6 +62,9 @@ class Layout(Settings):
     )
     reports: str | None = Field(None, pattern=READER, description="reader of report texts")
     documents: str | None = Field(None, pattern=READER, description="reader of documents of text")
+    lists: dict[Use, dict[str, Names]] = Field(
+        {}, description="list files by the reader that opens them: inputs of what it is read for"
+    )
     companion: str | None = Field(
         None, description="layout of the same patients that holds images or tables this one lacks"
     )
@@ -98,6 +108,18 @@ class Layout(Settings):
         """Read the data set at ``root`` into the common tables."""
         tables: Tables = self.reader("tables")(root, request)
         return tables
+
+    def list_files(self, root: Path, *uses: Use) -> list[Path]:
+        """Return the list files of these uses that are at ``root``, plain or gzipped.
+
+        What is not there, or may not be looked at, the reader says.
+        """
+        lists = [names for use in uses for names in self.lists.get(use, {}).values()]
+        try:
+            files = [find_file(root, *names) for names in lists]
+        except OSError:
+            return []
+        return [file for file in files if file is not None]
 
     def source(self, kind: Part) -> list[str]:
         """Return the files and modules of a reader, which no import statement leads to."""

@@ -23,6 +23,7 @@ from cxr_files.errors import InputError
 from cxr_files.parallel import chunks, ordered_map
 from cxr_files.progress import progress
 from cxr_files.reading import below, refuse_unwritable
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
 
 DIRECTIONS = {"improved": "improving", "no change": "stable", "worsened": "worsening"}
@@ -34,7 +35,7 @@ ATTRIBUTES = {
     "anatomicalfinding|yes|pneumothorax": "Pneumothorax",
 }
 SILVER, GOLD = "silver", "gold"
-GOLD_TABLE = "gold_object_comparison_with_coordinates.txt"
+LISTS = layout("chest_imagenome").lists["tables"]
 _COMPARISON = "comparison|yes|"
 _FILE = "_SceneGraph.json"
 _CHUNK = 500
@@ -55,7 +56,7 @@ def read(root: Path, request: Request) -> Tables:
     labels = labels.join(owner, on="image_id")
     labels["prior_study_id"] = labels["prior_image_id"].map(owner["study_id"])
     # The patients of the gold data set, which must not be trained on.
-    path = require_file(_silver(root) / "splits", "images_to_avoid.csv")
+    path = require_file(root, *LISTS["avoid"])
     avoided, avoid_damage = read_csv(path, {"subject_id": "bare", "dicom_id": "id"})
     return Tables(
         source=root,
@@ -182,7 +183,7 @@ def _comparisons(relationships: Sequence[dict[str, Any]]) -> Iterator[Record]:
 
 def _gold(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Read the gold comparisons; several directions of a row are joined by ``;;``."""
-    path = find_file(_silver(root).parent / "gold_dataset", GOLD_TABLE)
+    path = find_file(root, *LISTS["gold"])
     columns = ["image_id", "prior_image_id", "finding", "label", "quality"]
     if path is None:
         return pd.DataFrame(columns=columns, dtype="str"), []

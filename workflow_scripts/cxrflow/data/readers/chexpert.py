@@ -23,7 +23,7 @@ from cxrflow.data.readers.common_tables import (
 )
 
 OBSERVATIONS = layout("chexpert").classes
-FILES = {"train": "train.csv", "valid": "valid.csv", "test": "test_labels.csv"}
+LISTS = layout("chexpert").lists["tables"]
 _IMAGE = ("image_id", "study_id", "subject_id", "image_path", "view")
 _PATH = (
     r"(?:^|/)(?P<image_path>(?P<split>train|valid|test)/(?P<subject_id>patient\d+)/"
@@ -34,7 +34,7 @@ _PATH = (
 def read(root: Path, request: Request) -> Tables:
     """Read the lists and, if asked, check that the image files exist."""
     require_root(root)
-    lists = [_read_list(root, split) for split in FILES]
+    lists = [_read_list(root, split) for split in LISTS]
     rows = request.select(pd.concat([rows for rows, _ in lists]))
     return Tables(
         source=root,
@@ -62,7 +62,7 @@ def _read_list(root: Path, split: str) -> tuple[pd.DataFrame, list[Drop]]:
 
     test_labels.csv may be missing.
     """
-    name = FILES[split]
+    (name,) = LISTS[split]
     labels: dict[str, Kind] = dict.fromkeys(OBSERVATIONS, "number")
     if split == "test":
         path = find_file(root, name)

@@ -72,11 +72,14 @@ class Request:
         threads: processes or threads for work a file.
         headers: open the image files' headers (view, date, size, damage) where lists lack these.
         images: only these image ids matter; None for all.
+        labels: open the table of labels that lies beside the lists (MIMIC-CXR-JPG), which then
+            concerns only who asks for it.
     """
 
     threads: int = 1
     headers: bool = True
     images: Set[str] | None = None
+    labels: bool = False
 
     def select(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Keep the rows whose ``image_id`` is requested, and renumber them."""

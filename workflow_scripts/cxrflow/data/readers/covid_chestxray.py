@@ -7,10 +7,12 @@ left out. Every image is taken as a study of its own; its id is the file name.
 
 from pathlib import Path
 
-from cxr_files.csv_table import require_file, require_root
+from cxr_files.csv_table import require_file
 from cxr_files.drops import Drop
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
 
+LISTS = layout("covid_chestxray").lists["tables"]
 # Published short forms of views that other layouts spell out.
 _VIEWS = {"L": "LATERAL"}
 
@@ -18,7 +20,7 @@ _VIEWS = {"L": "LATERAL"}
 def read(root: Path, request: Request) -> Tables:
     """Read the list and check that each radiograph's file exists."""
     rows, drops = read_once(
-        require_file(require_root(root), "metadata.csv"),
+        require_file(root, *LISTS["images"]),
         {
             **{"Patientid": "id", "filename": "path", "view": "text", "modality": "text"},
             **{"offset": "number", "clinical notes": "text"},

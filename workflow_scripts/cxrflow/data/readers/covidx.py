@@ -11,27 +11,25 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import read_lines, require_file, require_root
+from cxr_files.csv_table import read_lines, require_file
 from cxr_files.drops import Drop, Tally
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, drop_repeats, require_unique, shaped
 
 CLASSES = layout("covidx").classes
-LISTS = {"train": "train_COVIDx4.txt", "test": "test_COVIDx4.txt"}
+LISTS = layout("covidx").lists["tables"]
 
 
 def read(root: Path, request: Request) -> Tables:
     """Read both lists and check that each image's file exists."""
-    folder = require_root(root) / "labels"
-    folder = folder if folder.is_dir() else root
     lists, drops = [], []
-    for split, name in LISTS.items():
-        lines, damage = _lines(require_file(folder, name))
+    for split, names in LISTS.items():
+        lines, damage = _lines(require_file(root, *names))
         lists.append(lines.assign(split=split))
         drops += damage
     rows = pd.concat(lists, ignore_index=True)
     rows, again = _once(rows)
-    require_unique(rows, "image_id", f"{folder} (both lists)")
+    require_unique(rows, "image_id", f"{root} (both lists)")
     rows = request.select(rows)
     path = "data/" + rows["split"] + "/" + rows["image_id"]
     rows = rows.assign(study_id=rows["image_id"], image_path=path)

@@ -15,16 +15,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import Kind, require_file, require_root
+from cxr_files.csv_table import Kind, require_file
 from cxr_files.drops import EXAMPLES, Drop, printable
 from cxr_files.errors import InputError
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import study_time
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
 from cxrflow.data.readers.equal_files import patients_together
 
 log = logging.getLogger("cxrflow")
 
-STUDIES = "studies.csv"
+LISTS = layout("hospital").lists["tables"]  # as of all folders of this form
 SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm")
 
 
@@ -42,7 +43,7 @@ def _read(
     root: Path, request: Request, columns: Mapping[str, Kind], optional: Mapping[str, Kind]
 ) -> Tables:
     """Read a folder whose list has further ``columns`` and ``optional`` ones."""
-    path = require_file(require_root(root), STUDIES)
+    path = require_file(root, *LISTS["studies"])
     ids: dict[str, Kind] = {"study_id": "id", "patient_id": "id"}
     rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
     rows = rows.rename(columns={"patient_id": "subject_id", "body_part": "subgroup"})

@@ -16,10 +16,11 @@ import pandas as pd
 from cxr_files.csv_table import require_root
 from cxr_files.drops import Drop, Tally, printable
 from cxr_files.errors import InputError, one_line
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped
 
-KIT = Path("ILSVRC2012_devkit_t12", "data")
-META, TRUTH = KIT / "meta.mat", KIT / "ILSVRC2012_validation_ground_truth.txt"
+LISTS = layout("imagenet").lists["tables"]
+META, TRUTH = (Path(*LISTS[name]) for name in ("classes", "validation"))
 VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
 
 

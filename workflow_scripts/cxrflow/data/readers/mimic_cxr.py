@@ -10,18 +10,21 @@ import pandas as pd
 
 from cxr_files.csv_table import Kind, require_file, require_root
 from cxr_files.errors import InputError
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers, study_time
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped
+
+LISTS = layout("mimic_cxr").lists["tables"]
 
 
 def read(root: Path, request: Request) -> Tables:
     """Read the lists and the headers of the requested images."""
     require_root(root)
     lists, prefix = (root, "") if (root / "files").is_dir() else _inside_files(root)
-    record_list = require_file(lists, "cxr-record-list.csv")
+    record_list = require_file(lists, LISTS["images"][0])
     columns: dict[str, Kind] = {"subject_id": "bare", "study_id": "bare", "path": "path"}
     images, image_damage = read_once(record_list, {**columns, "dicom_id": "id"}, "dicom_id")
-    study_list = require_file(lists, "cxr-study-list.csv")
+    study_list = require_file(lists, LISTS["studies"][0])
     studies, study_damage = read_once(study_list, columns, "study_id")
     _require_same_patient(images, studies, record_list)
     images["path"] = images["path"].str.removeprefix(prefix)
@@ -42,7 +45,7 @@ def _inside_files(root: Path) -> tuple[Path, str]:
     """Return the folder of the lists and the prefix of paths if the root is ``files/`` itself."""
     if root.name != "files":
         return root, ""
-    lists = root if (root / "cxr-record-list.csv").exists() else root.parent
+    lists = root if (root / LISTS["images"][0]).exists() else root.parent
     return lists, "files/"
 
 

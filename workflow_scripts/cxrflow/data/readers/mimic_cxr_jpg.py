@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from cxr_files.csv_table import Kind, bare_ids, find_file, read_csv, require_file, require_root
+from cxr_files.csv_table import Kind, bare_ids, find_file, read_csv, require_file
 from cxr_files.drops import Drop
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import study_time
@@ -26,12 +26,13 @@ CLASSES = (
     *("Fracture", "Lung Lesion", "Lung Opacity", "No Finding", "Pleural Effusion"),
     *("Pleural Other", "Pneumonia", "Pneumothorax", "Support Devices"),
 )
+LISTS = layout("mimic_cxr_jpg").lists
 LABEL_TABLES = layout("mimic_cxr_jpg").label_tables
 
 
 def read(root: Path, request: Request) -> Tables:
     """Read the tables; the JPG files themselves are not opened."""
-    metadata = require_file(require_root(root), "mimic-cxr-2.0.0-metadata.csv")
+    metadata = require_file(root, *LISTS["tables"]["images"])
     rows, damage = read_once(
         metadata,
         {
@@ -57,9 +58,9 @@ def read(root: Path, request: Request) -> Tables:
     )
     labels, notes = pd.DataFrame(), []
     lost: list[Drop] = []
-    if find_file(root, LABEL_TABLES["chexpert"]) is not None:
+    if request.labels and find_file(root, *LISTS["labels"]["chexpert"]) is not None:
         labels, lost = read_labels(root, "chexpert")
-    else:
+    elif request.labels:
         notes = [f"{LABEL_TABLES['chexpert']} is not in the root: no labels"]
     return Tables(
         source=root,
@@ -99,7 +100,7 @@ def read_split(root: Path) -> pd.DataFrame | None:
     The table's column order is dicom, study, subject, split; it is read by name. A patient in two
     splits comes back twice and is refused where the split is used.
     """
-    path = find_file(root, "mimic-cxr-2.0.0-split.csv")
+    path = find_file(root, *LISTS["tables"]["split"])
     if path is None:
         return None
     rows, _ = read_csv(path, {"subject_id": "bare", "split": "id"})

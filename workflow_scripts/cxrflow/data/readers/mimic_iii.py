@@ -12,27 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cxr_files.archives import TooLarge, unpacked
-from cxr_files.csv_table import LONGEST_FIELD
+from cxr_files.csv_table import LONGEST_FIELD, require_file
 from cxr_files.drops import Tally
 from cxr_files.errors import InputError
+from cxrflow.data.layouts import layout
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 
+LISTS = layout("mimic_iii").lists["documents"]  # in either case
 _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
 # The mark that MIMIC-CXR uses, so that invented names and dates are not learnt.
 _REPLACEMENT = "___"
 _BLANK = 100_000  # lines at a stretch that no table has
 _COLUMNS = ("ROW_ID", "ISERROR", "TEXT")
-
-
-def find_notes(root: Path) -> Path:
-    """Find the notes table of a MIMIC-III folder, compressed or not, in either case."""
-    names = ("noteevents.csv.gz", "noteevents.csv")
-    files = sorted(path for path in root.glob("*") if path.is_file())
-    tables = [path for path in files if path.name.lower() in names]
-    if not tables:
-        raise InputError(f"{root}: no notes; expected NOTEEVENTS.csv or NOTEEVENTS.csv.gz")
-    return tables[0]
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -68,7 +60,7 @@ def read_notes(
 
     There is one file, so ``threads`` has no effect.
     """
-    path = find_notes(root)
+    path = require_file(root, *LISTS["notes"])
     rows = _rows(path)
     header = [name.strip().lstrip("\ufeff").upper() for name in next(rows, [])]
     for column in _COLUMNS:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import find_file, require_file, require_root
+from cxr_files.csv_table import require_file
 from cxr_files.drops import Drop
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import read_once, without
 
+LISTS = layout("mimic_iv").lists["demographics"]
 OLDEST = 120  # years; more is a damaged row
 
 
@@ -29,9 +31,7 @@ def read_patients(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     Raises:
         InputError: the file is absent or damaged, lacks a column, or has a patient twice.
     """
-    folder = require_root(root)
-    inside = find_file(folder / "hosp", "patients.csv")
-    path = inside or require_file(folder, "patients.csv")
+    path = require_file(root, *LISTS["patients"])
     rows, drops = read_once(
         path,
         {

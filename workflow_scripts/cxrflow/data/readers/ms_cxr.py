@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import read_csv, require_file, require_root
+from cxr_files.csv_table import read_csv, require_file
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.boxes import whole_regions
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -19,6 +20,7 @@ from cxrflow.data.readers.common_tables import (
     shaped,
 )
 
+LISTS = layout("ms_cxr").lists["tables"]
 _IDS = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/[^/]+$"
 _REGION = ("dicom_id", "category_name", "label_text")
 _NAMES = {
@@ -29,11 +31,7 @@ _NAMES = {
 
 def read(root: Path, request: Request) -> Tables:
     """Read the CSV. The images are in MIMIC-CXR's root and are not opened."""
-    path = require_file(
-        require_root(root),
-        "MS_CXR_Local_Alignment_v1.1.0.csv",
-        "MS_CXR_Local_Alignment_v1.0.0.csv",
-    )
+    path = require_file(root, *LISTS["boxes"])
     rows, damage = read_csv(
         path,
         {

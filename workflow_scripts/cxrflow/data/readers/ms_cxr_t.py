@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import Kind, read_csv, require_file, require_root
+from cxr_files.csv_table import Kind, read_csv, require_file
 from cxr_files.drops import Drop
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import DIRECTIONS, Request, Tables, shaped, without
 
-IMAGES = "MS_CXR_T_temporal_image_classification_v1.0.0.csv"
-SENTENCES = "MS_CXR_T_temporal_sentence_similarity_v1.0.0.csv"
+LISTS = layout("ms_cxr_t").lists["tables"]
 FINDINGS = ("Consolidation", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
 CATEGORIES = ("paraphrase", "contradiction")
 # files/ and an ending are tolerated; the patient and the study stand in the folders.
@@ -24,9 +24,8 @@ _PLACE = r"p(?P<subject_id>\d+)/s(?P<study_id>\d+)/(?P<image_id>[^/.]+)(?:\.\w+)
 
 def read(root: Path, request: Request) -> Tables:
     """Read both tables. The images are not opened."""
-    require_root(root)
-    labels, studies, damage = _labels(require_file(root, IMAGES))
-    pairs, lost = _sentences(require_file(root, SENTENCES))
+    labels, studies, damage = _labels(require_file(root, *LISTS["images"]))
+    pairs, lost = _sentences(require_file(root, *LISTS["sentences"]))
     return Tables(
         source=root,
         studies=shaped("studies", studies),

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import match_lines, require_file, require_root
+from cxr_files.csv_table import match_lines, require_file
 from cxr_files.drops import Drop
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped, without
 
+LISTS = layout("mura").lists["tables"]
 CLASS = "Abnormal"
 PARTS = {"train": "train", "valid": "test"}
 BODY_PARTS = ("ELBOW", "FINGER", "FOREARM", "HAND", "HUMERUS", "SHOULDER", "WRIST")
@@ -30,7 +32,6 @@ SAID = {"positive": "1", "negative": "0"}
 
 def read(root: Path, request: Request) -> Tables:
     """Read the four lists and check that each image's file exists."""
-    require_root(root)
     images, image_drops = _images(root)
     labels, label_drops = _labels(root)
     bare = ~labels["study_id"].isin(images["study_id"])
@@ -52,7 +53,7 @@ def _images(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Return path, study, patient, part and body part of each listed image."""
     tables, drops = [], []
     for name in PARTS:
-        path = require_file(root, f"{name}_image_paths.csv")
+        path = require_file(root, *LISTS[f"{name}_images"])
         rows, lost = match_lines(path, IMAGE_PATH, "no path of an image")
         tables.append(rows.assign(split=rows["split"].map(PARTS)))
         drops.append(lost)
@@ -70,7 +71,7 @@ def _labels(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """
     tables, drops = [], []
     for name in PARTS:
-        path = require_file(root, f"{name}_labeled_studies.csv")
+        path = require_file(root, *LISTS[f"{name}_labels"])
         rows, lost = match_lines(path, LABEL, "no study and label (0 or 1)")
         contradicts = rows["said"].map(SAID) != rows[CLASS]
         reason = f"{path.name}: the label is not the one that the folder is named by"

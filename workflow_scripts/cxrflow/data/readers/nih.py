@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import find_file, read_csv, read_lines, require_file, require_root
+from cxr_files.csv_table import find_file, read_csv, read_lines, require_file
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxr_files.reading import below
@@ -24,9 +24,8 @@ from cxrflow.data.readers.common_tables import (
     without,
 )
 
-TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv")
-BOXES = "BBox_List_2017.csv"
-LISTS = {"train": "train_val_list.txt", "test": "test_list.txt"}
+LISTS = layout("nih").lists["tables"]
+PARTS = {part: LISTS[part][0] for part in ("train", "test")}
 NO_FINDING = "No Finding"
 CLASSES = layout("nih").classes
 _BOX_NAMES = {"Infiltrate": "Infiltration"}  # the name in the list of boxes
@@ -35,7 +34,7 @@ _IMAGE = r"^(?P<subject_id>\d{8})_\d{3}\.png$"
 
 def read(root: Path, request: Request) -> Tables:
     """Read the table, the lists and, if asked, whether the image files are there."""
-    path = require_file(require_root(root), *TABLES)
+    path = require_file(root, *LISTS["images"])
     rows, damage = read_once(
         path,
         {"Image Index": "id", "Finding Labels": "id", "View Position": "text"},
@@ -65,7 +64,7 @@ def read(root: Path, request: Request) -> Tables:
         boxes=boxes,
         labels=rows[["image_id", *CLASSES]],
         splits=splits,
-        split_files=tuple(LISTS.values()) if splits is None else (),
+        split_files=tuple(PARTS.values()) if splits is None else (),
         dropped={"images": [*damage, *wrong, *left_out], "boxes": box_damage},
         notes=unlisted,
         opened=request.headers,
@@ -92,9 +91,9 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, pd.Ser
     Raises:
         InputError: one list is missing, or an image or a patient is in both.
     """
-    paths = {part: below(root, name) for part, name in LISTS.items()}
+    paths = {part: below(root, name) for part, name in PARTS.items()}
     if not any(path.is_file() for path in paths.values()):
-        note = f"neither {' nor '.join(LISTS.values())} is in the root: no official split"
+        note = f"neither {' nor '.join(PARTS.values())} is in the root: no official split"
         return None, pd.Series(False, index=rows.index), [note]
     names_by_part = {part: _lines(path) for part, path in paths.items()}
     repeated = sorted(names_by_part["train"] & names_by_part["test"])
@@ -142,7 +141,7 @@ def _boxes(root: Path, images: set[str]) -> tuple[pd.DataFrame, list[Drop]]:
 
     The list may be missing. Its header has nine fields, its rows six.
     """
-    path = find_file(root, BOXES)
+    path = find_file(root, *LISTS["boxes"])
     if path is None:
         return shaped("boxes", {}), []
     sides = {"x": "Bbox [x", "y": "y", "w": "w", "h": "h]"}

@@ -5,25 +5,19 @@ annotators did not agree) and a damaged line are left out and counted. Neither s
 studies.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from cxr_files.csv_table import require_file, require_root
+from cxr_files.csv_table import require_file
 from cxr_files.drops import Drop, Tally
 from cxr_files.reading import parse_json
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import COLUMNS, Request, Tables
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"
-RADNLI = {"radnli_dev_v1.jsonl": "validate", "radnli_test_v1.jsonl": "test"}
-MEDNLI = {
-    "mli_train_v1.jsonl": "train",
-    "mli_dev_v1.jsonl": "validate",
-    "mli_test_v1.jsonl": "test",
-}
 UNKNOWN_PATIENTS = (
     "the files name neither patients nor studies: sentences cannot be traced to reports that a "
     "model was trained on"
@@ -32,24 +26,23 @@ UNKNOWN_PATIENTS = (
 
 def read_radnli(root: Path, request: Request) -> Tables:
     """Read dev and test; the set has each pair in both directions."""
-    return _read(root, RADNLI, "pair_id")
+    return _read(root, "radnli", "pair_id")
 
 
 def read_mednli(root: Path, request: Request) -> Tables:
     """Read train, dev and test."""
-    return _read(root, MEDNLI, "pairID")
+    return _read(root, "mednli", "pairID")
 
 
-def _read(root: Path, files: Mapping[str, str], id_key: str) -> Tables:
+def _read(root: Path, edition: str, id_key: str) -> Tables:
     """Read the pairs of all files.
 
     Raises:
         InputError: the root or a file is absent.
     """
-    require_root(root)
     rows: list[dict[str, str]] = []
     tally = Tally("lines read", "lines")
-    for name, split in files.items():
+    for split, (name,) in layout(edition).lists["tables"].items():
         path = require_file(root, name)
         # By bytes: some characters that Python takes for line ends may stand in a sentence.
         for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):

@@ -20,12 +20,13 @@ from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxr_files.folders import walk_files
 from cxr_files.reading import below
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.common_tables import Request, Tables, require_unique, shaped
 from cxrflow.data.readers.open_i_terms import term_labels
 
-REPORTS = ("ecgen-radiology", "NLMCXR_reports.tgz")
-PROJECTIONS = "indiana_projections.csv"
+LISTS = layout("open_i").lists["tables"]
+REPORTS = ("ecgen-radiology", *LISTS["reports"])
 _IMAGE_SUFFIXES = (".png", ".dcm", ".jpg", ".jpeg")
 
 
@@ -144,12 +145,12 @@ def _with_files(
     keys = images["image_id"].map(image_key)
     files = _image_files(root) if request.headers else {}
     table = shaped("images", images.assign(image_path=keys.map(files)))
-    projections = find_file(root, PROJECTIONS)
+    projections = find_file(root, *LISTS["views"])
     drops: list[Drop] = []
     if projections is not None:
         rows, drops = read_csv(projections, {"filename": "id", "projection": "id"})
         views = dict(zip(rows["filename"].map(image_key), rows["projection"], strict=True))
-        table["view"] = keys.map(views).str.upper()
+        table["view"] = keys.map(views).astype("str").str.upper()
     if not files:
         table["failure"] = "image files are not in the root"
         return table, [f"no image files under the root ({len(table)} named in reports)"], drops

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cxr_files.csv_table import require_root
+from cxr_files.csv_table import require_file
 from cxr_files.errors import InputError
 from cxr_files.reading import below
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
 from cxrflow.data.readers.padchest_labels import NAMES
 
-TABLE = "PADCHEST_chest_x_ray_images_labels_160K*.csv*"
+LISTS = layout("padchest").lists["tables"]
 PHYSICIAN, NETWORK = "Physician", "RNN_model"
 PHOTOMETRIC = "PhotometricInterpretation_DICOM"
 #: Views as other data sets call them; what is not here keeps its name.
@@ -30,7 +31,7 @@ VIEWS = {"L": "LATERAL", "AP_horizontal": "AP SUPINE"}
 
 def read(root: Path, request: Request) -> Tables:
     """Read the physicians' rows and, if asked, whether their image files are there."""
-    path = _table(require_root(root))
+    path = require_file(root, *LISTS["images"])
     rows, damage = read_once(
         path,
         {
@@ -92,15 +93,6 @@ def read(root: Path, request: Request) -> Tables:
         notes=notes,
         opened=request.headers,
     )
-
-
-def _table(root: Path) -> Path:
-    paths = sorted(path for path in root.glob(TABLE) if path.suffix in (".csv", ".gz"))
-    if not paths:
-        raise InputError(
-            f"{root}: no {TABLE.removesuffix('*')} found; expected the labels, plain or .gz"
-        )
-    return paths[0]
 
 
 def _items(text: str) -> list[str] | None:

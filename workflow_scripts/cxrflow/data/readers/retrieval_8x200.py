@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import find_file, read_csv, require_file, require_root
+from cxr_files.csv_table import find_file, read_csv, require_file
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers.chexpert import OBSERVATIONS, ids_of_paths
 from cxrflow.data.readers.common_tables import (
     Request,
@@ -23,7 +24,7 @@ from cxrflow.data.readers.common_tables import (
     without,
 )
 
-IMAGES, TEXTS = "image-retrieval", "text-retrieval"
+LISTS = layout("retrieval_8x200").lists["tables"]
 #: Table 5: a text of each category, for who has no ``text-retrieval/query.csv``.
 EXAMPLES = {
     "Atelectasis": "Platelike opacity likely represents atelectasis.",
@@ -39,16 +40,16 @@ EXAMPLES = {
 
 def read(root: Path, request: Request) -> RetrievalTables:
     """Read the lists. The images are in CheXpert's root and are not opened."""
-    candidates, drops = _candidates(require_root(root))
+    candidates, drops = _candidates(root)
     categories = list(dict.fromkeys(candidates["category"]))
-    path = require_file(root, f"{IMAGES}/query.csv")
+    path = require_file(root, *LISTS["images"])
     queries, query_drops = _queries(path, "Path", categories)
     queries, lost = _with_ids(queries, path)
     query_drops += lost
     searched = pd.concat([queries.assign(part="query"), candidates.assign(part="candidate")])
     twice = searched.loc[searched["image_id"].duplicated(), "image_id"].unique()
     once = "expected each once, as a query or as a candidate"
-    require_none(twice, root / IMAGES, "image(s) are listed twice", once)
+    require_none(twice, path.parent, "image(s) are listed twice", once)
     texts, text_drops, notes = _texts(root, categories)
     patients = set(queries["subject_id"]) & set(candidates["subject_id"])
     notes.append(f"{len(patients)} patient(s) have both a query and a candidate image")
@@ -66,7 +67,7 @@ def read(root: Path, request: Request) -> RetrievalTables:
 
 def _candidates(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Return ids and ``category`` of the candidates: the one label that is positive."""
-    path = require_file(root, f"{IMAGES}/candidate.csv")
+    path = require_file(root, *LISTS["candidates"])
     rows, drops = read_csv(path, {"Path": "id", **dict.fromkeys(OBSERVATIONS, "number")})
     rows, repeats = drop_repeats(rows, "Path")
     labels = rows[list(OBSERVATIONS)]
@@ -102,14 +103,14 @@ def _queries(path: Path, column: str, categories: list[str]) -> tuple[pd.DataFra
 
 def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop], list[str]]:
     """Return the text queries and damage; Table 5 stands in for a missing file, with a note."""
-    path = find_file(root, f"{TEXTS}/query.csv")
+    path = find_file(root, *LISTS["texts"])
     if path is not None:
         rows, drops = _queries(path, "Text", categories)
         notes = []
     else:
         examples = {name: text for name, text in EXAMPLES.items() if name in categories}
         rows, drops = pd.DataFrame(examples.items(), columns=["category", "Text"]), []
-        missing = f"{root / TEXTS / 'query.csv'} is not there"
+        missing = f"{Path(root, *LISTS['texts'])} is not there"
         notes = [f"{missing}: the texts of Table 5, {len(examples)} of them, are searched by"]
     number = rows.groupby("category", sort=False).cumcount() + 1
     name = rows["category"].str.lower().str.replace(" ", "_") + "_" + number.astype("str")

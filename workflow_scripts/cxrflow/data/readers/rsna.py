@@ -10,16 +10,16 @@ from pathlib import Path
 import pandas as pd
 
 from cxr_files.atomic import read_json
-from cxr_files.csv_table import read_csv, require_file, require_root
+from cxr_files.csv_table import read_csv, require_file
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import dicom_headers
 from cxrflow.data.readers.boxes import impossible
 from cxrflow.data.readers.common_tables import Request, Tables, drop_repeats, shaped
 
-LABELS = "stage_2_train_labels.csv"
-SUBGROUPS = "stage_2_detailed_class_info.csv"
-MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
+LISTS = layout("rsna").lists["tables"]
+(MAPPING,) = LISTS["patients"]
 CLASS = "Pneumonia"  # Target 1: lung opacity suspicious for it
 HEADER = ["view", "image_width", "image_height", "failure"]
 SUBGROUP_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
@@ -27,7 +27,7 @@ SUBGROUP_NAMES = ("Normal", "No Lung Opacity / Not Normal", "Lung Opacity")
 
 def read(root: Path, request: Request) -> Tables:
     """Read labels and boxes and, if asked, the headers of the training images."""
-    path = require_file(require_root(root), LABELS)
+    path = require_file(root, *LISTS["labels"])
     rows, damage = read_csv(
         path,
         {
@@ -114,7 +114,7 @@ def _consistent(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, list[Drop
 
 def _class_info(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Return the class of each image, and the damage; the cohort counts images without one."""
-    path = require_file(root, SUBGROUPS)
+    path = require_file(root, *LISTS["classes"])
     info, damage = read_csv(path, {"patientId": "id", "class": "id"})
     strange = sorted(set(info["class"]) - set(SUBGROUP_NAMES))
     if strange:

@@ -14,10 +14,11 @@ import pandas as pd
 from cxr_files.csv_table import find_file, match_lines
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
+from cxrflow.data.layouts import layout
 from cxrflow.data.readers import rsna
 from cxrflow.data.readers.common_tables import Request, Tables, require_none, shaped
 
-LISTS = {"train": "train_list.txt", "validate": "val_list.txt", "test": "test_list.txt"}
+LISTS = layout("rsna").lists["published"]
 FOLDER = "stage_2_test_images"
 _LINE = r"^stage_2_(?P<folder>train|test)_images/(?P<image_id>[^/\s]+)\.dcm\s+(?P<label>[01])$"
 
@@ -33,7 +34,9 @@ def read(root: Path, request: Request) -> Tables:
     contradicts = challenge_label.notna() & (challenge_label != entries["label"])
     damage.append(
         Drop.of(
-            f"label is not that of {rsna.LABELS}", entries.loc[contradicts, "image_id"], failed=True
+            f"label is not that of {rsna.LISTS['labels'][0]}",
+            entries.loc[contradicts, "image_id"],
+            failed=True,
         )
     )
     split = entries.loc[~contradicts, ["image_id", "split"]]
@@ -61,7 +64,7 @@ def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """
     damage: list[Drop] = []
     tables = []
-    for split, name in LISTS.items():
+    for split, (name,) in LISTS.items():
         path = find_file(root, name)
         if path is None and split == "test":
             raise InputError(
@@ -75,6 +78,6 @@ def _lists(root: Path) -> tuple[pd.DataFrame, list[Drop]]:
         tables.append(rows.assign(split=split))
     entries = pd.concat(tables, ignore_index=True).drop_duplicates()
     twice = entries.loc[entries["image_id"].duplicated(), "image_id"].unique()
-    lists = ", ".join(LISTS.values())
+    lists = ", ".join(name for names in LISTS.values() for name in names)
     require_none(twice, root, f"image(s) stand in {lists} with two labels or in two parts")
     return entries.astype({"label": "float64"}), damage

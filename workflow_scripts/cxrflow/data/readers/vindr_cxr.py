@@ -24,8 +24,7 @@ from cxrflow.data.readers.common_tables import (
     shaped,
 )
 
-FILE = "image_labels_{}.csv"
-PARTS = ("train", "test")
+LISTS = layout("vindr_cxr").lists["tables"]
 CLASSES = layout("vindr_cxr").classes
 _OTHERS = ("Other diseases", "Other disease")  # the second is the test table's
 _HEADER = ["image_width", "image_height", "failure"]
@@ -34,15 +33,15 @@ _HEADER = ["image_width", "image_height", "failure"]
 def read(root: Path, request: Request) -> Tables:
     """Read the tables of labels and, if asked, the headers of the images."""
     parts, damage = [], []
-    for part in PARTS:
-        path = _table(require_root(root), part)
+    for part, names in LISTS.items():
+        path = find_file(require_root(root), *names)
         if path is not None:
             rows, dropped = _labels(path, part)
             parts.append(rows.assign(part=part))
             damage += dropped
     if not parts:
-        names = " or ".join(FILE.format(part) for part in PARTS)
-        raise InputError(f"{root}: annotations/{names} not found; expected one of them at least")
+        expected = " or ".join(names[0] for names in LISTS.values())
+        raise InputError(f"{root}: {expected} not found; expected one of them at least")
     rows = pd.concat(parts, ignore_index=True)
     repeated = rows.loc[rows["image_id"].duplicated(), "image_id"]
     require_none(repeated, root, "image(s) in both parts", "expected each in one")
@@ -64,11 +63,6 @@ def read(root: Path, request: Request) -> Tables:
         dropped={"images": damage},
         opened=request.headers,
     )
-
-
-def _table(root: Path, part: str) -> Path | None:
-    name = FILE.format(part)
-    return find_file(root, f"annotations/{name}", name)
 
 
 def _labels(path: Path, part: str) -> tuple[pd.DataFrame, list[Drop]]:
