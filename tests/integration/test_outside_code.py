@@ -126,6 +126,91 @@ def test_a_model_folder_alone_imports_no_code(
     )
 
 
+SIMILAR = '''
+"""A term whose similarity the model keeps: a cosine with a factor that is learnt."""
+
+import torch
+from torch import nn
+
+from cxrflow.objectives.biovil import symmetric_cross_entropy
+from cxrflow.pretrain.objective import Needs, Term
+from cxrflow.pretrain.terms.base_settings import OutsideTermSettings
+from cxrflow.similarity.settings import SimilaritySettings
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
+
+
+class ScaleSettings(SimilaritySettings):
+    start: float
+
+
+class Scaled(Similarity):
+    settings: ScaleSettings
+
+    def __init__(self, settings, words=None):
+        super().__init__(settings, words)
+        self.factor = nn.Parameter(torch.tensor(settings.start))
+
+    def forward(self, images, texts):
+        return self.factor * images.patches.mean((1, 2)) @ texts.projection.T
+
+    def maps(self, images, texts):
+        return self.factor * torch.einsum("nhwp,tp->nhw", images.patches, texts.projection[:1])
+
+
+class ScaledSettings(OutsideTermSettings):
+    title = "Scaled"
+    projects = True
+    nested: bool = False
+
+
+class ScaledPairs(Term):
+    settings: ScaledSettings
+    needs = Needs(images=1, texts=("intact",))
+    compares = True
+    pairs = "image and text"
+
+    def __init__(self, settings, encoders):
+        super().__init__(settings, encoders)
+        self.scaled = Scaled(ScaleSettings(start=2.0))
+        if settings.nested:
+            class Inner(Scaled):
+                settings: ScaleSettings
+            self.scaled = Inner(ScaleSettings(start=2.0))
+
+    def similarity(self):
+        return self.scaled
+
+    def loss(self, views):
+        texts = EncodedTexts(views.texts["intact"].projected)
+        logits = self.scaled(EncodedImages.of(views.images[0]), texts)
+        return symmetric_cross_entropy(logits, slice(0, len(logits)))
+'''
+
+
+def test_a_similarity_from_outside_is_kept_or_refused_before_the_first_step(
+    beside: Path, inputs: Path, start: Path, tmp_path: Path
+) -> None:
+    (beside / "my_losses_similar.py").write_text(SIMILAR)
+    pair: dict[str, Any] = {"kind": "my_losses_similar:ScaledPairs"}
+
+    def trained(name: str, **terms: Any) -> Any:
+        settings = {"encoder": {"width": 16, "projection": 16, "channels": 1}, "terms": terms}
+        settings |= {"augmentation": {}, "length": 48, "training": {**TRAINING, "epochs": 1}}
+        given = {"pairs": inputs / "cohort/pairs.parquet", "pixels": inputs / "pixels"}
+        places = {"state": tmp_path / f"state-{name}", "output": tmp_path / name}
+        return program("pretrain.joint", settings, text=start, **given, **places,
+                       model="mine", seed=0)  # fmt: skip
+
+    trained("kept", pairs=pair).succeeds()
+    model = cxrflow.load(tmp_path / "kept")
+    assert type(model.similarity).__name__ == "Scaled" and model.similarity.factor.item() != 2.0
+    assert "compares by Scaled" in repr(model)
+    refusal = "terms.pairs: its similarity my_losses_similar:ScaledPairs.__init__.<locals>.Inner"
+    trained("nested", pairs={**pair, "nested": True}).refuses(refusal)
+    trained("two", pairs=pair, more=pair).refuses("terms.pairs and terms.more both give the model")
+    assert not (tmp_path / "nested").exists() and not (tmp_path / "two").exists()
+
+
 def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [TOP / "config.yaml", beside / "run.yaml"]
     paper = str(beside / "my_losses.yaml")

@@ -17,12 +17,13 @@ from cxr_files.atomic import read_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.model_pixels import ModelPixels
-from cxrflow.benchmarks.retrieval import retrieval_auroc, score_file
+from cxrflow.benchmarks.retrieval import retrieval_auroc
 from cxrflow.benchmarks.study_images import encode_studies
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.images.store import PixelStore
 from cxrflow.objectives.local_alignment import Matching, local_similarity
-from cxrflow.similarity.local import Local, LocalConfig
+from cxrflow.similarity import pairs
+from cxrflow.similarity.local import Local, LocalSettings
 from cxrflow.similarity.similarity import EncodedTexts
 
 NUMBER, WORDS = 30, ("edema", "mild", "left", "new")
@@ -84,11 +85,10 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", studies())
     model = FakeModel()
     model.tokenizer = Tokenizer()
-    model.similarity = Local(LocalConfig(**UNIT))
+    model.similarity = Local(LocalSettings(**UNIT))
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     monkeypatch.setattr(retrieval_auroc, "encode_different", encode_different)
-    monkeypatch.setattr(score_file, "BLOCK", 8)
-    monkeypatch.setattr(retrieval_auroc, "BLOCK", 8)
+    monkeypatch.setattr(pairs, "BLOCK", 8)
     settings = {"intervals": {"replicates": 100}, "batch_size": 7}
     return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
 
@@ -135,10 +135,10 @@ def test_global_and_local_matching_of_all_pairs(given: list[str], tmp_path: Path
 
 
 def test_scores_in_a_file_are_those_that_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_file, "BLOCK", 8)
+    monkeypatch.setattr(pairs, "BLOCK", 8)
     count = 21
     scores_NN = np.random.default_rng(0).normal(size=(count, count)).astype(np.float32)
-    file = score_file.ScoreFile(count)
+    file = pairs.ScoreFile(count)
     for start in range(0, count, 8):
         file.append(scores_NN[start : start + 8])
     for rows in (slice(0, 8), slice(8, 21), slice(3, 18), slice(20, 21)):

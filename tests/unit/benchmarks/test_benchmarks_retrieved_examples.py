@@ -18,7 +18,10 @@ import cxrflow.benchmarks.retrieval.text_neighbours as neighbours
 from cxr_files.atomic import read_json, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.draw_figure import main
-from cxrflow.similarity.similarity import EncodedTexts
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_json, write_json
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 
 TASK, MODEL = "low_data/retrieval", "low_data/ours"
 ANGLES = (0.0, 10.0, 25.0, 60.0, 120.0, 180.0)  # degrees of text n, and of image n but for two
@@ -33,6 +36,7 @@ def vectors(degrees) -> torch.Tensor:
 class Fake:
     """Embeds the text "finding n" at the angle n."""
 
+    similarity = Cosine()
     text_encoder = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=8))
     tokenizer = SimpleNamespace(
         encode_batch_fast=lambda texts: [
@@ -106,9 +110,9 @@ def test_a_report_stands_beside_its_own_the_nearest_and_the_farthest_image(world
 
     def encoded(model, pixels, table, batch_size):
         numbers = table["image_id"].str.removeprefix("image").astype(int)
-        return {"projected": vectors([IMAGES[n] for n in numbers])}
+        yield EncodedImages(vectors([IMAGES[n] for n in numbers]))
 
-    monkeypatch.setattr(retrieved, "encode_studies", encoded)
+    monkeypatch.setattr(retrieved, "encoded_batches", encoded)
     content = drawn(world, "retrieved", {"count": 6}, "--pixels", str(store))
     cosine_NN = np.cos(np.deg2rad(np.subtract.outer(ANGLES, IMAGES)))
     for line in content["lines"]:

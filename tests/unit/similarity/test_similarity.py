@@ -1,6 +1,7 @@
 """How images and texts are compared: by the cosine, locally, by cross-attention."""
 
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
+from pydantic import ValidationError, field_serializer
 from small_text import write_text_model
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, normalize
@@ -35,10 +36,14 @@ from cxrflow.pretrain.terms.settings import (
     PairMatchingSettings,
     StudyTerms,
 )
+from cxrflow.settings import TRUSTED
 from cxrflow.similarity import similarity as module
 from cxrflow.similarity.cosine import Cosine
-from cxrflow.similarity.folder import load_similarity, save_similarity
-from cxrflow.similarity.similarity import EncodedImages
+from cxrflow.similarity.folder import load_similarity, require_loadable, save_similarity
+from cxrflow.similarity.perceptron import Perceptron, PerceptronSettings
+from cxrflow.similarity.settings import SimilaritySettings
+from cxrflow.similarity.similarity import EncodedImages, Similarity
+from cxrflow.similarity.words import WordReader
 from cxrflow.text.tokenizer import VocabularyInfo
 
 TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion"]
@@ -194,6 +199,105 @@ def test_a_folder_that_does_not_fit_is_named(folder, changes, message):
     with pytest.raises(InputError) as error:
         cxrflow.load(folder)
     assert message in str(error.value) and str(folder / "similarity") in str(error.value)
+
+
+class Sizes(SimilaritySettings):
+    """Of one number."""
+
+    size: int = 1
+
+
+class Rounded(Sizes):
+    """Written otherwise than it is."""
+
+    factor: float = 0.5
+
+    @field_serializer("factor")
+    def _rounded(self, factor: float) -> float:
+        return round(factor)
+
+
+class Outside(Perceptron):
+    """A similarity of this module, not of the package."""
+
+    settings: Sizes
+
+    def __init__(self, settings: Sizes, words: WordReader | None = None) -> None:
+        Similarity.__init__(self, settings, words)
+        self.bias = nn.Parameter(torch.ones(settings.size))
+
+    class Inner(Perceptron):
+        """Not at the top of its module."""
+
+        settings: PerceptronSettings
+
+
+class OfMore(Outside):
+    """A constructor that is told more."""
+
+    settings: Sizes
+
+    def __init__(self, settings: Sizes, words: WordReader | None, more: int) -> None:
+        super().__init__(settings, words)
+
+
+class OfLess(Outside):
+    """A weight whose size no setting tells."""
+
+    settings: Sizes
+
+    def __init__(self, settings: Sizes, words: WordReader | None = None, size: int = 2) -> None:
+        super().__init__(settings, words)
+        self.bias = nn.Parameter(torch.ones(size))
+
+
+class Bare(Outside):
+    """Without the annotation that says which settings it takes."""
+
+
+class OfRounded(Outside):
+    settings: Rounded
+
+
+def unfindable() -> type[Outside]:
+    """A class of a module that is no file that Python finds."""
+    return type("Unfindable", (Outside,), {"__module__": "of_no_file", "__annotations__": {}})
+
+
+@pytest.mark.parametrize(
+    ("similarity", "message"),
+    [
+        (
+            lambda: Outside.Inner(PerceptronSettings(width=2, hidden=2)),
+            "expected a class at the top",
+        ),
+        (lambda: unfindable()(Sizes()), "expected a class at the top of a module"),
+        (lambda: OfMore(Sizes(), None, 3), "expected a constructor of its `settings` and words"),
+        (lambda: OfLess(Sizes(), None, 5), "expected a constructor of its `settings` and words"),
+        (lambda: Bare(Sizes()), "expected an annotation `settings:`"),
+        (lambda: OfRounded(Rounded()), "factor=0.0.* expected settings that are kept"),
+    ],
+)
+def test_what_cannot_be_loaded_again_is_refused_in_one_line(similarity, message):
+    require_loadable(Outside(Sizes(size=3)), "terms.mine")
+    with pytest.raises(InputError, match=rf"^terms\.mine: its similarity .*{message}") as error:
+        require_loadable(similarity(), "terms.mine")
+    assert "\n" not in str(error.value)
+
+
+def test_a_similarity_from_outside_is_loaded_where_it_is_trusted(folder, monkeypatch):
+    similarity = Outside(Sizes(size=3))
+    similarity.bias.data.fill_(7)
+    save_similarity(similarity, folder)
+    module = Outside.__module__
+    assert (
+        json.loads((folder / "similarity/config.json").read_text())["kind"] == f"{module}:Outside"
+    )
+    again = load_similarity(folder)
+    assert isinstance(again, Outside) and torch.equal(again.bias, similarity.bias)
+    monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(InputError, match=f"import {module} first or name it in .*{TRUSTED}"):
+        cxrflow.load(folder)
 
 
 def test_the_released_layout_has_no_place_for_it(folder: Path, tmp_path: Path) -> None:

@@ -134,6 +134,140 @@ class Settings(BaseModel):
         return _values_before(cls) | dict(values)
 
 
+class Kind(Settings):
+    """Settings of one kind of a thing, whose code is the module ``<room>.<kind>``.
+
+    Code outside of the package is ``module:Class``, of a module that Python finds in the folder of
+    the run or where else it looks. The class says by its annotation ``settings: ...`` which class
+    of settings it takes, a subclass of the one that says ``outside``.
+    """
+
+    room: ClassVar[str]
+    outside: ClassVar[bool] = False  # True in the base of kinds that may be outside of the package
+    kind: str
+
+    @property
+    def module(self) -> str:
+        """The module of its code, below the package; or ``module:Class``."""
+        return self.kind if is_outside(self.kind) else f"{self.room}.{self.kind}"
+
+    def code(self, name: str) -> Any:
+        """Return the class called ``name`` in that module, imported now."""
+        if is_outside(self.kind):
+            return outside_class(self.kind)
+        return getattr(import_module(f"cxrflow.{self.module}"), name)
+
+
+def is_outside(kind: Any) -> bool:
+    """True for ``module:Class``, code outside of the package."""
+    return isinstance(kind, str) and ":" in kind
+
+
+def outside_class(kind: str) -> type:
+    """Import the class that ``module:Class`` names.
+
+    Raises:
+        ValueError: there is no such module or class.
+    """
+    module, _, name = kind.partition(":")
+    if not all(word.isidentifier() for word in (*module.split("."), name)):
+        raise ValueError(f"{kind!r}: expected module:Class")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # as `python -m` does; a console script does not
+    try:
+        found = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        message = f"there is no module {error.name} in {os.getcwd()} or on PYTHONPATH"
+        raise ValueError(f"{kind!r}: {message}") from None
+    if not isinstance(found, type):
+        raise ValueError(f"{kind!r}: the module {module} has no class {name}")
+    return found
+
+
+def outside_settings(kind: str, base: type[SettingsT], of_record: bool) -> type[SettingsT]:
+    """The settings of code outside of the package; ``of_record``: a file, not the user, names it.
+
+    Raises:
+        ValueError: it cannot be imported, takes no settings of class ``base``, or is not trusted.
+    """
+    module = kind.partition(":")[0]
+    trusted = os.environ.get(TRUSTED, "").split(",")
+    if of_record and module not in sys.modules and module not in trusted:
+        raise ValueError(
+            f"{kind!r} is code outside of cxrflow; if you trust it, import {module} first or name "
+            f"it in the environment variable {TRUSTED}"
+        )
+    settings = inspect.get_annotations(outside_class(kind), eval_str=True).get("settings")
+    if not (isinstance(settings, type) and issubclass(settings, base)):
+        raise ValueError(f"{kind!r}: expected an annotation `settings:` of a {base.__name__}")
+    return settings
+
+
+@dataclass(frozen=True)
+class OneKind:
+    """Marks a union of kinds; ``default`` is the kind of values that do not state theirs.
+
+    Unlike in pydantic's tagged unions, errors name the key as it is written, without the kind. Null
+    in a field that only other kinds have is ignored, so that an overlay can change the kind. Of
+    kinds that may be outside of the package it may mark the base alone: values that state no such
+    kind are then a key that is not known.
+    """
+
+    default: str | None = None
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        classes = {cls.model_fields["kind"].default: cls for cls in get_args(source)}
+        known = {"kinds": ", ".join(classes)}
+        first = next(iter(classes.values()), source)
+        outside = next((cls for cls in first.__mro__ if vars(cls).get("outside")), None)
+        # The class of such settings is that of the value, which no union lists.
+        as_it_is = core_schema.simple_ser_schema("any") if outside else None
+
+        def choose(values: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+            if isinstance(values, (*classes.values(), *([outside] if outside else []))):
+                return values
+            if not classes and not (isinstance(values, Mapping) and is_outside(values.get("kind"))):
+                raise PydanticCustomError("extra_forbidden", "unknown key")
+            if not isinstance(values, Mapping):
+                raise PydanticCustomError("kind", "expected the keys of one of {kinds}", known)
+            kind = values.get("kind", self.default)
+            if outside is not None and is_outside(kind):
+                try:
+                    cls = outside_settings(kind, outside, info.context == RECORD)
+                except (ValueError, NameError) as error:
+                    raise PydanticCustomError("kind", "kind is {m}", {"m": str(error)}) from None
+            elif kind in classes:
+                cls = classes[kind]
+            else:
+                message = f"kind is {kind!r}; expected {{kinds}}"
+                raise PydanticCustomError("kind", message, known)
+            chosen = {n: v for n, v in values.items() if v is not None or n in cls.model_fields}
+            return cls.model_validate(chosen, context=info.context)
+
+        return core_schema.with_info_wrap_validator_function(
+            choose, handler(source), serialization=as_it_is
+        )
+
+
+def modules_of(settings: BaseModel) -> list[str]:
+    """The modules of the kinds in settings, at any depth, and the files that values read.
+
+    No import leads to them. Files are patterns, as :mod:`cxrflow.files.source_code` takes them.
+    """
+    modules = {settings.module} if isinstance(settings, Kind) else set()
+    fields = type(settings).model_fields
+    for name, value in settings:
+        marks = fields[name].metadata if name in fields else []
+        modules |= {m.files for m in marks if isinstance(m, Reads) and m.value == value}
+        if isinstance(value, BaseModel):
+            modules |= set(modules_of(value))
+    return sorted(modules)
+
+
 def explain(error: ValidationError, source: str) -> str:
     """Turn pydantic's errors into lines that name the source, the key, the value and the wish."""
     return "\n".join(problem(item, source, item["loc"]) for item in error.errors())

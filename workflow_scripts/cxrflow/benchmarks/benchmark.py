@@ -39,6 +39,8 @@ class Benchmark:
     columns that name a sample; ``clusters`` (module:function): which samples are drawn together;
     ``own``: protocol that belongs to the model, and may differ between models that are compared.
 
+    ``compares``: it compares images with texts, as the model's similarity does.
+
     ``of_training``: it measures what a training does with its data, and so may use what a model has
     learnt from.
 
@@ -67,6 +69,7 @@ class Benchmark:
     key: tuple[str, ...] = ("sample_id",)
     clusters: str = "result:patients"
     own: tuple[str, ...] = ()
+    compares: bool = False
     of_training: bool = False
     resumes: bool = False
     truth: Literal["needed", "used", "findings"] | None = None

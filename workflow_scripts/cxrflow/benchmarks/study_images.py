@@ -1,5 +1,6 @@
 """Studies of a cohort of pairs: an image in the store, a text of its report."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -31,18 +32,20 @@ def usable_studies(rows: pd.DataFrame, pixels: Pixels, sections: tuple[str, ...]
     return Studies(*drop_rows(table, tests))
 
 
+def encoded_batches(
+    model: Any, pixels: Pixels, table: pd.DataFrame, batch_size: int
+) -> Iterator[EncodedImages]:
+    """The studies' images as the model's similarity compares them, as they come."""
+    for _, frames in image_batches(pixels, table, batch_size, model.takes_prior):
+        yield EncodedImages.of(model.encode_image(frames))
+
+
 @torch.inference_mode()
 def encode_studies(
     model: Any, pixels: Pixels, table: pd.DataFrame, batch_size: int
 ) -> dict[str, Tensor]:
-    """The studies' images as the model's similarity reads them, by kind of feature.
-
-    A model that compares images sees priors.
-    """
-    batches = [
-        EncodedImages.of(model.encode_image(frames))
-        for _, frames in image_batches(pixels, table, batch_size, model.takes_prior)
-    ]
+    """The same, all of them, by kind of feature: what the model's similarity reads of images."""
+    batches = [*encoded_batches(model, pixels, table, batch_size)]
     by_kind = {"projected": torch.cat([batch.embedding.cpu() for batch in batches])}
     if model.similarity.reads_patches:
         by_kind["patches"] = torch.cat([b.patches.cpu() for b in batches if b.patches is not None])

@@ -21,6 +21,8 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
+from cxrflow.settings import Settings, modules_of
+from cxrflow.similarity.settings import module_of
 
 
 @dataclass(frozen=True)
@@ -302,7 +304,7 @@ class Models(Values):
                 modules.append("encoders.clip_text")
         terms = getattr(settings, "terms", None)
         if terms is not None and terms.similarity is not None:
-            modules.append(f"similarity.{terms.similarity}")
+            modules.append(module_of(terms.similarity))
         return modules
 
     # --- the texts of text models -------------------------------------------------------------

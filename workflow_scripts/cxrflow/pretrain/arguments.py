@@ -11,7 +11,9 @@ from cxr_files.program import parser, seed_number
 from cxr_files.settings import read_settings
 from cxrflow.kinds import modules_of
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.programs.source_code import code_digest
+from cxrflow.programs.program import parser, seed_number
+from cxrflow.settings import modules_of, read_settings
+from cxrflow.similarity.settings import module_of
 
 if TYPE_CHECKING:
     from cxrflow.pretrain.inputs import Run
@@ -112,5 +114,5 @@ def code_of(program: "TermsProgram", name: str) -> list[str]:
     """
     terms = program.settings.terms
     modules = [f"pretrain.terms.{term}" for term in terms.names] + modules_of(program.settings)
-    similarity = [] if terms.similarity is None else [f"similarity.{terms.similarity}"]
+    similarity = [] if terms.similarity is None else [module_of(terms.similarity)]
     return [f"pretrain.{name}", *modules, *similarity]

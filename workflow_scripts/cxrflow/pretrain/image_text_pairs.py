@@ -27,13 +27,14 @@ from cxrflow.encoders.image_encoder import (
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Computed, Needs, TermsProgram, TextOutput
+from cxrflow.pretrain.objective import Batch, Computed, Needs, Term, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.base_settings import OutsideTermSettings, Terms
-from cxrflow.similarity.folder import save_similarity
+from cxrflow.settings import is_outside
+from cxrflow.similarity.folder import kind_of, require_loadable, save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
 
@@ -191,6 +192,7 @@ class ImageTextProgram(TermsProgram):
             settings.ghost_batch,
             self.vocabulary,
         )
+        _require_loadable(self.terms)
         composing = [name for name, term in self.terms.items() if term.composes]
         if len(composing) > 1:
             raise InputError(
@@ -246,6 +248,29 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
     # A term from outside may have parameters of its own, and skip a step.
     outside = any(isinstance(term, OutsideTermSettings) for term in named)
     return outside or any(skips and all(skips) for skips in (words, wholes, pooled))
+
+
+def _require_loadable(terms: Mapping[str, Term]) -> None:
+    """Refuse a similarity that could not be loaded from the model's folder, before the first step.
+
+    Of code outside of the package the workflow trusts the modules that the settings name.
+    """
+    own = {name: term.similarity() for name, term in terms.items()}
+    given = {name: similarity for name, similarity in own.items() if similarity is not None}
+    if len(given) > 1:
+        names = " and ".join(f"terms.{name}" for name in given)
+        raise InputError(f"{names} both give the model its similarity; expected at most one")
+    for name, similarity in given.items():
+        require_loadable(similarity, f"terms.{name}")
+        kind, settings = kind_of(similarity), terms[name].settings
+        named = (getattr(settings, "kind", None), settings.similarity)
+        if is_outside(kind) and kind.partition(":")[0] not in {
+            str(code).partition(":")[0] for code in named
+        }:
+            raise InputError(
+                f"terms.{name}: no setting names the module of its similarity {kind}; expected it "
+                "in the term's own module, or `similarity` of the term's settings to be this name"
+            )
 
 
 def _warn_of_unread(settings: JointPretrainingSettings, needs: Needs) -> None:

@@ -1,11 +1,15 @@
 """Cosine of the projections: how BioViL, BioViL-T and ConVIRT compare images with texts."""
 
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxr_files.settings import Settings
-from cxrflow.similarity.settings import PromptAverage
+from cxrflow.similarity.pairs import Pairs, by_vectors
+from cxrflow.similarity.settings import PromptAverage, SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
 
@@ -15,12 +19,12 @@ class Cosine(Similarity):
     It has no weights: a model folder without ``similarity/`` compares by it.
     """
 
-    Config = Settings
     reads_patches = False
     is_linear = True
+    patches_are_linear = True
 
     def __init__(self) -> None:
-        super().__init__(Settings())
+        super().__init__(SimilaritySettings())
 
     def forward(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         """[N, T] in [-1, 1]."""
@@ -37,6 +41,22 @@ class Cosine(Similarity):
 
     def paired_scores(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         return (images.embedding.to(texts.device) * _unit(texts)).sum(1)
+
+    @torch.inference_mode()
+    def pairs(
+        self,
+        images: Iterable[EncodedImages],
+        texts: Sequence[EncodedTexts],
+        place_N: NDArray[np.int64],
+    ) -> dict[str, Pairs]:
+        """Cosines in float64, a product for each block."""
+        image_NP = torch.cat([batch.embedding.cpu() for batch in images]).double().numpy()
+        text_TP = torch.cat([batch.projection for batch in texts]).double().cpu().numpy()
+        return {"global": by_vectors(image_NP, text_TP[place_N])}
+
+    def prompt_weights(self, prompts: EncodedTexts, average: PromptAverage) -> Tensor:
+        """Weights [P] of a head on embeddings that scores images as a class's prompts do."""
+        return prompt_embedding(prompts, average)
 
     def prompt_scores(
         self, images: EncodedImages, prompts: EncodedTexts, average: PromptAverage

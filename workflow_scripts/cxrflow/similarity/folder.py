@@ -3,9 +3,12 @@
 A folder without them compares by cosine, as every published model does.
 """
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -14,7 +17,11 @@ from cxr_files.atomic import read_object, require_whole
 from cxr_files.errors import InputError
 from cxr_files.settings import explain
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
+from cxrflow.errors import InputError
+from cxrflow.files.atomic import read_object, require_whole
+from cxrflow.settings import explain, is_outside, outside_class, outside_settings
 from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import Similarity
 from cxrflow.similarity.words import WordReader
 
@@ -24,12 +31,11 @@ TABLES = ("words.continues", "words.dropped")  # of the vocabulary, beside the w
 
 def save_similarity(similarity: Similarity, folder: Path) -> None:
     """Write what :func:`load_similarity` reads."""
-    kind = type(similarity).__module__.rpartition(".")[2]
     words = similarity.words
     config = {
-        "kind": kind,
+        "kind": kind_of(similarity),
         "word_layers": None if words is None else words.layers,
-        "config": similarity.config.model_dump(mode="json"),
+        "config": similarity.settings.model_dump(mode="json"),
     }
     weights = similarity.state_dict()
     if words is not None:
@@ -37,18 +43,65 @@ def save_similarity(similarity: Similarity, folder: Path) -> None:
     save_weights(folder / FOLDER, config, weights)
 
 
+def kind_of(similarity: Similarity) -> str:
+    """The name of a kind: its module below ``cxrflow.similarity``, or ``module:Class``."""
+    cls = type(similarity)
+    package, _, module = cls.__module__.rpartition(".")
+    return module if package == __package__ else f"{cls.__module__}:{cls.__qualname__}"
+
+
+def require_loadable(similarity: Similarity, source: str) -> None:
+    """Refuse a similarity that a model folder could not be loaded with, before it is trained.
+
+    ``source`` is whose it is, for the error: one line that says what to change.
+    """
+    kind = kind_of(similarity)
+    module, _, name = kind.partition(":")
+    if is_outside(kind) and (not name.isidentifier() or not _is_importable(module)):
+        raise InputError(
+            f"{source}: its similarity {kind} could not be loaded again; expected a class at the "
+            "top of a module that Python imports by name"
+        )
+    with TemporaryDirectory() as folder:
+        save_similarity(similarity, Path(folder))
+        try:
+            again = load_similarity(Path(folder))
+        except (InputError, TypeError) as error:
+            raise InputError(
+                f"{source}: its similarity {kind} could not be loaded again: "
+                f"{str(error).replace(folder, 'model').splitlines()[0]}; expected a constructor "
+                "of its `settings` and words, which keeps no other size"
+            ) from None
+    if again.settings != similarity.settings:
+        raise InputError(
+            f"{source}: its similarity {kind} could not be loaded again: {similarity.settings!r} "
+            f"is {again.settings!r} when read from JSON; expected settings that are kept"
+        )
+
+
+def _is_importable(module: str) -> bool:
+    """Whether another process finds a module by its name, as this one did or not."""
+    package = module.rpartition(".")[0]
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    paths = getattr(sys.modules.get(package), "__path__", None) if package else None
+    specs = (finder.find_spec(module, paths) for finder in sys.meta_path)
+    spec = next(filter(None, specs), None)
+    return spec is not None and loaded is not None and spec.origin == loaded
+
+
 def load_similarity(folder: Path) -> Similarity:
     """The similarity of a model folder, in evaluation mode.
 
     Raises:
-        InputError: a file is missing or damaged, or of a kind that this package has not.
+        InputError: a file is missing or damaged, or of a kind that this package has not, or that is
+            outside of it and not trusted.
     """
     source = folder / FOLDER / "config.json"
     require_whole(source)  # without it the model would compare by the cosine
     if not source.is_file():
         return Cosine()
     config = read_object(source, ("kind", "word_layers", "config"))
-    kind = class_of(str(config["kind"]), source)
+    kind, settings = class_of(str(config["kind"]), source)
     path = source.with_name("model.safetensors")
     weights = read_weights(path)
     words = None
@@ -58,7 +111,7 @@ def load_similarity(folder: Path) -> Similarity:
             raise InputError(f"{path}: '{missing[0]}' is missing; expected it of words")
         words = WordReader(config["word_layers"], *(weights.pop(name) for name in TABLES))
     try:
-        values = kind.Config.model_validate(config["config"])
+        values = settings.model_validate(config["config"])
     except ValidationError as error:
         raise InputError(explain(error, str(source))) from None
     with torch.random.fork_rng(devices=[]):
@@ -67,12 +120,23 @@ def load_similarity(folder: Path) -> Similarity:
     return similarity.eval()
 
 
-def class_of(kind: str, source: Path) -> type[Similarity]:
-    """The class of a kind; ``source`` names it, for the error."""
-    module = f"cxrflow.similarity.{kind}"
-    if not kind.isidentifier() or find_spec(module) is None:
-        raise InputError(f"{source}: kind is '{kind}', which this package has not")
-    similarity = getattr(import_module(module), kind.title().replace("_", ""), None)
-    if similarity is None:
+def class_of(kind: str, source: Path) -> tuple[type[Similarity], type[SimilaritySettings]]:
+    """The class of a kind and that of its settings; ``source`` names it, for the error.
+
+    Code outside of the package is imported where it is trusted (:data:`cxrflow.settings.TRUSTED`).
+    """
+    if is_outside(kind):
+        try:
+            settings = outside_settings(kind, SimilaritySettings, of_record=True)
+        except (ValueError, NameError) as error:
+            raise InputError(f"{source}: kind is {error}") from None
+        similarity: Any = outside_class(kind)
+    else:
+        module = f"{__package__}.{kind}"
+        if not kind.isidentifier() or find_spec(module) is None:
+            raise InputError(f"{source}: kind is '{kind}', which this package has not")
+        similarity = getattr(import_module(module), kind.title().replace("_", ""), None)
+        settings = getattr(similarity, "__annotations__", {}).get("settings")
+    if settings is None or not issubclass(similarity, Similarity):
         raise InputError(f"{source}: kind is '{kind}', which is no similarity")
-    return similarity
+    return similarity, settings

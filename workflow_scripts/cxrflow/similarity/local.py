@@ -3,18 +3,24 @@
 A model keeps it if the local term that trained it says ``model_similarity: true``.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from cxr_files.settings import Settings
 from cxrflow.objectives.local_alignment import Matching, local_similarity
+from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.pairs import SUMS, Pairs, ScoreFile, by_file, in_units
+from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
 
-class LocalConfig(Settings):
+class LocalSettings(SimilaritySettings):
     """How words are matched: the values of the local term that trained the model."""
 
     temp1: float
@@ -33,15 +39,19 @@ class LocalConfig(Settings):
 class Local(Similarity):
     """Z of objectives/local_alignment.py; a map is the mean of the words' cosines."""
 
-    Config = LocalConfig
-    config: LocalConfig
+    settings: LocalSettings
+
+    @property
+    def whole(self) -> Cosine:
+        """The cosine of both projections: words and patches are parts."""
+        return Cosine()
 
     def forward(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         assert images.patches is not None and texts.words is not None
         patch_NMP, word_TWP = images.patches.flatten(1, 2), texts.words.word_BWD
-        if self.config.normalised:
+        if self.settings.normalised:
             patch_NMP, word_TWP = normalize(patch_NMP, dim=2), normalize(word_TWP.float(), dim=2)
-        return local_similarity(patch_NMP, word_TWP, texts.words.lengths, self.config.matching)
+        return local_similarity(patch_NMP, word_TWP, texts.words.lengths, self.settings.matching)
 
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         assert images.patches is not None and texts.words is not None
@@ -52,3 +62,34 @@ class Local(Similarity):
         summed_TP = (normalize(word_TWP.float(), dim=2) * is_word_TW[..., None]).sum(1)
         mean_TP = summed_TP / length_T1
         return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_TP)
+
+    @torch.inference_mode()
+    def pairs(
+        self,
+        images: Iterable[EncodedImages],
+        texts: Sequence[EncodedTexts],
+        place_N: NDArray[np.int64],
+    ) -> dict[str, Pairs]:
+        """``local``: Z, a sum over words, which favours long texts; ``local_mean``; and wholes."""
+        lengths = [n for batch in texts if batch.words is not None for n in batch.words.lengths]
+        log_words_T = np.log(np.asarray(lengths, dtype=np.float32))
+        wholes: list[EncodedImages] = []
+
+        def compared() -> Iterator[EncodedImages]:
+            for batch in images:
+                wholes.append(EncodedImages(batch.embedding.cpu()))
+                yield batch
+
+        def means() -> Iterator[NDArray[np.float32]]:
+            for score_BT in self._score_batches(compared(), texts):
+                if self.settings.aggregation == "sum":
+                    score_BT -= log_words_T
+                yield score_BT
+
+        file = ScoreFile.of(means(), place_N)
+        log_words_N = in_units(log_words_T[place_N], SUMS)
+        return {
+            **self.whole.pairs(wholes, texts, place_N),
+            "local": by_file(file, SUMS, log_words_N),
+            "local_mean": by_file(file, SUMS),
+        }

@@ -9,11 +9,11 @@ Shapes: N images, T texts, P width of the projections, h x w grid.
 import torch
 from torch import Tensor, nn
 
-from cxr_files.settings import Settings
+from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
 
-class PerceptronConfig(Settings):
+class PerceptronSettings(SimilaritySettings):
     """Sizes of the perceptron."""
 
     width: int  # P
@@ -23,14 +23,14 @@ class PerceptronConfig(Settings):
 class Perceptron(Similarity):
     """Logit that a text is the image's; of a patch, which is projected linearly too, likewise."""
 
-    Config = PerceptronConfig
+    settings: PerceptronSettings
 
-    def __init__(self, config: PerceptronConfig, words: None = None) -> None:
-        super().__init__(config)
+    def __init__(self, settings: PerceptronSettings, words: None = None) -> None:
+        super().__init__(settings)
         self.classifier = nn.Sequential(
-            nn.Linear(2 * config.width, config.hidden),
+            nn.Linear(2 * settings.width, settings.hidden),
             nn.ReLU(inplace=True),
-            nn.Linear(config.hidden, 1),
+            nn.Linear(settings.hidden, 1),
         )
 
     def logits(self, image_IP: Tensor, text_IP: Tensor) -> Tensor:

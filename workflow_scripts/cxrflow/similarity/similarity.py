@@ -1,15 +1,16 @@
 """The interface of a similarity of images and texts; a kind is a module, found by its name.
 
-``cxrflow.similarity.<kind>`` holds the class of that name (``local`` the class ``Local``). A model
-is trained with a similarity, keeps it, and is scored by it: zero-shot prompts, retrieval and
-grounding all ask the same object. So another kind changes no other model's code.
+``cxrflow.similarity.<kind>`` holds the class of that name (``local`` the class ``Local``); one from
+outside of the package is ``module:Class``. A model is trained with a similarity, keeps it, and is
+scored by it: zero-shot prompts, retrieval and grounding all ask the same object, and compare
+nothing by themselves. So another kind changes no other model's code.
 
 Shapes: N images, T texts, P width of the joint space, h x w grid, W words of the longest text.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 from cxr_files.settings import Settings
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.word_aggregation import Words
-from cxrflow.similarity.settings import PromptAverage
+from cxrflow.similarity.pairs import Pairs, ScoreFile, by_file
+from cxrflow.similarity.settings import PromptAverage, SimilaritySettings
 from cxrflow.similarity.words import WordReader
 
 BLOCK = 64  # images, and texts, that a similarity of patches and words compares at once
@@ -87,15 +89,21 @@ class EncodedTexts(NamedTuple):
 
 
 class Similarity(nn.Module, ABC):
-    """Scores of images with texts; ``config`` and weights are kept in the model's folder."""
+    """Scores of images with texts; ``settings`` and weights are kept in the model's folder.
 
-    Config: ClassVar[type[Settings]]
-    reads_patches: ClassVar[bool] = True  # not the embeddings of images alone
-    is_linear: ClassVar[bool] = False  # a text is one vector, at which a linear head can start
+    ``settings``: a class annotates it with that of its own. ``reads_patches``: not the embeddings
+    of images alone. ``is_linear``: a text is one vector, at which a linear head on embeddings of
+    images can start (``prompt_weights``); ``patches_are_linear``: or a head on patches.
+    """
 
-    def __init__(self, config: Any, words: WordReader | None = None) -> None:
+    settings: SimilaritySettings
+    reads_patches: ClassVar[bool] = True
+    is_linear: ClassVar[bool] = False
+    patches_are_linear: ClassVar[bool] = False
+
+    def __init__(self, settings: SimilaritySettings, words: WordReader | None = None) -> None:
         super().__init__()
-        self.config, self.words = config, words
+        self.settings, self.words = settings, words
 
     @abstractmethod
     def forward(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
@@ -104,6 +112,11 @@ class Similarity(nn.Module, ABC):
     @abstractmethod
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         """Score [N, h, w] of every patch of image n with text n; one of either serves all."""
+
+    @property
+    def whole(self) -> "Similarity":
+        """How it compares whole images with texts; itself, unless it matches parts of them."""
+        return self
 
     @torch.inference_mode()
     def scores(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
@@ -120,6 +133,30 @@ class Similarity(nn.Module, ABC):
         pairs = [slice(n, n + 1) for n in range(len(images))]
         images = images.to(texts.device)
         return torch.cat([self(images.rows(n), texts.rows(n))[0] for n in pairs])
+
+    @torch.inference_mode()
+    def pairs(
+        self,
+        images: Iterable[EncodedImages],
+        texts: Sequence[EncodedTexts],
+        place_N: NDArray[np.int64],
+    ) -> dict[str, Pairs]:
+        """Scores of N images with their N texts, by what is matched: ``global``, as wholes.
+
+        Args:
+            images: batches, which are compared as they come and not kept.
+            texts: batches of the different texts.
+            place_N: which of them is each image's.
+        """
+        return {"global": by_file(ScoreFile.of(self._score_batches(images, texts), place_N))}
+
+    def _score_batches(
+        self, images: Iterable[EncodedImages], texts: Sequence[EncodedTexts]
+    ) -> Iterable[NDArray[np.float32]]:
+        """Scores [B, T] of each batch of images with all texts."""
+        for batch in images:
+            parts = [self.scores(batch, of_texts).cpu().numpy() for of_texts in texts]
+            yield np.concatenate(parts, axis=1)
 
     def prompt_scores(
         self, images: EncodedImages, prompts: EncodedTexts, average: PromptAverage

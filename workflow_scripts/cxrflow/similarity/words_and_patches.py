@@ -18,6 +18,8 @@ from cxrflow.similarity.words import WordReader
 class WordsAndPatches(Cosine):
     """Compares images with texts by their projections, and patches with words by theirs."""
 
+    patches_are_linear = False  # a patch has no place among whole texts
+
     def __init__(self, words: WordReader) -> None:
         super().__init__()
         self.words = words

@@ -18,7 +18,6 @@ from cxrflow.benchmarks.inputs import Cohort, Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.data.prompts import PROMPT_SETS, TURNED
 from cxrflow.metrics.intervals import Floats
-from cxrflow.similarity.cosine import prompt_embedding
 from cxrflow.similarity.settings import PromptAverage
 
 SHOWN = ("sample_id", "subject_id", "group_id", "image_id", "subgroup")  # of predictions.parquet
@@ -206,8 +205,9 @@ def _require_equal_labels(names: pd.Series, groups_N: NDArray[np.int64], labels_
 
 
 def class_embedding(model: Any, prompts: Sequence[str], average: PromptAverage) -> Floats:
-    """Embedding [P] of a class, at which a linear head starts: :func:`prompt_embedding`."""
-    return prompt_embedding(model.encode_texts(list(prompts)), average).cpu().numpy()
+    """Embedding [P] of a class, at which a linear head starts."""
+    weights_P = model.similarity.prompt_weights(model.encode_texts(list(prompts)), average)
+    return np.asarray(weights_P.cpu().numpy())
 
 
 def class_prompts(

@@ -22,7 +22,9 @@ from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
-from cxrflow.similarity.cosine import Cosine
+from cxrflow.errors import InputError
+from cxrflow.reports.labels.labeller import make_labeller
+from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.text.sentences import sentences_of
 
 COLUMNS = STUDY
@@ -58,9 +60,10 @@ def label_studies(inputs: ModelInputs, settings: LabelledReports) -> list[dict[s
 
 
 def compared_globally(model: Any) -> Any:
-    """The model with the cosine of its projections as similarity."""
+    """The model as it compares whole images with whole texts."""
     names = ("encode_image", "encode_texts", "takes_prior")
-    return SimpleNamespace(similarity=Cosine(), **{name: getattr(model, name) for name in names})
+    whole = model.similarity.whole
+    return SimpleNamespace(similarity=whole, **{name: getattr(model, name) for name in names})
 
 
 def source_words(settings: LabelledReports) -> str:

@@ -48,7 +48,6 @@ from cxrflow.encoders.dilation import refine_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
 from cxrflow.similarity.similarity import EncodedImages
-from cxrflow.similarity.words_and_patches import WordsAndPatches
 
 log = logging.getLogger("cxrflow")
 
@@ -194,9 +193,7 @@ def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
     splits = read_splits(inputs, settings)
     model = inputs.text_model if encoder.projects else None
     classes_CP = None
-    # A patch cannot be compared with a whole text where words have a projection of their own.
-    apart = model is not None and isinstance(model.similarity, WordsAndPatches)
-    if model is not None and model.similarity.is_linear and not apart:
+    if model is not None and model.similarity.patches_are_linear:
         prompts = (settings.negative_prompts, settings.positive_prompts)
         average = settings.prompt_average
         classes_CP = np.stack([class_embedding(model, texts, average) for texts in prompts])

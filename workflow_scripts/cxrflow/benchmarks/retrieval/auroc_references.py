@@ -19,16 +19,11 @@ from cxr_files.parquet import read_table
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval.pair_references import expected_length, expected_words
-from cxrflow.benchmarks.retrieval.retrieval_auroc import (
-    GLOBAL,
-    Matching,
-    by_distance,
-    by_vectors,
-    compared,
-)
+from cxrflow.benchmarks.retrieval.retrieval_auroc import GLOBAL, compared
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
 from cxrflow.metrics.intervals import Floats
+from cxrflow.similarity.pairs import Pairs, by_vectors, in_units
 
 STATES = "TRUTH_STATES.parquet"  # of the hospital
 _SIDE = 8
@@ -38,7 +33,7 @@ _UNKNOWN = -2.0  # in place of a label that is not there
 def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) -> Predictions:
     """Compare images with texts as a reference row does."""
 
-    def matchings(studies: Studies) -> dict[str, Matching]:
+    def matchings(studies: Studies) -> dict[str, Pairs]:
         if name == "nothing":
             same_N = np.zeros(len(studies.table))
             return {GLOBAL: by_distance(same_N, same_N)}
@@ -75,13 +70,26 @@ def states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
     return np.asarray(pd.factorize(state_N)[0], dtype=np.int64)
 
 
-def by_equality(state_N: NDArray[np.int64]) -> Matching:
-    """Matching of studies in one state: 1, and 0 of all others."""
+def by_distance(image_N: Floats, text_N: Floats) -> Pairs:
+    """Pairs by the distance of two numbers: a smaller distance is a better match."""
+
+    def block(queries: Floats, candidates: Floats) -> Floats:
+        return in_units(-np.abs(queries - candidates))
+
+    return Pairs(
+        lambda rows: block(image_N[rows, None], text_N),
+        lambda rows: block(text_N[rows, None], image_N),
+        lambda number_N: block(image_N, text_N[number_N]),
+    )
+
+
+def by_equality(state_N: NDArray[np.int64]) -> Pairs:
+    """Pairs of studies in one state: 1, and 0 of all others."""
 
     def block(rows: slice) -> Floats:
         return (state_N[rows, None] == state_N).astype(np.float64)
 
-    return Matching(block, block, lambda number_N: (state_N == state_N[number_N]).astype(float))
+    return Pairs(block, block, lambda number_N: (state_N == state_N[number_N]).astype(float), 1.0)
 
 
 def one_hot(table: pd.DataFrame, inputs: ModelInputs) -> Floats:

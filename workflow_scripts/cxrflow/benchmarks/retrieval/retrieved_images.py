@@ -1,10 +1,11 @@
 """Reports and the images that they retrieve (Windsor et al. 2023, Appendix C.1, second Figure 7).
 
-A report is compared with all test images by the cosine of the projections. Shown are its own image
-with its rank and cosine, the two most similar images and the least similar one, with their reports.
+A report is compared with all test images as wholes, by the cosine of the projections unless the
+model keeps another similarity. Shown are its own image with its rank and score, the two most
+similar images and the least similar one, with their reports.
 The paper's examples are chosen by hand; ours stand at equal distances in the order of the rank.
 
-Shapes: N studies, P width of the joint space.
+Shapes: N studies.
 """
 
 import numpy as np
@@ -19,7 +20,8 @@ from cxrflow.benchmarks.generation.report_retrieval import encode_different
 from cxrflow.benchmarks.generation.side_by_side import at_quantiles
 from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.retrieval.settings import RetrievedFigureSettings
-from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
+from cxrflow.benchmarks.study_images import STUDY, encoded_batches, usable_studies
+from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.models.loading import load
 
@@ -28,16 +30,16 @@ PANEL = 256  # pixels of a picture's longer side, below the beginning of its rep
 WHICH = ("own image", "most similar", "second", "least similar")
 
 
-def own_ranks(cosine_NN: Floats) -> NDArray[np.int64]:
+def own_ranks(score_NN: Floats) -> NDArray[np.int64]:
     """The rank [N] of each text's own image among all images, 1 the best; ties count half."""
-    own_N1 = np.diagonal(cosine_NN)[:, None]
-    above_N, equal_N = (cosine_NN > own_N1).sum(axis=1), (cosine_NN == own_N1).sum(axis=1)
+    own_N1 = np.diagonal(score_NN)[:, None]
+    above_N, equal_N = (score_NN > own_N1).sum(axis=1), (score_NN == own_N1).sum(axis=1)
     return 1 + above_N + (equal_N - 1) // 2
 
 
-def shown_places(cosine_N: Floats, own: int) -> list[int]:
+def shown_places(score_N: Floats, own: int) -> list[int]:
     """The own image, the most similar, the second and the least similar of a text."""
-    order = np.argsort(-cosine_N, kind="stable")
+    order = np.argsort(-score_N, kind="stable")
     return [own, *order[:2].tolist(), int(order[-1])]
 
 
@@ -53,17 +55,16 @@ def draw(inputs: FigureInputs, settings: RetrievedFigureSettings) -> FigureDrawi
     if len(table) < 2:
         raise InputError(f"{inputs.folder}: {len(table)} studies to search; expected 2 or more")
     model = load(result.options["models"])
-    batches, places = encode_different(model, table["text"].tolist(), settings.batch_size)
-    text_NP = torch.cat([batch.projection for batch in batches])[places].double().numpy()
-    text_NP /= np.linalg.norm(text_NP, axis=1, keepdims=True)
-    image_NP = encode_studies(model, pixels, table, settings.batch_size)["projected"]
-    cosine_NN = text_NP @ image_NP.double().numpy().T
-    rank_N = own_ranks(cosine_NN)
+    texts, places = encode_different(model, table["text"].tolist(), settings.batch_size)
+    images = encoded_batches(model, pixels, table, settings.batch_size)
+    pairs = model.similarity.whole.pairs(images, texts, np.array(places))["global"]
+    score_NN = pairs.of_texts(slice(0, len(table))) / pairs.units
+    rank_N = own_ranks(score_NN)
     strips, lines = [], []
     for query in at_quantiles(pd.Series(rank_N), settings.count):
-        shown = shown_places(cosine_NN[query], query)
-        notes = [f"{name}, {cosine_NN[query, n]:.2f}" for name, n in zip(WHICH, shown, strict=True)]
-        notes[0] = f"rank {rank_N[query]} of {len(table)}, {cosine_NN[query, query]:.2f}"
+        shown = shown_places(score_NN[query], query)
+        notes = [f"{name}, {score_NN[query, n]:.2f}" for name, n in zip(WHICH, shown, strict=True)]
+        notes[0] = f"rank {rank_N[query]} of {len(table)}, {score_NN[query, query]:.2f}"
         reports = table["text"].iloc[shown].tolist()
         for picture, report, note in zip(
             pixels.read(pixels.rows(table["image_id"].iloc[shown])), reports, notes, strict=True
@@ -72,10 +73,11 @@ def draw(inputs: FigureInputs, settings: RetrievedFigureSettings) -> FigureDrawi
         lines.append(
             "; ".join(f"{note}: “{report}”" for note, report in zip(notes, reports, strict=True))
         )
+    kind = "cosines" if model.similarity.whole.is_linear else "the model's scores"
     caption = (
         f"Each line: a report above its own image with the rank of that image among {len(table)}, "
         "then the two most similar images and the least similar one, above each its own report; "
-        "numbers are cosines, first seed. Examples stand at equal distances in the order of the "
+        f"numbers are {kind}, first seed. Examples stand at equal distances in the order of the "
         "rank."
     )
     return FigureDrawing(draw_sheet(strips, len(WHICH)), caption, lines, ["radiographs", "reports"])

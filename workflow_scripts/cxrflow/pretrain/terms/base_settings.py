@@ -42,7 +42,10 @@ class TermSettings(Settings):
 
     @property
     def similarity(self) -> str | None:
-        """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any."""
+        """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any.
+
+        Of a term outside of the package ``module:Class``, where that is in another module.
+        """
         return None
 
     @property

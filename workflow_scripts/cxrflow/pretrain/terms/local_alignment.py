@@ -20,7 +20,7 @@ from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
-from cxrflow.similarity.local import Local, LocalConfig
+from cxrflow.similarity.local import Local, LocalSettings
 from cxrflow.similarity.words import WordReader
 
 
@@ -40,10 +40,10 @@ class LocalAlignment(Term):
                 f"encoder has {depth} layers; expected no more than that"
             )
         self.needs = Needs(images=1, texts=("intact",), layers=settings.layers)
-        names = LocalConfig.model_fields.keys()
-        config = LocalConfig.model_validate(settings.model_dump(include=set(names)))
+        names = LocalSettings.model_fields.keys()
+        sizes = LocalSettings.model_validate(settings.model_dump(include=set(names)))
         reader = WordReader.of(vocabulary, settings.layers, settings.cls_is_word)
-        self.local = Local(config, reader)
+        self.local = Local(sizes, reader)
 
     def words(self, text: TextOutput) -> Words:
         """Projected words [I, W, P]. A masked word is still a word of as many pieces."""
@@ -68,7 +68,7 @@ class LocalAlignment(Term):
             word_IWP, patch_IhwP = normalize(word_IWP, dim=2), image.projected_patches
         word_BWP, lengths = views.batch.gather_words(Words(word_IWP, words.lengths))
         similarity_IB = local_similarity(
-            patch_IhwP.flatten(1, 2), word_BWP, lengths, self.local.config.matching
+            patch_IhwP.flatten(1, 2), word_BWP, lengths, self.local.settings.matching
         )
         (similarity_BB,), own = views.batch.gather(similarity_IB)
         return self.settings.temp3 * similarity_BB, own

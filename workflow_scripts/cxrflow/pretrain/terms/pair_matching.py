@@ -12,7 +12,7 @@ from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
 from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
-from cxrflow.similarity.perceptron import Perceptron, PerceptronConfig
+from cxrflow.similarity.perceptron import Perceptron, PerceptronSettings
 
 
 class PairMatching(Term):
@@ -26,7 +26,8 @@ class PairMatching(Term):
     def __init__(self, settings: PairMatchingSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
         width = encoders.image.settings.projection
-        self.perceptron = Perceptron(PerceptronConfig(width=width, hidden=settings.hidden or width))
+        sizes = PerceptronSettings(width=width, hidden=settings.hidden or width)
+        self.perceptron = Perceptron(sizes)
 
     def loss(self, views: Views) -> Tensor:
         image_IP = self._images(views)
