@@ -235,9 +235,9 @@ def task_code(wildcards):
     """The modules and rules that predict in a task, the trunks, the readers of data sets."""
     task, row = run.task(wildcards.task), row_of(wildcards)
     if wildcards.get("name"):
-        return [f"benchmarks.{task.benchmark.reference_program}"]
+        return [*task.code, f"benchmarks.{task.benchmark.baselines.split(':')[0]}"]
     if wildcards.get("external"):
-        return ["benchmarks.external", f"benchmarks.{task.benchmark.external.split(':')[0]}"]
+        return [*task.code, "benchmarks.rows.external"]
     modules = run.kinds_of(row) if row else []
     return [*task.code, *modules, *readers("tables", *run.statistics_datasets(wildcards.task))]
 

@@ -35,14 +35,14 @@ from cxrflow.benchmarks.classification.settings import (
 )
 from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.evaluate import main
-from cxrflow.benchmarks.external import ExternalTable
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.external import read_map
 from cxrflow.benchmarks.grounding.phrase_grounding import similarity_grids
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
+from cxrflow.benchmarks.rows.external import ExternalTable, read_map
+from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 
 COUNT = 60

@@ -12,8 +12,9 @@ from benchmark_fakes import metrics_of, result_of, write_cohort
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language.mask_references import most_frequent_by
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
+from cxrflow.benchmarks.rows.texts import most_frequent_by
+from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 PIECES = [*SPECIAL_TOKENS, "no", "clear", "lungs", "pneu", "##monia", "effusion", "."]

@@ -1,6 +1,9 @@
 """Reference rows that have learnt nothing, and the controls of phrase grounding."""
 
+import inspect
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +24,6 @@ from benchmark_fakes import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from cxrflow.benchmarks.classification.references import described
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding.controls import (
@@ -30,11 +32,12 @@ from cxrflow.benchmarks.grounding.controls import (
     place_words,
     side_exchanged,
 )
-from cxrflow.benchmarks.grounding.references import covered, mean_of_others, reference_maps
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.registry import BENCHMARKS, EXTERNAL, imported
 from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.rows.boxes import covered, mean_of_others, reference_maps
+from cxrflow.benchmarks.rows.pictures import described
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
 
@@ -226,3 +229,30 @@ def test_controls_are_what_their_exchanged_inputs_score(pixels):
     assert result.metrics["signed_cnr/placed"].n == len(table)
     assert "signed_cnr/unplaced" not in result.metrics
     assert SIZE % CELLS == 0
+
+
+def questions(program: str) -> set[str]:
+    """What a program asks its row for."""
+    source = Path(imported(program).__file__).read_text("utf-8")
+    named = set(re.findall(r"inputs\.ask\((\w+)", source))
+    return named | ({"features"} if "inputs.features" in source else set())
+
+
+@pytest.mark.parametrize("benchmark", [name for name, e in BENCHMARKS.items() if e.references])
+def test_a_row_answers_what_a_model_does(benchmark):
+    """By a method with the arguments of the program's own function; there are four to ask for."""
+    entry = BENCHMARKS[benchmark]
+    asked = questions(entry.program)
+    if benchmark == "zero_shot_findings":  # it labels what this one scores
+        asked |= questions(BENCHMARKS["zero_shot_classification"].program)
+    assert asked and asked <= {"features", "scores", "maps", "reports"}
+    for row in [entry.baselines, *([EXTERNAL] if entry.external else [])]:
+        for question in asked:
+            answer = getattr(imported(row), question, None)
+            own = getattr(imported(entry.program), question, None)
+            # Who puts candidates in any order is asked for none, and a file's vectors are scores.
+            if answer is None:
+                assert entry.references == ("nothing",) or row == EXTERNAL, (row, question)
+            elif own is not None and question != "features":
+                parameters = [len(inspect.signature(f).parameters) for f in (own, answer)]
+                assert parameters[0] + 1 == parameters[1], (row, question)

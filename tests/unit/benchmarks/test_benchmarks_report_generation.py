@@ -16,7 +16,6 @@ from benchmark_fakes import result_of, write_cohort
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation import report_retrieval
-from cxrflow.benchmarks.generation.references import reference_reports
 from cxrflow.benchmarks.generation.report_generation import (
     exchanged,
     read_studies,
@@ -25,6 +24,7 @@ from cxrflow.benchmarks.generation.report_generation import (
 from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sentence_corpus
 from cxrflow.benchmarks.generation.report_scores import Scorer, statistic
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.rows.texts import reference_reports
 from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.settings import ReportDecoderSettings

@@ -23,8 +23,8 @@ from cxrflow.benchmarks.language.settings import (
     ParaphraseDetectionSettings,
     SentenceSimilaritySettings,
 )
-from cxrflow.benchmarks.language.word_rules import similarities
 from cxrflow.benchmarks.registry import BENCHMARKS
+from cxrflow.benchmarks.rows.texts import similarities
 from cxrflow.config import load_config
 from cxrflow.data.readers.nli import LABELS
 

@@ -10,6 +10,7 @@ bootstrap interval and writes. A program's module has
 - ``statistic(table, settings) -> CountedStatistic``: the metrics of such a table under resampling
   counts, and the number of samples behind each. Paired tests call it on predictions.parquet.
 
-A reference row is another ``predict(name, inputs, settings)`` of the same statistic. The entry in
+A baseline and a file from elsewhere are rows, models that happen not to be trained: the program
+asks them for features, scores, maps or reports (``inputs.ask``, :mod:`.rows.row`). The entry in
 :mod:`.registry` names all of them, and how samples are keyed and clustered.
 """

@@ -49,10 +49,10 @@ class Benchmark:
     (needed), or does more with it (used); findings: what the hospital knows of findings in images
     and reports, without which it cannot do (``finding_truth`` of the hospital).
 
-    ``references``: rows that have learnt nothing and are scored like models, by
-    ``reference_program`` with ``predict(name, inputs, settings)``. ``oracles``: those of them that
-    read what the hospital knows of findings. ``external`` (module:function): what scores a table of
-    predictions that were made elsewhere.
+    ``references``: names of rows that have learnt nothing and are scored like models; the class
+    ``baselines`` (module:class) of :mod:`cxrflow.benchmarks.rows` answers for them. ``oracles``:
+    those of them that read what the hospital knows of findings. ``external``: a file of predictions
+    that were made elsewhere is scored, too.
     """
 
     program: str
@@ -75,8 +75,8 @@ class Benchmark:
     truth: Literal["needed", "used", "findings"] | None = None
     references: Sequence[str] = ()
     oracles: Sequence[str] = ()
-    reference_program: str = ""
-    external: str = ""
+    baselines: str = ""
+    external: bool = False
 
     @property
     def statistic_module(self) -> str | None:

@@ -12,11 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxr_files.atomic import file_digest, fingerprint, read_object
-from cxr_files.drops import Drop
-from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
-from cxr_files.progress import progress
+from cxrflow.benchmarks.rows.row import Row
+from cxrflow.compute.progress import progress
 from cxrflow.data.layouts import layout
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cxrflow")
 
-Part = TypeVar("Part")
+Part, Answer = TypeVar("Part"), TypeVar("Answer")
 
 # In a data set of the synthetic hospital: what only it knows of its images.
 TRUTH_FILE = "TRUTH.parquet"
@@ -96,13 +93,28 @@ def read_cohort(
 class Inputs:
     """The inputs of a task: the folders of ``options``, and their contents, read once when asked.
 
-    ``file`` and ``columns``: of the cohort's table. A test may set what is read beforehand.
+    ``file`` and ``columns``: of the cohort's table. ``row``: what takes the model's place, if
+    anything does. A test may set what is read beforehand.
     """
+
+    row: Row | None = None
 
     def __init__(
         self, options: Namespace, file: str = "samples.parquet", columns: Sequence[str] = ()
     ) -> None:
         self.options, self.file, self.columns = options, file, columns
+
+    def ask(self, own: Callable[..., Answer], *asked: Any) -> Answer:
+        """The answer of what is scored: of a model by ``own``, of another row by its method."""
+        if self.row is None:
+            return own(self, *asked)
+        answer: Answer = getattr(self.row, own.__name__)(self, *asked)
+        return answer
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether what is scored puts candidates in any order, which is computed and not asked."""
+        return self.row is not None and self.row.knows_nothing
 
     @property
     def source(self) -> Path:

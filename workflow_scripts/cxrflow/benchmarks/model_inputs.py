@@ -16,7 +16,7 @@ from cxrflow.training.precision import choose_device
 
 
 class ModelInputs(Inputs):
-    """The inputs of a task with the folder of a model, or of a reference row, which has none."""
+    """The inputs of a task with the folder of a model, or of another row, which has none."""
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class ModelInputs(Inputs):
         self.device: torch.device = choose_device(device)
 
     @property
-    def is_reference(self) -> bool:
-        """True for a reference row, which has no model."""
+    def without_model(self) -> bool:
+        """True for a row that has no model's folder."""
         return getattr(self.options, "model", None) is None
 
     @cached_property
@@ -38,10 +38,15 @@ class ModelInputs(Inputs):
         """The model, with whichever halves it has."""
         return Model.load(self.options.model, self.device)
 
+    def load(self) -> None:
+        """Load the model, if one is scored: its pixels are then in the geometry that it says."""
+        if self.row is None:
+            _ = self.model
+
     @cached_property
     def text_model(self) -> Any | None:
         """The model where it has a text half and so can embed prompts, else None."""
-        if self.is_reference or not (self.options.model / "config.json").is_file():
+        if self.without_model or not (self.options.model / "config.json").is_file():
             return None
         return self.model
 
@@ -52,8 +57,8 @@ class ModelInputs(Inputs):
 
     @cached_property
     def pixels(self) -> Pixels:
-        """The pixels as the model sees them; a reference row sees what an untrained one does."""
-        if self.is_reference:
+        """The pixels as the model sees them; another row sees what an untrained one does."""
+        if self.without_model:
             return cast(Pixels, ModelPixels(self.options.pixels, None, {}))
         if "model" not in vars(self):
             return model_pixels(self.options.pixels, self.options.model)
@@ -62,5 +67,7 @@ class ModelInputs(Inputs):
 
     @cached_property
     def features(self) -> Features:
-        """The features of the cohort's images by this model."""
+        """The features of the cohort's images by this model, or of another row."""
+        if self.row is not None:
+            return self.row.features(self)
         return read_features(self.options.features, self.options.model)

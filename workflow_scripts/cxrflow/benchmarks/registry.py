@@ -55,11 +55,13 @@ __all__ = ["BENCHMARKS", "METRICS", "Benchmark", "imported", "measures"]
 
 
 def imported(name: str) -> Any:
-    """Import a module below ``cxrflow.benchmarks``, or of ``module:function`` the function."""
+    """Import a module below ``cxrflow.benchmarks``, or of ``module:name`` the function or class."""
     module, _, function = name.partition(":")
     program = importlib.import_module(f"cxrflow.benchmarks.{module}")
     return getattr(program, function) if function else program
 
+
+EXTERNAL = "rows.external:ExternalFile"  # the row of a file that was made elsewhere
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
 PAIRS = ("current", "thumbnail", "intensity")  # of two images, or of the current one alone
@@ -84,8 +86,8 @@ BENCHMARKS = {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         references=("centre", "mean_box", "finding_box", "place_box"),
-        reference_program="grounding.references",
-        external="grounding.external:score",
+        baselines="rows.boxes:Phrases",
+        external=True,
     ),
     "zero_shot_classification": Benchmark(
         "classification.zero_shot_classification",
@@ -96,8 +98,8 @@ BENCHMARKS = {
         reads="features",
         own=("score",),
         references=("nothing", "brightness", "thumbnail"),
-        reference_program="classification.zero_shot_references",
-        external="classification.external:zero_shot",
+        baselines="rows.pictures:Prompted",
+        external=True,
     ),
     "zero_shot_findings": Benchmark(
         "classification.zero_shot_findings",
@@ -109,8 +111,8 @@ BENCHMARKS = {
         statistic="classification.zero_shot_classification",
         own=("reference", "score"),
         references=("nothing", "brightness", "thumbnail"),
-        reference_program="classification.zero_shot_references",
-        external="classification.external:zero_shot",
+        baselines="rows.pictures:Prompted",
+        external=True,
     ),
     "linear_probe": Benchmark(
         "classification.linear_probe",
@@ -122,8 +124,8 @@ BENCHMARKS = {
         statistic="classification.scores",
         own=("features", "start", "solution"),
         references=("nothing", *PLAIN),
-        reference_program="classification.references",
-        external="classification.external:probe",
+        baselines="rows.pictures:Pictures",
+        external=True,
     ),
     "fold_probe": Benchmark(
         "classification.fold_probe",
@@ -133,8 +135,8 @@ BENCHMARKS = {
         reads="pixels",
         own=("features", "reference", "solution"),
         references=("nothing", *PLAIN),
-        reference_program="classification.fold_probe_references",
-        external="classification.external:probe_by_folds",
+        baselines="rows.pictures:Pictures",
+        external=True,
     ),
     "linear_classification": Benchmark(
         "classification.linear_classification",
@@ -146,8 +148,8 @@ BENCHMARKS = {
         statistic="classification.scores",
         resumes=True,
         references=TRANSFER,
-        reference_program="classification.transfer_references",
-        external="classification.external:classify",
+        baselines="rows.pictures:Transferred",
+        external=True,
     ),
     "fine_tuned_classification": Benchmark(
         "classification.fine_tuned_classification",
@@ -159,7 +161,7 @@ BENCHMARKS = {
         statistic="classification.scores",
         resumes=True,
         references=TRANSFER,
-        reference_program="classification.transfer_references",
+        baselines="rows.pictures:Transferred",
     ),
     "segmentation": Benchmark(
         "grounding.segmentation",
@@ -173,7 +175,7 @@ BENCHMARKS = {
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
         references=("mean_box", "brightness"),
-        reference_program="grounding.segmentation_references",
+        baselines="rows.boxes:Segments",
     ),
     "mixed_pairs": Benchmark(
         "grounding.mixed_pairs",
@@ -193,8 +195,8 @@ BENCHMARKS = {
         reads="features",
         statistic="retrieval.precision",
         references=("nothing", *PLAIN),
-        reference_program="retrieval.references",
-        external="classification.external:retrieve",
+        baselines="rows.pictures:Pictures",
+        external=True,
     ),
     "text_retrieval": Benchmark(
         "retrieval.text_retrieval",
@@ -205,7 +207,7 @@ BENCHMARKS = {
         reads="features",
         statistic="retrieval.precision",
         references=("nothing",),
-        reference_program="retrieval.references",
+        baselines="rows.pictures:Pictures",
     ),
     "pair_retrieval": Benchmark(
         "retrieval.pair_retrieval",
@@ -215,7 +217,7 @@ BENCHMARKS = {
         compares=True,
         reads="pixels",
         references=("nothing", "frequent", "length", "thumbnail"),
-        reference_program="retrieval.pair_references",
+        baselines="rows.pairs:RankedPairs",
     ),
     "retrieval_auroc": Benchmark(
         "retrieval.retrieval_auroc",
@@ -226,7 +228,7 @@ BENCHMARKS = {
         reads="pixels",
         references=("nothing", "thumbnail", "length", "labels", "states"),
         oracles=("states",),
-        reference_program="retrieval.auroc_references",
+        baselines="rows.pairs:AllPairs",
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",
@@ -239,7 +241,7 @@ BENCHMARKS = {
         own=("two_images",),
         resumes=True,
         references=("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS)),
-        reference_program="temporal.references",
+        baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(
         "temporal.registration_error",
@@ -258,7 +260,7 @@ BENCHMARKS = {
         statistic="temporal.scores",
         own=("prior_image", "prompt"),
         references=("nothing", "random", "brightness"),
-        reference_program="temporal.references",
+        baselines="rows.changes:PromptedChanges",
     ),
     "attention_rollout": Benchmark(
         "temporal.attention_rollout",
@@ -284,7 +286,7 @@ BENCHMARKS = {
         key=("study_id", "section"),
         clusters="language.mask_prediction:clusters",
         references=("random", "most_frequent", "neighbours"),
-        reference_program="language.mask_references",
+        baselines="rows.texts:Words",
     ),
     "natural_language_inference": Benchmark(
         "language.natural_language_inference",
@@ -295,7 +297,7 @@ BENCHMARKS = {
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("max_length", "input", "head", "optimiser"),
         references=(*WORD_RULES, "hypothesis"),
-        reference_program="language.references",
+        baselines="rows.texts:Inference",
     ),
     "sentence_similarity": Benchmark(
         "language.sentence_similarity",
@@ -305,7 +307,7 @@ BENCHMARKS = {
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("projection_trained", "embedding"),
         references=WORD_RULES,
-        reference_program="language.references",
+        baselines="rows.texts:Sentences",
     ),
     "report_generation": Benchmark(
         "generation.report_generation",
@@ -317,8 +319,8 @@ BENCHMARKS = {
         statistic="generation.report_scores",
         own=("writes", "prompt"),
         references=("most_frequent", "typical", "random", "prior_report"),
-        reference_program="generation.references",
-        external="generation.external:score",
+        baselines="rows.texts:Reports",
+        external=True,
     ),
     "paraphrase_detection": Benchmark(
         "language.paraphrase_detection",
@@ -328,7 +330,7 @@ BENCHMARKS = {
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
         references=WORD_RULES,
-        reference_program="language.references",
+        baselines="rows.texts:Sentences",
     ),
     "checkpoint_series": Benchmark(
         "checkpoints.checkpoint_series",

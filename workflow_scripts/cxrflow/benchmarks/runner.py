@@ -3,8 +3,8 @@
 ``predict(inputs, settings)`` of a program returns :class:`~cxrflow.benchmarks.result.Predictions`;
 ``COLUMNS`` are those that it needs of the cohort's table. Where models are compared,
 ``statistic(table, settings)`` gives the metrics of a table of predictions, here and in paired
-tests. ``predict(name, inputs, settings)`` of a reference program predicts for a reference row; a
-table of predictions that were made elsewhere is measured in the same way.
+tests. A baseline and a file from elsewhere are rows that take the model's place
+(:mod:`cxrflow.benchmarks.rows.row`).
 """
 
 import logging
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrflow.benchmarks.inputs import Inputs
-from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.registry import BENCHMARKS, EXTERNAL, imported
 from cxrflow.benchmarks.result import Result, measure
 
 log = logging.getLogger("cxrflow")
@@ -39,16 +39,20 @@ def score(
     reference: str | None = None,
     external: Path | None = None,
 ) -> Result:
-    """Return the result of a model, of a reference row of this name, or of an external table."""
+    """Return the result of a model, of a reference row of this name, or of an external file."""
     entry = BENCHMARKS[benchmark]
+    predict = imported(entry.program).predict
+    row = None
     if external is not None:
-        from cxrflow.benchmarks.external import predict
-
-        predictions = predict(benchmark, external, inputs, settings)
-    elif reference is None:
-        predictions = imported(entry.program).predict(inputs, settings)
+        row = imported(EXTERNAL)(external, settings)
+    elif reference is not None:
+        row = imported(entry.baselines)(reference, settings)
+    if row is None:
+        predictions = predict(inputs, settings)
     else:
-        predictions = imported(entry.reference_program).predict(reference, inputs, settings)
+        inputs.row = row
+        row.restrict(inputs)
+        predictions = row.completed(predict(inputs, row.settings))
     if "cohort" in vars(inputs):  # it has been read
         data = {**inputs.cohort.data, **predictions.data}
         predictions = replace(predictions, data=data)

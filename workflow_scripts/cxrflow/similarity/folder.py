@@ -125,6 +125,7 @@ def class_of(kind: str, source: Path) -> tuple[type[Similarity], type[Similarity
 
     Code outside of the package is imported where it is trusted (:data:`cxrflow.settings.TRUSTED`).
     """
+    settings: Any
     if is_outside(kind):
         try:
             settings = outside_settings(kind, SimilaritySettings, of_record=True)

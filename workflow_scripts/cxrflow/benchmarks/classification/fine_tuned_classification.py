@@ -31,6 +31,7 @@ from cxrflow.benchmarks.classification.plateau_heads import (
 from cxrflow.benchmarks.classification.transfer import (
     TRANSFER,
     LabelledSplits,
+    RunScores,
     predictions_of,
     probabilities,
     read_splits,
@@ -205,7 +206,15 @@ def train_run(
 
 def predict(inputs: ModelInputs, settings: FineTunedClassificationSettings) -> Predictions:
     """Fine-tune a model in each run of each share and classify the test images."""
-    splits, pixels, options = read_splits(inputs, settings), inputs.pixels, inputs.options
+    splits = read_splits(inputs, settings)
+    return predictions_of(inputs, splits, inputs.ask(scores, splits, settings), settings)
+
+
+def scores(
+    inputs: ModelInputs, splits: LabelledSplits, settings: FineTunedClassificationSettings
+) -> RunScores:
+    """The test images' probabilities by a model in each run of each share."""
+    pixels, options = inputs.pixels, inputs.options
     image = load_image_half(options.model, trunk_alone=True)
     image.projector = None
     weights = {name: value.clone() for name, value in image.state_dict().items()}
@@ -218,10 +227,10 @@ def predict(inputs: ModelInputs, settings: FineTunedClassificationSettings) -> P
         },
     }
     work = options.state / fingerprint(without_operations(identity))
-    scores: dict[str, list[NDArray[np.float64]]] = {}
+    by_share: dict[str, list[NDArray[np.float64]]] = {}
     courses: dict[str, list[dict[str, Any]]] = {}
     for share, runs in splits.shares.items():
-        scores[share], courses[share] = [], []
+        by_share[share], courses[share] = [], []
         for rows, seed in zip(runs, settings.run_seeds, strict=True):
             folder = work / f"{share}_seed{seed}"
             output = folder / "scores"
@@ -230,7 +239,7 @@ def predict(inputs: ModelInputs, settings: FineTunedClassificationSettings) -> P
                 image.load_state_dict(weights)
                 train_run(image, splits, rows, seed, pixels, settings, identity, folder)
             record = read_json(output / "run.json")
-            scores[share].append(np.load(output / "scores.npy"))
+            by_share[share].append(np.load(output / "scores.npy"))
             per_epoch = record["steps"] / record["epochs"]
             courses[share].append(
                 {
@@ -239,4 +248,4 @@ def predict(inputs: ModelInputs, settings: FineTunedClassificationSettings) -> P
                     "validation": record["validation"],
                 }
             )
-    return predictions_of(inputs, splits, scores, courses, settings)
+    return RunScores(by_share, courses)

@@ -10,7 +10,6 @@ Shapes: N studies, C classes, K folds, R resamples.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,14 +87,11 @@ def unscored(labels_NC: Floats, folds_N: NDArray[np.int64], classes: Sequence[st
     return {name: count for name, count in missing.items() if count}
 
 
-def predict(inputs: ModelInputs, settings: FoldProbeSettings) -> Predictions:
-    """Probe the features of the studies' images."""
-    dropped = label_studies(inputs, settings)
-    table = inputs.cohort.table
-    by_kind = encode(inputs.image, inputs.pixels, table, settings.batch_size, inputs.device)
-    pixels = inputs.pixels
-    features = Features(table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint)
-    return probed(inputs, settings, features, dropped)
+def features(inputs: ModelInputs, settings: FoldProbeSettings) -> Features:
+    """The features of the studies' images by a model."""
+    table, pixels = inputs.cohort.table, inputs.pixels
+    by_kind = encode(inputs.image, pixels, table, settings.batch_size, inputs.device)
+    return Features(table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint)
 
 
 def score_by_folds(
@@ -126,16 +122,12 @@ def score_by_folds(
     return folds_N, probe
 
 
-def probed(
-    inputs: ModelInputs,
-    settings: FoldProbeSettings,
-    features: Features,
-    dropped: list[dict[str, Any]],
-) -> Predictions:
-    """Probe the features of labelled studies; ``dropped``: rows that were left out before."""
-    table = inputs.cohort.table
-    images: LabelledImages = labelled_images(table, inputs.cohort, features, settings)
-    folds_N, probe = score_by_folds(images, features, settings, inputs.source)
+def predict(inputs: ModelInputs, settings: FoldProbeSettings) -> Predictions:
+    """Probe the features of the studies' images."""
+    dropped = label_studies(inputs, settings)
+    encoded = features(inputs, settings) if inputs.row is None else inputs.features
+    images = labelled_images(inputs.cohort.table, inputs.cohort, encoded, settings)
+    folds_N, probe = score_by_folds(images, encoded, settings, inputs.source)
     scores_SC = images.of_samples(expit(probe.logit_NC))
     first = np.unique(images.groups_N, return_index=True)[1]  # whose fold is the sample's
     predictions = images.samples().assign(
@@ -145,14 +137,14 @@ def probed(
         predictions,
         statistic(predictions, settings),
         {
-            "pictures": features.pixels,
+            "pictures": encoded.pixels,
             "classes": list(images.classes),
             **images.counts(),
             "unscored": unscored(images.labels_NC, folds_N, images.classes),
             "dropped": [*dropped, *images.dropped],
         },
         {
-            "geometry": features.geometry,
+            "geometry": encoded.geometry,
             "reference": source_words(settings),
             "head": "logistic regression, both labels count the same, features standardised",
             "solution": {"steps": probe.steps},

@@ -9,7 +9,7 @@ until the result is written: what is killed goes on at the share it was at.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from cxrflow.benchmarks.classification.plateau_heads import (
 from cxrflow.benchmarks.classification.transfer import (
     TRANSFER,
     LabelledSplits,
+    RunScores,
     predictions_of,
     probabilities,
     read_splits,
@@ -133,6 +134,12 @@ class Sweep:
         scores_NC = probabilities(head.logits(self.validation_NF), self.settings.exclusive)
         return scored(self.splits.validation, scores_NC, self.settings, self.settings.monitor)
 
+    def tested(
+        self, heads: Mapping[str, Sequence[TrainedHead]]
+    ) -> dict[str, list[NDArray[np.float64]]]:
+        """The test images' probabilities by the heads of each share."""
+        return {share: [self.test(head) for head in runs] for share, runs in heads.items()}
+
     def test(self, head: TrainedHead) -> NDArray[np.float64]:
         """The test images' probabilities [N, C]."""
         return probabilities(head.logits(self.test_NF), self.settings.exclusive)
@@ -150,8 +157,16 @@ def resumed(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedH
 
 
 def predict(inputs: ModelInputs, settings: LinearClassificationSettings) -> Predictions:
-    """Train the heads of a model and classify the test images by them."""
-    splits, model = read_splits(inputs, settings), inputs.options.model
+    """Train the heads of a task and classify the test images by them."""
+    splits = read_splits(inputs, settings)
+    return predictions_of(inputs, splits, inputs.ask(scores, splits, settings), settings)
+
+
+def scores(
+    inputs: ModelInputs, splits: LabelledSplits, settings: LinearClassificationSettings
+) -> RunScores:
+    """The test images' probabilities by heads on a model's features."""
+    model = inputs.options.model
     origin = [
         settings.model_dump(mode="json"),
         inputs.cohort.fingerprint(inputs.pixels),
@@ -164,7 +179,6 @@ def predict(inputs: ModelInputs, settings: LinearClassificationSettings) -> Pred
         share: resumed(work / f"{share}.pt", partial(sweep.train, sweep.runs(share)))
         for share in splits.shares
     }
-    scores = {share: [sweep.test(head) for head in runs] for share, runs in heads.items()}
     courses = {
         share: [
             {"epochs": h.epochs, "best_epoch": h.monitor.step, "validation": -h.monitor.best}
@@ -173,4 +187,14 @@ def predict(inputs: ModelInputs, settings: LinearClassificationSettings) -> Pred
         for share, runs in heads.items()
     }
     weights = np.array([[head.head_GC.numpy() for head in runs] for runs in heads.values()])
-    return predictions_of(inputs, splits, scores, courses, settings, heads=weights)
+    return RunScores(sweep.tested(heads), courses, {"heads": weights})
+
+
+def scores_of_features(
+    features: Features, splits: LabelledSplits, settings: LinearClassificationSettings
+) -> RunScores:
+    """The same by heads on features of the cohort's images, without a state to resume from."""
+    sweep = Sweep(features, splits, settings)
+    heads = {share: sweep.train(sweep.runs(share)) for share in splits.shares}
+    courses = {share: [{"epochs": head.epochs} for head in runs] for share, runs in heads.items()}
+    return RunScores(sweep.tested(heads), courses)

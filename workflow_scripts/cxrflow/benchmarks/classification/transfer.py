@@ -11,7 +11,7 @@ Shapes: N images, S samples, C classes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,15 @@ class LabelledSplits:
     def classes(self) -> tuple[str, ...]:
         """Their names, in the order of all labels and scores."""
         return self.train.classes
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """The test images' probabilities [N, C] in each run of each share, and how the runs went."""
+
+    by_share: Mapping[str, Sequence[Floats]]
+    courses: Mapping[str, Sequence[Mapping[str, Any]]]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def read_splits(inputs: ModelInputs, settings: TransferSettings) -> LabelledSplits:
@@ -205,19 +214,16 @@ def over_runs(
 def predictions_of(
     inputs: ModelInputs,
     splits: LabelledSplits,
-    scores: Mapping[str, Sequence[Floats]],
-    courses: Mapping[str, Sequence[Mapping[str, Any]]],
+    scores: RunScores,
     settings: TransferSettings,
-    **arrays: NDArray[Any],
 ) -> Predictions:
-    """Return what is reported of the test images' ``scores`` [N, C] of each run, by share.
+    """Return what is reported of the test images' scores.
 
-    ``courses``: what is said of how the runs of a share went. Intervals are over the runs too, so
-    that they are no plain bootstrap of :func:`statistic`.
+    Intervals are over the runs too, so that they are no plain bootstrap of :func:`statistic`.
     """
     by_run = {
         score_column(share, seed): splits.test.of_samples(scores_NC)
-        for share, of_runs in scores.items()
+        for share, of_runs in scores.by_share.items()
         for seed, scores_NC in zip(settings.run_seeds, of_runs, strict=True)
     }
     samples = splits.test.samples()
@@ -234,6 +240,7 @@ def predictions_of(
         ]
         for share, of_share in metrics_by_share(table, settings).items()
     }
+    courses = scores.courses
     records = {
         share: [
             {"seed": seed, **course, **{n: v for n, v in run.value.items() if np.isfinite(v)}}
@@ -257,4 +264,4 @@ def predictions_of(
         "interval_over": "runs and samples",
     }
     estimates = over_runs(table, runs, settings)
-    return Predictions(table, None, data, protocol, estimates=estimates, arrays=arrays)
+    return Predictions(table, None, data, protocol, estimates=estimates, arrays=scores.arrays)

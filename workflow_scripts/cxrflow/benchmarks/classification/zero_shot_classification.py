@@ -13,7 +13,7 @@ Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again 
 ``prompts_spread``: the greatest AUROC less the smallest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,41 +166,34 @@ def by_rarity(
     return {**means, "rare_less_common": means["auroc_rare"] - means["auroc_common"]}
 
 
+def scores(
+    inputs: ModelInputs, images: LabelledImages, settings: ZeroShotClassificationSettings
+) -> dict[str, Floats]:
+    """Scores [N, C] of each kind that a model gives images for the prompts of each class."""
+    model = inputs.model
+    encoded = inputs.features.images(images.table, model.similarity)
+
+    def by_prompts(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
+        prompts = class_prompts(images.classes, settings, positive, negative)
+        similarities = prompt_similarities(model, encoded, prompts, settings.prompt_average)
+        return class_scores(similarities, settings.exclusive, settings.temperature), similarities
+
+    scores_NC, similarities_NC2 = by_prompts()
+    by_kind = {"score": scores_NC}
+    by_kind |= {f"cosine_{side}": similarities_NC2[..., i] for i, side in enumerate(SIDES)}
+    for pair in settings.prompt_pairs:
+        by_kind[f"score/{pair.name}"], _ = by_prompts(pair.positive, pair.negative)
+    return by_kind
+
+
 def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Predictions:
     """Score the labelled images for the prompts of each class."""
-    model = inputs.model
-
-    def score(images: LabelledImages) -> dict[str, Floats]:
-        encoded = inputs.features.images(images.table, model.similarity)
-
-        def scores(positive: Any = None, negative: Any = None) -> tuple[Floats, Floats]:
-            prompts = class_prompts(images.classes, settings, positive, negative)
-            similarities = prompt_similarities(model, encoded, prompts, settings.prompt_average)
-            return class_scores(
-                similarities, settings.exclusive, settings.temperature
-            ), similarities
-
-        scores_NC, cosines_NC2 = scores()
-        by_kind = {"score": scores_NC}
-        by_kind |= {f"cosine_{side}": cosines_NC2[..., i] for i, side in enumerate(SIDES)}
-        for pair in settings.prompt_pairs:
-            by_kind[f"score/{pair.name}"], _ = scores(pair.positive, pair.negative)
-        return by_kind
-
-    return predictions_of(inputs, settings, score)
-
-
-def predictions_of(
-    inputs: ModelInputs,
-    settings: ZeroShotClassificationSettings,
-    score: Callable[[LabelledImages], Mapping[str, Floats]],
-) -> Predictions:
-    """Return what is reported of the scores [N, C] of each kind that ``score`` gives images."""
     features = inputs.features
 
     def scored(part: str | None) -> tuple[LabelledImages, dict[str, Floats]]:
         images = labelled_images(inputs.rows(part), inputs.cohort, features, settings)
-        return images, {kind: images.of_samples(x) for kind, x in score(images).items()}
+        by_kind = inputs.ask(scores, images, settings)
+        return images, {kind: images.of_samples(x) for kind, x in by_kind.items()}
 
     images, by_kind = scored(settings.split)
     predictions = with_columns(images.samples(), score_columns(by_kind, images.classes))

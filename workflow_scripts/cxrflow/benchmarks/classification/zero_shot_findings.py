@@ -75,15 +75,16 @@ def source_words(settings: LabelledReports) -> str:
 
 def predict(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> Predictions:
     """Score the studies' images for the prompts of each observation."""
-    model, pixels = inputs.model, inputs.pixels
-    if settings.matching == "global":
-        inputs.model = model = compared_globally(model)
+    inputs.load()
+    if inputs.row is None and settings.matching == "global":
+        inputs.model = compared_globally(inputs.model)
     dropped = label_studies(inputs, settings)
-    table = inputs.cohort.table
-    by_kind = encode_studies(model, pixels, table, settings.batch_size)
-    inputs.features = Features(
-        table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint
-    )
+    if inputs.row is None:
+        table, pixels = inputs.cohort.table, inputs.pixels
+        by_kind = encode_studies(inputs.model, pixels, table, settings.batch_size)
+        inputs.features = Features(
+            table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint
+        )
     predictions = zero_shot_classification.predict(inputs, settings)
     return replace(
         predictions,

@@ -50,10 +50,10 @@ def read_studies(
     return draw_samples(samples, settings.samples), dropped
 
 
-def write(
+def reports(
     inputs: ModelInputs, samples: pd.DataFrame, settings: ReportGenerationSettings
 ) -> pd.Series:
-    """Write a text for each of the samples."""
+    """A model's text for each of the samples."""
     model, pixels = inputs.model, inputs.pixels
     if settings.method == "sentences" or model.decoder is None:
         written = retrieve(model, inputs.cohort.table, samples, pixels, settings)
@@ -91,15 +91,33 @@ def exchanged(samples: pd.DataFrame, control: str) -> pd.DataFrame:
     return samples.assign(**{name: lent[name] for name in columns})[partner >= 0]
 
 
-def predictions_of(
-    inputs: Inputs,
-    samples: pd.DataFrame,
-    dropped: list[dict[str, Any]],
-    texts: dict[str, pd.Series],
-    settings: ReportGenerationSettings,
-    protocol: dict[str, Any],
-) -> Predictions:
-    """Compare the texts of each control ("": none), indexed as the samples, with the reports."""
+def controls(
+    inputs: ModelInputs, samples: pd.DataFrame, settings: ReportGenerationSettings
+) -> dict[str, pd.Series]:
+    """The texts of each control, which asks again for other patients' images or priors."""
+    texts = {}
+    for control in CONTROLS if settings.controls else ():
+        if control == "other_prior" and not _sees_priors(inputs.model):
+            continue
+        changed = exchanged(samples, control)
+        if len(changed):
+            texts[control] = inputs.ask(reports, changed, settings)
+    return texts
+
+
+def predict(inputs: ModelInputs, settings: ReportGenerationSettings) -> Predictions:
+    """Compare the texts with the reports, and those of each control of a model."""
+    inputs.load()
+    samples, dropped = read_studies(inputs, settings)
+    texts = {"": inputs.ask(reports, samples, settings)}
+    protocol: dict[str, Any] = {}
+    if inputs.row is None:
+        texts |= controls(inputs, samples, settings)
+        decoder = inputs.model.decoder if settings.method == "own" else None
+        protocol = {
+            "writes": "retrieval" if decoder is None else "decoder",
+            "prompt": None if decoder is None else decoder.settings.model_dump(mode="json"),
+        }
     pixels, scorer = inputs.pixels, Scorer(settings, inputs.options.stanza)
     predictions = samples[["sample_id", "subject_id", "study_id", "reference"]].assign(
         with_prior=samples[PRIOR].notna() & (pixels.find(samples[PRIOR]) >= 0)
@@ -158,25 +176,6 @@ def with_verbatim(
         "distinct_sentences": len(distinct),
         "distinct_sentences_in_training": len(distinct & corpus),
     }
-
-
-def predict(inputs: ModelInputs, settings: ReportGenerationSettings) -> Predictions:
-    """Write the reports, and again for each control."""
-    model = inputs.model
-    samples, dropped = read_studies(inputs, settings)
-    texts = {"": write(inputs, samples, settings)}
-    for control in CONTROLS if settings.controls else ():
-        if control == "other_prior" and not _sees_priors(model):
-            continue
-        changed = exchanged(samples, control)
-        if len(changed):
-            texts[control] = write(inputs, changed, settings)
-    decoder = model.decoder if settings.method == "own" else None
-    protocol = {
-        "writes": "retrieval" if decoder is None else "decoder",
-        "prompt": None if decoder is None else decoder.settings.model_dump(mode="json"),
-    }
-    return predictions_of(inputs, samples, dropped, texts, settings, protocol)
 
 
 def _sees_priors(model: Any) -> bool:

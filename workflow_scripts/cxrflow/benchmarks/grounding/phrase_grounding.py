@@ -12,8 +12,8 @@ One image by itself, without boxes and scores: ``--model … --image x.dcm --phr
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, slu
 from cxrflow.encoders.dilation import refine_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
-from cxrflow.metrics.intervals import Floats, weighted_mean
+from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.similarity.similarity import EncodedImages
 
@@ -254,24 +254,55 @@ def usable_samples(
     return drop_rows(samples, tests)
 
 
-def predictions_of(
-    inputs: Inputs,
-    scores: pd.DataFrame,
-    dropped: list[dict[str, Any]],
-    grids: NDArray[np.float64],
-    settings: PhraseGroundingSettings,
-    rescale: Literal["none", "minmax"],
-    draw: Callable[[], list[Figure]] = list,
-) -> Predictions:
-    """Return what is reported of scored samples, of a model or a reference row."""
+class PhraseMaps(NamedTuple):
+    """Maps of phrases, what of an image they cover, and how they are rescaled.
+
+    ``by_control``: grids [N, h, w] of each, or map after map of any size; ``own`` are those of the
+    phrases themselves.
+    """
+
+    by_control: Mapping[str, Any]
+    geometry: Geometry
+    rescale: Literal["none", "minmax"]
+
+
+def maps(
+    inputs: ModelInputs, samples: pd.DataFrame, settings: PhraseGroundingSettings
+) -> PhraseMaps:
+    """A model's maps of all phrases, and of the controls."""
+    model, pixels = inputs.model, inputs.pixels
+    if any(settings.dilate) and model.image_encoder is not None:
+        refine_grid(model.image_encoder, settings.dilate)
+    grids = similarity_grids(model, samples, pixels, settings)
+    rescale = chosen_rescaling(settings.rescale, model.run)
+    return PhraseMaps(grids, Geometry.parse(str(pixels.geometry)), rescale)
+
+
+def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictions:
+    """Score the maps of all phrases."""
+    samples = read_samples(inputs, settings)
+    inputs.load()
+    pixels = inputs.pixels = stored_squares(inputs.pixels)
+    samples, dropped = usable_samples(samples, pixels, settings)
+    by_control, geometry, rescale = inputs.ask(maps, samples, settings)
+    own = by_control["own"]
+    scores = score_samples(own, samples, geometry, settings, rescale)
+    scores = scores.assign(**score_controls(by_control, samples, geometry, settings, rescale))
     unscored = scores["unscored"].value_counts()
     for reason, count in unscored.items():
         log.warning("%d samples have no CNR: %s", count, reason)
+
+    def draw(metrics: Mapping[str, Estimate]) -> list[Figure]:
+        from cxrflow.benchmarks.grounding.pictures import draw_examples
+
+        return draw_examples(samples, scores, own, pixels, geometry, settings, rescale)
+
+    grids = own if isinstance(own, np.ndarray) else None
     return Predictions(
         scores,
         statistic(scores, settings),
         {
-            "pictures": inputs.pixels.fingerprint,
+            "pictures": pixels.fingerprint,
             "samples": len(scores),
             "dropped": dropped,
             "categories_scored": scored_categories(scores, settings),
@@ -280,34 +311,11 @@ def predictions_of(
         {
             "rescale": rescale,
             "rescale_setting": settings.rescale,
-            "geometry": str(inputs.pixels.geometry),
-            "grid": list(grids.shape[1:]),
+            "geometry": str(geometry),
+            "grid": "each map's" if grids is None else list(grids.shape[1:]),
             "boxes": "union of a phrase's boxes",
             "average": "over findings",
         },
-        draw=lambda metrics: draw(),
-        arrays={"grids": grids.astype(np.float32)},
+        draw=draw if inputs.row is None else lambda metrics: [],
+        arrays={} if grids is None else {"grids": grids.astype(np.float32)},
     )
-
-
-def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictions:
-    """Score a model's maps of all phrases."""
-    samples, model = read_samples(inputs, settings), inputs.model
-    if any(settings.dilate) and model.image_encoder is not None:
-        refine_grid(model.image_encoder, settings.dilate)
-    pixels = inputs.pixels = stored_squares(inputs.pixels)
-    samples, dropped = usable_samples(samples, pixels, settings)
-    geometry = Geometry.parse(str(pixels.geometry))
-    grids = similarity_grids(model, samples, pixels, settings)
-    rescale = chosen_rescaling(settings.rescale, model.run)
-    phrase_grids = grids["own"]
-    scores = score_samples(phrase_grids, samples, geometry, settings, rescale)
-    scores = scores.assign(**score_controls(grids, samples, geometry, settings, rescale))
-
-    def draw() -> list[Figure]:
-        from cxrflow.benchmarks.grounding.pictures import draw_examples
-
-        of_samples = (samples, scores, phrase_grids)
-        return draw_examples(*of_samples, pixels, geometry, settings, rescale)
-
-    return predictions_of(inputs, scores, dropped, phrase_grids, settings, rescale, draw)

@@ -142,22 +142,49 @@ def read_splits(inputs: Inputs, settings: SegmentationSettings) -> BoxedSplits:
     return BoxedSplits(train, test, dropped, counts)
 
 
-def predictions_of(
-    inputs: Inputs,
-    splits: BoxedSplits,
-    maps: Mapping[str, NDArray[np.float64]],
-    settings: SegmentationSettings,
-    protocol: Mapping[str, Any],
-    labelled: Mapping[str, int],
-) -> Predictions:
-    """Return what is reported of maps of all test images, of a model or a reference row.
+class SegmentedMaps(NamedTuple):
+    """Maps of all test images, how they were computed, the images that each share of probes has."""
 
-    ``protocol``: how the maps were computed. ``labelled``: images that each share of probes has.
-    """
+    by_name: Mapping[str, NDArray[np.float64]]
+    protocol: Mapping[str, Any]
+    labelled: Mapping[str, int]
+
+
+def maps(inputs: ModelInputs, splits: BoxedSplits, settings: SegmentationSettings) -> SegmentedMaps:
+    """Segment the images with boxes by the prompts and by probes."""
+    encoder, pixels = PatchEncoder(inputs.image, inputs.device), inputs.pixels
+    if any(settings.dilate):
+        refine_grid(encoder.image.encoder, settings.dilate)
+    model = inputs.text_model if encoder.projects else None
+    classes_CP = None
+    if model is not None and model.similarity.patches_are_linear:
+        prompts = (settings.negative_prompts, settings.positive_prompts)
+        average = settings.prompt_average
+        classes_CP = np.stack([class_embedding(model, texts, average) for texts in prompts])
+    elif model is not None and settings.scale == "affine":
+        raise InputError(
+            "settings: key 'scale' is 'affine', which is for cosines; the model compares by "
+            f"{type(model.similarity).__name__}: expected minmax"
+        )
+    heads, labelled, solved = train_probes(encoder, pixels, splits.train, classes_CP, settings)
+    by_name = make_maps(encoder, pixels, splits.test, heads, model, settings)
+    protocol = {
+        "start": start_of(settings, classes_CP is not None),
+        "features": "projected" if encoder.projects else "trunk",
+        "solution": solved,
+    }
+    return SegmentedMaps(by_name, protocol, labelled)
+
+
+def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
+    """Score the maps of all test images."""
+    inputs.pixels = stored_squares(inputs.pixels)
+    splits = read_splits(inputs, settings)
+    by_name, protocol, labelled = inputs.ask(maps, splits, settings)
     test = splits.test.assign(row=np.arange(len(splits.test)))
     samples = one_box_each(test) if settings.unit == "box" else test
     geometry = Geometry.parse(str(inputs.pixels.geometry))
-    rows, scores = score_samples(maps, samples, geometry, settings)
+    rows, scores = score_samples(by_name, samples, geometry, settings)
     reasons = {str(k): int(v) for k, v in rows["unscored"].value_counts().items()}
     for reason, count in reasons.items():
         log.warning("%d samples are not wholly scored: %s", count, reason)
@@ -178,35 +205,7 @@ def predictions_of(
         {
             **protocol,
             "geometry": str(geometry),
-            "grid": list(next(iter(maps.values())).shape[2:]),
+            "grid": list(next(iter(by_name.values())).shape[2:]),
             "boxes": "each by itself" if settings.unit == "box" else "union of an image's boxes",
         },
     )
-
-
-def predict(inputs: ModelInputs, settings: SegmentationSettings) -> Predictions:
-    """Segment the images with boxes by the prompts and by probes."""
-    encoder = PatchEncoder(inputs.image, inputs.device)
-    if any(settings.dilate):
-        refine_grid(encoder.image.encoder, settings.dilate)
-    pixels = inputs.pixels = stored_squares(inputs.pixels)
-    splits = read_splits(inputs, settings)
-    model = inputs.text_model if encoder.projects else None
-    classes_CP = None
-    if model is not None and model.similarity.patches_are_linear:
-        prompts = (settings.negative_prompts, settings.positive_prompts)
-        average = settings.prompt_average
-        classes_CP = np.stack([class_embedding(model, texts, average) for texts in prompts])
-    elif model is not None and settings.scale == "affine":
-        raise InputError(
-            "settings: key 'scale' is 'affine', which is for cosines; the model compares by "
-            f"{type(model.similarity).__name__}: expected minmax"
-        )
-    heads, labelled, solved = train_probes(encoder, pixels, splits.train, classes_CP, settings)
-    maps = make_maps(encoder, pixels, splits.test, heads, model, settings)
-    protocol = {
-        "start": start_of(settings, classes_CP is not None),
-        "features": "projected" if encoder.projects else "trunk",
-        "solution": solved,
-    }
-    return predictions_of(inputs, splits, maps, settings, protocol, labelled)

@@ -10,15 +10,13 @@ always answers the piece most frequent among the targets of the training split.
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cxr_files.errors import InputError
-from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
@@ -168,17 +166,39 @@ def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:
     return clusters_of(owners.where(owners.notna(), "study " + predictions["study_id"].astype(str)))
 
 
-def predictions_of(
-    inputs: Inputs,
-    tokenizer: Any,
-    max_length: int,
-    answer_of: Callable[[MaskedReports, int], Answer],
-    settings: MaskPredictionSettings,
-) -> Predictions:
-    """Compare answers with the masked pieces of the reports.
+class MaskedWords(NamedTuple):
+    """How masked words are answered.
 
     ``answer_of`` gets the masked reports of the baseline, and the piece most frequent there.
     """
+
+    tokenizer: Any
+    max_length: int
+    answer_of: Callable[[MaskedReports, int], Answer]
+
+
+def scores(inputs: ModelInputs, settings: MaskPredictionSettings) -> MaskedWords:
+    """The answers of a model."""
+    model = inputs.model
+    if model.text_encoder is None:
+        raise InputError("the model has no text half")
+    encoder = model.text_encoder
+    device = next(encoder.parameters()).device
+
+    @torch.inference_mode()
+    def answer(masked: MaskedBatch, attention: torch.Tensor) -> NDArray[np.int64]:
+        hidden = encoder.hidden_states(masked.input_ids.to(device), attention.to(device))
+        logits = encoder.predict_tokens(hidden, masked.positions.to(device))
+        return np.asarray(logits.float().cpu().numpy().argmax(-1))
+
+    longest = int(encoder.config.max_position_embeddings)
+    max_length = min(settings.max_length, longest)
+    return MaskedWords(model.tokenizer, max_length, lambda *baseline: answer)
+
+
+def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Predictions:
+    """Compare answers with the masked pieces of the reports."""
+    tokenizer, max_length, answer_of = inputs.ask(scores, settings)
     evaluated = inputs.rows(settings.split)
     training = inputs.rows(settings.baseline_split)
     vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
@@ -201,22 +221,3 @@ def predictions_of(
             "sentence_order": "as written",
         },
     )
-
-
-def predict(inputs: ModelInputs, settings: MaskPredictionSettings) -> Predictions:
-    """Predict masked tokens of the reports."""
-    model = inputs.model
-    if model.text_encoder is None:
-        raise InputError("the model has no text half")
-    encoder = model.text_encoder
-    device = next(encoder.parameters()).device
-
-    @torch.inference_mode()
-    def answer(masked: MaskedBatch, attention: torch.Tensor) -> NDArray[np.int64]:
-        hidden = encoder.hidden_states(masked.input_ids.to(device), attention.to(device))
-        logits = encoder.predict_tokens(hidden, masked.positions.to(device))
-        return np.asarray(logits.float().cpu().numpy().argmax(-1))
-
-    longest = int(encoder.config.max_position_embeddings)
-    max_length = min(settings.max_length, longest)
-    return predictions_of(inputs, model.tokenizer, max_length, lambda *baseline: answer, settings)

@@ -8,7 +8,7 @@ class: RadNLI is mostly neutral, so a model that has learnt something can lie be
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -90,46 +90,22 @@ def read_pairs(inputs: Inputs, settings: NaturalLanguageInferenceSettings) -> In
     )
 
 
-def predictions_of(
-    inputs: Inputs,
-    pairs: InferencePairs,
-    answers: Mapping[int, NDArray[np.int64]],
-    settings: NaturalLanguageInferenceSettings,
-    data: Mapping[str, Any],
-    protocol: Mapping[str, Any],
-) -> Predictions:
-    """Compare the classes [N] that each run seed gives the test pairs with their labels."""
-    cohort, training, test = inputs.cohort, pairs.training, pairs.test
-    columns = {
-        f"prediction_seed{seed}": [LABELS[place] for place in classes_N]
-        for seed, classes_N in answers.items()
-    }
-    predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
-    numbers = {"train": pairs.train, "validation": pairs.validation, "test": test}
-    return Predictions(
-        predictions,
-        statistic(predictions, settings),
-        {
-            "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
-            "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
-            "pairs": {name: len(table) for name, table in numbers.items()},
-            **data,
-        },
-        {
-            **protocol,
-            "trained_on": training.data["name"],
-            "interval_unit": "two sentences, in both directions",
-        },
-    )
+class InferenceAnswers(NamedTuple):
+    """The class [N] of each test pair for each run seed, and what the result says of the runs."""
+
+    by_seed: Mapping[int, NDArray[np.int64]]
+    data: Mapping[str, Any] = {}
+    protocol: Mapping[str, Any] = {}
 
 
-def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> Predictions:
+def scores(
+    inputs: ModelInputs, pairs: InferencePairs, settings: NaturalLanguageInferenceSettings
+) -> InferenceAnswers:
     """Fine-tune the model on the training cohort and test it, once for each run seed."""
     model = inputs.model
     encoder = model.text_encoder
     if encoder is None:
         raise InputError("the model has no text half")
-    pairs = read_pairs(inputs, settings)
     max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
 
     def tokens(table: pd.DataFrame) -> PairTokens:
@@ -152,11 +128,8 @@ def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> 
         )
         for seed in settings.run_seeds
     ]
-    return predictions_of(
-        inputs,
-        pairs,
+    return InferenceAnswers(
         {run.seed: run.predictions_N for run in runs},
-        settings,
         {
             "truncated": sum(
                 texts.truncated for texts in (train_tokens, validation_tokens, test_tokens)
@@ -168,6 +141,34 @@ def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> 
             "input": "[CLS] premise [SEP] hypothesis [SEP], segments 0 and 1",
             "head": "linear, on the last-layer [CLS]; all of the encoder is trained",
             "optimiser": "AdamW, linear warm-up and decay over all epochs",
+        },
+    )
+
+
+def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> Predictions:
+    """Compare the classes that each run seed gives the test pairs with their labels."""
+    pairs = read_pairs(inputs, settings)
+    answers, data, protocol = inputs.ask(scores, pairs, settings)
+    cohort, training, test = inputs.cohort, pairs.training, pairs.test
+    columns = {
+        f"prediction_seed{seed}": [LABELS[place] for place in classes_N]
+        for seed, classes_N in answers.items()
+    }
+    predictions = test[["sample_id", "label"]].assign(pair=pair_numbers(test), **columns)
+    numbers = {"train": pairs.train, "validation": pairs.validation, "test": test}
+    return Predictions(
+        predictions,
+        statistic(predictions, settings),
+        {
+            "synthetic": bool(cohort.data["synthetic"] or training.data["synthetic"]),
+            "fingerprint": fingerprint([cohort.data["fingerprint"], training.data["fingerprint"]]),
+            "pairs": {name: len(table) for name, table in numbers.items()},
+            **data,
+        },
+        {
+            **protocol,
+            "trained_on": training.data["name"],
+            "interval_unit": "two sentences, in both directions",
         },
     )
 

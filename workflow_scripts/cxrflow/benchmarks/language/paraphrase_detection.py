@@ -11,7 +11,6 @@ Unlike :mod:`sentence_similarity` (BioViL's Table 4) it compares states of the t
 projected ones, and classifies.
 """
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,8 +21,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxr_files.errors import InputError
-from cxrflow.benchmarks.inputs import Inputs, drop_rows
+from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
@@ -114,13 +112,22 @@ def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
     return subsets
 
 
-def classify(
-    inputs: Inputs,
-    settings: ParaphraseDetectionSettings,
-    similarities: Callable[[pd.DataFrame], Floats],
-    protocol: Mapping[str, Any],
-) -> Predictions:
-    """Classify the pairs of the cohort that are similar or opposed by their similarities [N]."""
+def scores(
+    inputs: ModelInputs, samples: pd.DataFrame, settings: ParaphraseDetectionSettings
+) -> Floats:
+    """The cosines [N] of a model."""
+    model = inputs.model
+    encode = partial(embed, model, embedding_of(model, settings))
+    return pair_cosines(samples, encode, settings.batch_size)
+
+
+def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predictions:
+    """Classify the pairs of the cohort that are similar or opposed by their similarities."""
+    protocol: dict[str, Any] = {}
+    if inputs.row is None:
+        if inputs.model.text_encoder is None:
+            raise InputError("the model has no text half")
+        protocol = {"embedding": embedding_of(inputs.model, settings)}
     table = inputs.rows(settings.split)
     samples, dropped = drop_rows(
         table, {"neither similar nor opposed": ~table["label"].isin([*SIMILAR, OPPOSED])}
@@ -133,7 +140,7 @@ def classify(
                 f"samples.parquet: {len(np.unique(pairs[rows]))} pairs of sentences with the label "
                 f"{kind}; expected at least one for each of the {settings.folds} folds"
             )
-    cosines = similarities(samples)
+    cosines = inputs.ask(scores, samples, settings)
     fold, threshold = out_of_fold(cosines, similar, pairs, settings)
     columns = ["sample_id", "label", *(["subset"] if "subset" in samples else [])]
     predictions = samples[columns].assign(
@@ -148,16 +155,3 @@ def classify(
         },
         {**protocol, "interval_unit": "two sentences, in both directions"},
     )
-
-
-def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predictions:
-    """Classify the pairs by a model's cosines."""
-    model = inputs.model
-    if model.text_encoder is None:
-        raise InputError("the model has no text half")
-    kind = embedding_of(model, settings)
-
-    def cosines(samples: pd.DataFrame) -> Floats:
-        return pair_cosines(samples, partial(embed, model, kind), settings.batch_size)
-
-    return classify(inputs, settings, cosines, {"embedding": kind})

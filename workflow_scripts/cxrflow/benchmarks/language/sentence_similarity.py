@@ -5,7 +5,7 @@ BioViL section 4.2, Table 4: "Syn. sim." is the mean cosine of the sentences of 
 of the cosines. Nothing is trained.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from cxr_files.errors import InputError
-from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
 from cxrflow.benchmarks.model_inputs import ModelInputs
@@ -80,19 +78,30 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
     return True if program is not None and "joint" in program.offers else None
 
 
-def compare(
-    inputs: Inputs,
-    settings: SentenceSimilaritySettings,
-    similarities: Callable[[pd.DataFrame], Floats],
-    protocol: Mapping[str, Any],
-) -> Predictions:
-    """Compare the two sentences of every pair of the cohort by their similarities [N]."""
+def scores(
+    inputs: ModelInputs, samples: pd.DataFrame, settings: SentenceSimilaritySettings
+) -> Floats:
+    """The cosines [N] of a model."""
+    return pair_cosines(samples, inputs.model.encode_text, settings.batch_size)
+
+
+def predict(inputs: ModelInputs, settings: SentenceSimilaritySettings) -> Predictions:
+    """Compare the two sentences of every pair of the cohort by their similarities."""
+    protocol: dict[str, Any] = {}
+    if inputs.row is None:
+        model = inputs.model
+        if model.text_encoder is None:
+            raise InputError("the model has no text half")
+        protocol = {
+            "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
+            "projection_trained": projection_is_trained(model.run),
+        }
     samples = inputs.rows(settings.split)
     missing = {"entailment", "contradiction"} - set(samples["label"])
     if missing:
         raise InputError(f"samples.parquet: no row has the label {sorted(missing)[0]}")
     predictions = samples[["sample_id", "label"]].assign(
-        pair=pair_numbers(samples), cosine=similarities(samples)
+        pair=pair_numbers(samples), cosine=inputs.ask(scores, samples, settings)
     )
     pairs = samples["label"].value_counts().sort_index().to_dict()
     return Predictions(
@@ -101,19 +110,3 @@ def compare(
         {"pairs": pairs},
         {**protocol, "interval_unit": "two sentences, in both directions"},
     )
-
-
-def predict(inputs: ModelInputs, settings: SentenceSimilaritySettings) -> Predictions:
-    """Compare the pairs by a model's cosines."""
-    model = inputs.model
-    if model.text_encoder is None:
-        raise InputError("the model has no text half")
-
-    def cosines(samples: pd.DataFrame) -> Floats:
-        return pair_cosines(samples, model.encode_text, settings.batch_size)
-
-    protocol = {
-        "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
-        "projection_trained": projection_is_trained(model.run),
-    }
-    return compare(inputs, settings, cosines, protocol)

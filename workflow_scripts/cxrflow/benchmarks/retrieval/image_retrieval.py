@@ -23,10 +23,8 @@ from cxrflow.metrics.retrieval import cosines
 COLUMNS = RETRIEVAL
 
 
-def predict(
-    inputs: ModelInputs, settings: ImageRetrievalSettings, any_order: bool = False
-) -> Predictions:
-    """Search the candidates for each query image; ``any_order``: what a random order gets."""
+def predict(inputs: ModelInputs, settings: ImageRetrievalSettings) -> Predictions:
+    """Search the candidates for each query image."""
     table, features = inputs.rows(settings.split), inputs.features
     candidates = candidates_of(table, features)
     queries = table[table["part"] == "query"]
@@ -38,7 +36,7 @@ def predict(
     }
     queries, dropped = drop_rows(queries, tests)
     scores_QC = None
-    if not any_order:
+    if not inputs.knows_nothing:
         queries_QF, candidates_CF = (
             features.of(images, settings.features).double().numpy()
             for images in (queries, candidates.table)

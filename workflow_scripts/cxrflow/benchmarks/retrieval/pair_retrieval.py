@@ -15,7 +15,6 @@ what stands above it is owed to the pair.
 Shapes: N studies, C candidates.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -101,33 +100,25 @@ def statistic(predictions: pd.DataFrame, settings: PairRetrievalSettings) -> Cou
     return CountedStatistic(metrics, lambda name: int(np.isfinite(columns[name]).sum()))
 
 
-def predict(inputs: ModelInputs, settings: PairRetrievalSettings) -> Predictions:
-    """Rank all texts for each image and all images for each text by the model's similarity."""
-
+def scores(inputs: ModelInputs, studies: Studies, settings: PairRetrievalSettings) -> Floats:
+    """Scores [image, text] of all studies by the model's similarity."""
     model = inputs.model
-
-    def scores(studies: Studies) -> Floats:
-        by_kind = encode_studies(model, inputs.pixels, studies.table, settings.batch_size)
-        images = EncodedImages(by_kind["projected"], by_kind.get("patches"))
-        texts = encode_texts(model, studies.table["text"].tolist(), settings.batch_size)
-        return np.asarray(model.similarity.scores(images, texts).double().cpu().numpy())
-
-    return ranked(inputs, settings, scores)
+    by_kind = encode_studies(model, inputs.pixels, studies.table, settings.batch_size)
+    images = EncodedImages(by_kind["projected"], by_kind.get("patches"))
+    texts = encode_texts(model, studies.table["text"].tolist(), settings.batch_size)
+    return np.asarray(model.similarity.scores(images, texts).double().cpu().numpy())
 
 
-def ranked(
-    inputs: ModelInputs,
-    settings: PairRetrievalSettings,
-    scores: Callable[[Studies], Floats | None],
-) -> Predictions:
-    """Rank by the scores [image, text] that ``scores`` gives the studies; None: any order."""
+def predict(inputs: ModelInputs, settings: PairRetrievalSettings) -> Predictions:
+    """Rank all texts for each image and all images for each text."""
+    inputs.load()
     studies = usable_studies(inputs.rows(settings.split), inputs.pixels, settings.sections)
     once = settings.equal_texts == "once"
     if once:
         studies = distinct(studies)
-    scores_NN = scores(studies)
-    if scores_NN is not None:
-        scores_NN = without_rounding(scores_NN)
+    scores_NN = None
+    if not inputs.knows_nothing:
+        scores_NN = without_rounding(inputs.ask(scores, studies, settings))
     table = score_studies(studies.table, scores_NN, settings.cutoffs)
     return Predictions(
         table,

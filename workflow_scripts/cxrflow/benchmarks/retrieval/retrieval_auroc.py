@@ -16,7 +16,7 @@ texts are left out. ``other_study/auroc`` is a control: each image with another 
 Shapes: N studies, B of a block.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -73,27 +73,22 @@ def statistic(predictions: pd.DataFrame, settings: RetrievalAurocSettings) -> Co
     return means({name: (predictions[name], everyone) for name in names})
 
 
+def scores(
+    inputs: ModelInputs, studies: Studies, settings: RetrievalAurocSettings
+) -> dict[str, Pairs]:
+    """All images with all texts as the model compares them."""
+    model, batch_size = inputs.model, settings.batch_size
+    texts, places = encode_different(model, studies.table["text"].tolist(), batch_size)
+    images = encoded_batches(model, inputs.pixels, studies.table, batch_size)
+    pairs: dict[str, Pairs] = model.similarity.pairs(images, texts, np.array(places))
+    return pairs
+
+
 def predict(inputs: ModelInputs, settings: RetrievalAurocSettings) -> Predictions:
-    """Compare all images with all texts as the model does."""
-    model = inputs.model
-
-    def matchings(studies: Studies) -> dict[str, Pairs]:
-        texts, places = encode_different(model, studies.table["text"].tolist(), settings.batch_size)
-        images = encoded_batches(model, inputs.pixels, studies.table, settings.batch_size)
-        pairs: dict[str, Pairs] = model.similarity.pairs(images, texts, np.array(places))
-        return pairs
-
-    return compared(inputs, settings, matchings)
-
-
-def compared(
-    inputs: ModelInputs,
-    settings: RetrievalAurocSettings,
-    matchings: Callable[[Studies], Mapping[str, Pairs]],
-) -> Predictions:
-    """Compare images and texts of the usable studies by these matchings."""
+    """Compare images and texts of the usable studies."""
+    inputs.load()
     studies = usable_studies(inputs.rows(settings.split), inputs.pixels, settings.sections)
-    if not inputs.is_reference:
+    if inputs.row is None:
         encoded = inputs.model.tokenizer.encode_batch_fast(studies.table["text"].tolist())
         wordless = [all(text.special_tokens_mask) for text in encoded]
         table, dropped = drop_rows(studies.table, {"text has no word": wordless})
@@ -102,7 +97,7 @@ def compared(
         raise InputError(
             f"{inputs.source}: 1 study with image and text; expected 2 or more to compare"
         )
-    table = score_studies(studies.table, matchings(studies), settings.cutoffs)
+    table = score_studies(studies.table, inputs.ask(scores, studies, settings), settings.cutoffs)
     return Predictions(
         table,
         statistic(table, settings),

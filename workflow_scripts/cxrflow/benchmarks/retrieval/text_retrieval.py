@@ -48,12 +48,10 @@ def usable(queries: pd.DataFrame, model: Any | None) -> tuple[pd.DataFrame, list
     return drop_rows(queries, {"text has no tokens": empty})
 
 
-def predict(
-    inputs: ModelInputs, settings: TextRetrievalSettings, any_order: bool = False
-) -> Predictions:
-    """Search the candidates for each text; ``any_order``: what a random order gets."""
+def predict(inputs: ModelInputs, settings: TextRetrievalSettings) -> Predictions:
+    """Search the candidates for each text."""
     samples, queries, features = inputs.rows(settings.split), read_queries(inputs), inputs.features
-    model = None if any_order else inputs.model
+    model = None if inputs.knows_nothing else inputs.model
     candidates = candidates_of(samples, features)
     queries, dropped = usable(queries, model)
     scores_QC = None

@@ -12,7 +12,7 @@ Shapes: N pairs, F features, C classes.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -110,8 +110,16 @@ def usable(
     return dict(zip(splits, samples, strict=True)), dropped
 
 
-def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Predictions:
-    """Train and score each finding; runs of training write state and scores to ``--state``."""
+class PairScores(NamedTuple):
+    """What scores pairs of images: in which pixels, how, and how a pair is read."""
+
+    pixels: Pixels
+    scorer: Scorer
+    two_images: str
+
+
+def scores(inputs: ModelInputs, settings: TemporalClassificationSettings) -> PairScores:
+    """By heads on a model, whose runs of training write state and scores to ``--state``."""
     image, pixels = inputs.image, inputs.pixels
     if settings.registered:
         alignments = Alignments(inputs.options.registration)
@@ -119,17 +127,12 @@ def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Pr
     digest = file_digest(weights_file(inputs.options.model))[:16]
     heads = Heads(inputs, settings, image, pixels, inputs.options.state, digest)
     two_images = "one encoder of both" if image.takes_prior else "features side by side"
-    return classified(inputs, settings, pixels, heads.scores, two_images)
+    return PairScores(pixels, heads.scores, two_images)
 
 
-def classified(
-    inputs: ModelInputs,
-    settings: TemporalClassificationSettings,
-    pixels: Pixels,
-    scorer: Scorer,
-    two_images: str,
-) -> Predictions:
-    """Return what is reported of each finding's scores; ``two_images``: how a pair is read."""
+def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Predictions:
+    """Train and score each finding."""
+    pixels, scorer, two_images = inputs.ask(scores, settings)
     cohort, seeds = inputs.cohort, seeds_of(settings)
     names = (settings.train_split, settings.validation_split, settings.split)
     samples, dropped = usable(inputs, pixels, settings.findings, names)
@@ -144,8 +147,8 @@ def classified(
                 left_out[finding] = splits
                 break
             test, trained[finding] = splits.test[OWN_PRIOR], len(splits.train)
-            scores = scorer(finding, splits, seed)
-            columns |= columns_of_run(scores, test.labels, cohort.classes, seed)
+            of_tests = scorer(finding, splits, seed)
+            columns |= columns_of_run(of_tests, test.labels, cohort.classes, seed)
         if test is not None:
             tables.append(test.table.assign(**columns))
     if not tables:
@@ -255,7 +258,7 @@ def head_of(
     images = 1 if image.takes_prior else 2
     if isinstance(learning, FineTuning):
         return multilayer_head(images * image.encoder.features, learning.hidden, len(classes))
-    if inputs.is_reference:  # which reads no prompts
+    if inputs.row is not None:  # which reads no prompts
         return linear_head(torch.zeros(len(classes), image.encoder.features))
     model = inputs.text_model
     if model is None or not (image.takes_prior and model.similarity.whole.is_linear):

@@ -8,7 +8,7 @@ Shapes: N pairs, B of a batch, C classes, W words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -87,8 +87,20 @@ def _sees_prior(model: Any) -> bool:
     return bool(model.takes_prior and model.decoder.settings.prior_image)
 
 
-def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predictions:
-    """Classify every pair by the decoder's next word."""
+class PromptedScores(NamedTuple):
+    """What scores pairs of images, and says what of it.
+
+    ``scorer`` gives class probabilities [N, C] of a finding's pairs; ``prior_reports`` are those of
+    rows, empty where there is none.
+    """
+
+    scorer: Callable[[str, ImagePairs], NDArray[Any]]
+    protocol: Mapping[str, Any]
+    prior_reports: Callable[[pd.DataFrame], list[str]] = lambda rows: [""] * len(rows)
+
+
+def scores(inputs: ModelInputs, settings: TemporalPromptingSettings) -> PromptedScores:
+    """By the next word of a model's decoder."""
     options, cohort, model = inputs.options, inputs.cohort, inputs.model
     if model.decoder is None:
         raise InputError(f"{model.folder}: holds no {FOLDER}/config.json; it writes no reports")
@@ -117,20 +129,12 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
         "prior_report": reports is not None,
         "prompt": model.decoder.settings.model_dump(mode="json"),
     }
-    return prompted(inputs, settings, scorer, protocol, earlier)
+    return PromptedScores(scorer, protocol, earlier)
 
 
-def prompted(
-    inputs: ModelInputs,
-    settings: TemporalPromptingSettings,
-    scorer: Callable[[str, ImagePairs], NDArray[Any]],
-    protocol: Mapping[str, Any],
-    prior_reports: Callable[[pd.DataFrame], list[str]] = lambda rows: [""] * len(rows),
-) -> Predictions:
-    """Return what is reported of each finding's class probabilities [N, C].
-
-    ``prior_reports``: of rows, empty where there is none.
-    """
+def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predictions:
+    """Classify every pair of each finding."""
+    scorer, protocol, prior_reports = inputs.ask(scores, settings)
     cohort, pixels = inputs.cohort, inputs.pixels
     samples, dropped = usable(inputs, pixels, settings.findings, [settings.split])
     tested = samples[settings.split]
@@ -142,8 +146,8 @@ def prompted(
             left_out[finding] = "not every class has a test pair"
             continue
         tests = {OWN_PRIOR: pairs, OTHER_PRIOR: pairs.other_priors()}
-        scores = {name: scorer(finding, pairs_of_test) for name, pairs_of_test in tests.items()}
-        columns = columns_of_run(scores, pairs.labels, cohort.classes, 0)
+        of_tests = {name: scorer(finding, pairs_of_test) for name, pairs_of_test in tests.items()}
+        columns = columns_of_run(of_tests, pairs.labels, cohort.classes, 0)
         tables.append(pairs.table.assign(**columns))
     if not tables:
         raise InputError(f"{inputs.source}: no finding is left: {left_out}")

@@ -1,4 +1,4 @@
-"""Reference rows of temporal image classification: what is known of change without an encoder.
+"""Baselines of change between two images: what is known without an encoder (not in the paper).
 
 ``nothing`` gives every pair the classes' shares of the training labels, and answers the most
 frequent one; ``random`` draws probabilities. The others are plain features of the pixels in an
@@ -10,7 +10,7 @@ whatever head the task has.
 
 Where a decoder is prompted nothing is learnt. ``nothing`` answers "stable". ``brightness`` says
 that what has become denser has got worse, by the difference of the images' means in root
-mean squares over the pairs; between -:data:`EVEN` and :data:`EVEN` it is stable. Not in the paper.
+mean squares over the pairs; between -:data:`EVEN` and :data:`EVEN` it is stable.
 
 Shapes: B pairs, N pairs of a finding, F features, C classes.
 """
@@ -27,26 +27,55 @@ import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from cxrflow.benchmarks.classification.references import intensities, thumbnails
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.rows.pictures import OPTIMUM, intensities, thumbnails
+from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.temporal.head_training import PairSplits
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
 from cxrflow.benchmarks.temporal.scores import STABLE
-from cxrflow.benchmarks.temporal.settings import (
-    Probe,
-    TemporalClassificationSettings,
-    TemporalPromptingSettings,
-)
-from cxrflow.benchmarks.temporal.temporal_classification import Heads, classified
-from cxrflow.benchmarks.temporal.temporal_prompting import prompted
+from cxrflow.benchmarks.temporal.settings import Probe, TemporalClassificationSettings
+from cxrflow.benchmarks.temporal.temporal_classification import Heads, PairScores
+from cxrflow.benchmarks.temporal.temporal_prompting import PromptedScores
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.metrics.intervals import Floats
 
 THUMBNAIL = 8
 EVEN = 0.43  # a third of a normal distribution lies below -0.43, a third above 0.43
-OPTIMUM = "_optimum"
-AT_RANDOM = "as nothing is read"
+
+
+class Changes(Row):
+    """Classifies pairs by heads on plain features, or by no feature."""
+
+    def scores(self, inputs: ModelInputs, settings: TemporalClassificationSettings) -> PairScores:
+        """What scores the pairs of each finding."""
+        name = self.name
+        if name in ("nothing", "random"):
+            scorer = partial(_frequent if name == "nothing" else _random, inputs)
+            return PairScores(inputs.pixels, scorer, "as nothing is read")
+        plain = name.removesuffix(OPTIMUM)
+        learning = settings
+        if plain != name:
+            learning = settings.model_copy(update={"learning": Probe()})
+        elif plain == "current" and isinstance(settings.learning, Probe):  # d would show the prior
+            alone = settings.learning.model_copy(update={"features": "current"})
+            learning = settings.model_copy(update={"learning": alone})
+        if plain == "shuffled":
+            plain, inputs.cohort = "thumbnail", _with_labels_of_others(inputs, settings)
+        image = cast(ImageEncoder, PlainImages(plain))
+        self.state = tempfile.TemporaryDirectory()  # as long as the row
+        heads = Heads(inputs, learning, image, inputs.pixels, Path(self.state.name), name)
+        return PairScores(inputs.pixels, heads.scores, "plain features of both")
+
+
+class PromptedChanges(Row):
+    """Classifies pairs without a prompt."""
+
+    def scores(self, inputs: ModelInputs, settings: Any) -> PromptedScores:
+        """What scores the pairs of each finding."""
+        of_pairs = {"nothing": _stable, "random": _drawn, "brightness": _by_brightness}[self.name]
+        is_given = inputs.options.training is not None  # as to the models of the task
+        protocol = {"prior_image": True, "prior_report": is_given, "prompt": {}}
+        return PromptedScores(partial(of_pairs, inputs), protocol)
 
 
 class PlainFeatures(NamedTuple):
@@ -97,35 +126,6 @@ class PlainImages(nn.Module):
         """Return the trunk's features."""
         features: PlainFeatures = self.encoder(frames)
         return features
-
-
-def predict(
-    name: str,
-    inputs: ModelInputs,
-    settings: TemporalClassificationSettings | TemporalPromptingSettings,
-) -> Predictions:
-    """Classify the test pairs of each finding as a reference row does."""
-    if isinstance(settings, TemporalPromptingSettings):
-        of_pairs = {"nothing": _stable, "random": _drawn, "brightness": _by_brightness}[name]
-        is_given = inputs.options.training is not None  # as to the models of the task
-        protocol = {"prior_image": True, "prior_report": is_given, "prompt": {}}
-        return prompted(inputs, settings, partial(of_pairs, inputs), protocol)
-    if name in ("nothing", "random"):
-        scorer = partial(_frequent if name == "nothing" else _random, inputs)
-        return classified(inputs, settings, inputs.pixels, scorer, AT_RANDOM)
-    plain = name.removesuffix(OPTIMUM)
-    learning = settings
-    if plain != name:
-        learning = settings.model_copy(update={"learning": Probe()})
-    elif plain == "current" and isinstance(settings.learning, Probe):  # d would show the prior
-        alone = settings.learning.model_copy(update={"features": "current"})
-        learning = settings.model_copy(update={"learning": alone})
-    if plain == "shuffled":
-        plain, inputs.cohort = "thumbnail", _with_labels_of_others(inputs, settings)
-    image = cast(ImageEncoder, PlainImages(plain))
-    with tempfile.TemporaryDirectory() as state:
-        heads = Heads(inputs, learning, image, inputs.pixels, Path(state), name)
-        return classified(inputs, settings, inputs.pixels, heads.scores, "plain features of both")
 
 
 def _with_labels_of_others(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Any:

@@ -1,30 +1,56 @@
-"""Reference rows of phrase grounding: maps of other patients' boxes, and a blob in the middle.
+"""Baselines of maps: the boxes of other patients, a blob in the middle, brightness alone.
 
-Scored by the programs that score models; nobody has published them for MS-CXR. Each patient's maps
-are means over the boxes of all *other* patients, so none is told its own answer.
+Nobody has published them for MS-CXR. Each patient's maps of phrases are means over the boxes of all
+*other* patients, so none is told its own answer; ``mean_box`` of segmentation is the mean of the
+training images' boxes.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.grounding.controls import place_words
-from cxrflow.benchmarks.grounding.phrase_grounding import (
-    predictions_of,
-    read_samples,
-    score_samples,
-    usable_samples,
-)
+from cxrflow.benchmarks.grounding.phrase_grounding import PhraseMaps
 from cxrflow.benchmarks.grounding.region import box_mask
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Inputs
-from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.grounding.segmentation import BoxedSplits, SegmentedMaps
+from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
+from cxrflow.benchmarks.inputs import Inputs, Pixels
+from cxrflow.benchmarks.rows.row import Row
 from cxrflow.images.geometry import Geometry
+from cxrflow.metrics.grounding import rescale_minmax
 
 Maps = NDArray[np.float64]
 _MOST_CELLS = 32
+
+
+class Phrases(Row):
+    """Maps of phrases without a look at the image."""
+
+    def maps(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> PhraseMaps:
+        """The maps [N, h, w] of the samples."""
+        geometry = Geometry.parse(str(inputs.pixels.geometry))
+        return PhraseMaps({"own": reference_maps(self.name, samples, geometry)}, geometry, "none")
+
+
+class Segments(Row):
+    """Maps of images with boxes."""
+
+    def maps(self, inputs: Inputs, splits: BoxedSplits, settings: Any) -> SegmentedMaps:
+        """The maps [1, N, h, w] of the test images, in [0, 1]."""
+        geometry = Geometry.parse(str(inputs.pixels.geometry))
+        train = (row for _, row in splits.train.iterrows())
+        truths = np.stack([covered(row["boxes"], row, geometry) for row in train])
+        if self.name == "mean_box":
+            maps = np.repeat(truths.mean(0)[None], len(splits.test), 0)
+        else:
+            image_ids = splits.test["image_id"].tolist()
+            maps = brightness(inputs.pixels, image_ids, truths.shape[1])
+        if settings.scale == "minmax":
+            maps = rescale_minmax(maps, 0, 1)
+        return SegmentedMaps({ZERO_SHOT: maps[None]}, {}, {})
 
 
 def covered(boxes: Sequence[Sequence[float]], sample: pd.Series, geometry: Geometry) -> Maps:
@@ -79,10 +105,8 @@ def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps
     return mean_of_others(truths, keys[name]().tolist(), patients, overall)
 
 
-def predict(name: str, inputs: Inputs, settings: PhraseGroundingSettings) -> Predictions:
-    """Score the maps of a reference row."""
-    samples, dropped = usable_samples(read_samples(inputs, settings), inputs.pixels, settings)
-    geometry = Geometry.parse(str(inputs.pixels.geometry))
-    maps = reference_maps(name, samples, geometry)
-    scores = score_samples(maps, samples, geometry, settings, "none")
-    return predictions_of(inputs, scores, dropped, maps, settings, "none")
+def brightness(pixels: Pixels, image_ids: list[str], cells: int) -> NDArray[np.float64]:
+    """Mean brightness [N, cells, cells] of each cell."""
+    images = pixels.read(pixels.rows(image_ids)).astype(np.float64)
+    step = images.shape[1] // cells
+    return images.reshape(len(images), cells, step, cells, step).mean((2, 4))

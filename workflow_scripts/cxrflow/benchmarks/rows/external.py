@@ -1,7 +1,9 @@
-"""Predictions of a model that was run elsewhere, in a table (docs/external_models.md).
+"""A model that was run elsewhere: a file of its scores, vectors, reports or maps.
 
-A row an image, a study or a sample, named by ``sample_id``, ``image_id`` or ``study_id``. A
-benchmark's entry in the registry names the function that scores such a table.
+A row an image, a study or a sample, named by ``sample_id``, ``image_id`` or ``study_id``
+(docs/external_models.md). Vectors take the place of an encoder's features and go through the same
+probe; scores, reports and maps are measured as those of our own models. A map covers its whole
+image, at any size, and is scored on the image's own pixels.
 """
 
 from collections.abc import Sequence
@@ -11,21 +13,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
-from cxr_files.atomic import file_digest
-from cxr_files.csv_table import read_text
-from cxr_files.drops import Drop
-from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
+from cxrflow.benchmarks.classification.labelled_images import LabelledImages
+from cxrflow.benchmarks.classification.linear_classification import scores_of_features
+from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
+from cxrflow.benchmarks.classification.transfer import LabelledSplits, RunScores
+from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.grounding.phrase_grounding import PhraseMaps
 from cxrflow.benchmarks.inputs import Inputs
-from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.result import Predictions
+from cxrflow.benchmarks.rows.row import Row
+from cxrflow.errors import InputError
+from cxrflow.files.arrays import read_array
+from cxrflow.files.atomic import file_digest
+from cxrflow.files.csv_table import read_text
+from cxrflow.files.drops import Drop
+from cxrflow.files.parquet import read_table
+from cxrflow.files.reading import OutsideError, below
+from cxrflow.images.decode import read_picture
+from cxrflow.images.decoded import DecodeError
+from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.intervals import Floats
 
 KEYS = ("sample_id", "image_id", "study_id")
 # Settings that name the rows of a task that are not scored, but learnt from or chosen by.
 OTHER_PARTS = ("train_split", "validation_split", "threshold_part")
+GEOMETRY = "the model's own"  # which pixels it saw is not known here
+# The whole image; the side counts only where maps are scored on the stored square's pixels.
+WHOLE = Geometry.parse("square512")
+RANGES = {"L": 255, "I;16": 65535}  # of grey PNG files, by Pillow's mode
 
 
 class ExternalTable:
@@ -165,23 +183,103 @@ def _read(path: Path) -> pd.DataFrame:
     return frame
 
 
-def predict(benchmark: str, path: Path, inputs: Inputs, settings: Any) -> Predictions:
-    """Return the predictions that a file of another model makes in a task.
+def read_map(path: Path) -> Floats:
+    """Return a map [h, w]: a grey PNG of 8 or 16 bits as 0 to 1, a ``.npy`` as it is.
+
+    Raises:
+        InputError: the file is absent, damaged, not grey, or holds values that are not finite.
+    """
+    if path.suffix == ".npy":
+        values = read_array(path, dimensions=2).astype(np.float64)
+        if not values.size:
+            raise InputError(f"{path}: shape is {list(values.shape)}; expected numbers [h, w]")
+        return values
+    try:
+        picture = read_picture(path)
+    except DecodeError as error:
+        raise InputError(f"{path}: not a readable map ({error})") from None
+    if picture.photometric not in RANGES:
+        raise InputError(f"{path}: mode is {picture.photometric}; expected a grey image")
+    return picture.values / RANGES[picture.photometric]
+
+
+class ExternalFile(Row):
+    """The row of a file.
 
     ``data.external`` of the result names the file and its digest; ``missing`` counts the scored
     rows that it lacks. Those that it lacks of other parts are ``rows_missing`` of the protocol: who
     has learnt from fewer was not measured alike.
     """
-    table = ExternalTable(path)
-    missing = table.restrict(inputs, settings)
-    predictions: Predictions = imported(BENCHMARKS[benchmark].external)(table, inputs, settings)
-    record = {
-        "file": path.name,
-        "digest": file_digest(path)[:16],
-        "missing": sum(drop.count for drop in missing if drop.part is None),
-    }
-    rows_missing = {drop.part: drop.count for drop in missing if drop.part is not None}
-    protocol = {"rows_missing": rows_missing} if rows_missing else {}
-    dropped = [*(drop.as_json() for drop in missing), *predictions.data.get("dropped", ())]
-    data = {**predictions.data, "external": record, "dropped": dropped}
-    return replace(predictions, data=data, protocol={**predictions.protocol, **protocol})
+
+    def __init__(self, path: Path, settings: Any) -> None:
+        super().__init__(path.stem, settings)
+        if getattr(settings, "augmentation", None) is not None:
+            raise InputError(
+                f"{path}: settings.augmentation is set, but a file has one vector an image; "
+                "expected a task without it"
+            )
+        self.table, self.lost = ExternalTable(path), list[Drop]()
+
+    def restrict(self, inputs: Inputs) -> None:
+        self.lost = self.table.restrict(inputs, self.settings)
+
+    def features(self, inputs: Inputs) -> Features:
+        """Vectors as features of the cohort's stored images; none where scores are measured."""
+        table = self.table
+        ids = [n for n in dict.fromkeys(("image_id", table.key)) if n in inputs.cohort.table]
+        images = inputs.cohort.table[ids].drop_duplicates("image_id")
+        chosen = inputs.pixels.holds(images["image_id"].fillna("")) & (table.rows(images) >= 0)
+        images = pd.DataFrame(images[chosen].reset_index(drop=True))
+        by_kind = {}
+        if not isinstance(self.settings, ZeroShotClassificationSettings):
+            by_kind["pooled"] = torch.from_numpy(table.vectors(images))
+        return Features(images[["image_id"]], by_kind, GEOMETRY, inputs.pixels.fingerprint)
+
+    def scores(self, inputs: Inputs, asked: Any, settings: Any) -> RunScores | dict[str, Floats]:
+        """Scores of heads that learn from the vectors, or those of the file for prompts."""
+        if isinstance(asked, LabelledSplits):
+            return scores_of_features(self.features(inputs), asked, settings)
+        return self._of_prompts(asked, settings)
+
+    def _of_prompts(self, images: LabelledImages, settings: Any) -> dict[str, Floats]:
+        """Scores of a column a class; ``<class>/<pair>``: by another pair of prompts, if any."""
+        self.protocol["score"] = "the file's"
+        by_kind = {"score": self.table.numbers(images.table, images.classes)}
+        for pair in settings.prompt_pairs:
+            names = [f"{name}/{pair.name}" for name in images.classes]
+            if set(names) <= set(map(str, self.table.frame.columns)):
+                by_kind[f"score/{pair.name}"] = self.table.numbers(images.table, names)
+        return by_kind
+
+    def reports(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> pd.Series:
+        """The column ``report``; a blank one is an empty report."""
+        self.protocol |= {"writes": "external", "prompt": None}
+        texts: pd.Series = self.table.column(samples, "report").fillna("").astype("str")
+        return texts
+
+    def maps(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> PhraseMaps:
+        """The maps that the column ``map`` names, below the folder of the table."""
+        self.table.require_key("sample_id")
+        folder, paths = self.table.path.parent, []
+        for name in self.table.column(samples, "map").astype("str"):
+            try:
+                paths.append(below(folder, name))
+            except OutsideError:
+                raise InputError(
+                    f"{self.table.path}: map '{name}' lies outside of the table's folder"
+                ) from None
+        rescale = "none" if settings.rescale == "auto" else settings.rescale
+        return PhraseMaps({"own": map(read_map, paths)}, WHOLE, rescale)
+
+    def completed(self, predictions: Predictions) -> Predictions:
+        path = self.table.path
+        record = {
+            "file": path.name,
+            "digest": file_digest(path)[:16],
+            "missing": sum(drop.count for drop in self.lost if drop.part is None),
+        }
+        rows_missing = {drop.part: drop.count for drop in self.lost if drop.part is not None}
+        self.protocol |= {"rows_missing": rows_missing} if rows_missing else {}
+        dropped = [*(drop.as_json() for drop in self.lost), *predictions.data.get("dropped", ())]
+        data = {**predictions.data, "external": record, "dropped": dropped}
+        return super().completed(replace(predictions, data=data))

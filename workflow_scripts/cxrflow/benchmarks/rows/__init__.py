@@ -1,0 +1,1 @@
+"""Rows without a model of ours: baselines that have learnt nothing of it, files from elsewhere."""
