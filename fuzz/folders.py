@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from cxrflow.benchmarks.grounding.external import read_map
+from cxrflow.benchmarks.rows.external import read_map
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings

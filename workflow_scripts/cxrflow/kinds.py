@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, get_args
 from pydantic import BaseModel, GetCoreSchemaHandler, ValidationInfo, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from cxr_files.settings import RECORD, Settings
+from cxr_files.settings import RECORD, Settings, SettingsT
 
 #: Modules outside of the package, separated by commas, that a model folder may name as its code.
 TRUSTED: Final = "CXRFLOW_MODULES"
@@ -80,7 +80,7 @@ def outside_class(kind: str) -> type:
     return found
 
 
-def outside_settings(kind: str, base: type[Kind], of_record: bool) -> type[Kind]:
+def outside_settings(kind: str, base: type[SettingsT], of_record: bool) -> type[SettingsT]:
     """The settings of code outside of the package; ``of_record``: a file, not the user, names it.
 
     Raises:

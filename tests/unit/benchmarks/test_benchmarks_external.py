@@ -42,7 +42,6 @@ from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.rows.external import ExternalTable, read_map
-from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 
 COUNT = 60

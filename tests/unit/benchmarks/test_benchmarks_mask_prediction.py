@@ -14,7 +14,6 @@ from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.rows.texts import most_frequent_by
-from cxrflow.errors import InputError
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 PIECES = [*SPECIAL_TOKENS, "no", "clear", "lungs", "pneu", "##monia", "effusion", "."]

@@ -15,7 +15,6 @@ from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
 from cxrflow.benchmarks.rows.pairs import by_frequency
-from cxrflow.errors import InputError
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import weighted_median
 from cxrflow.metrics.retrieval import ranks

@@ -18,8 +18,6 @@ import cxrflow.benchmarks.retrieval.text_neighbours as neighbours
 from cxr_files.atomic import read_json, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.draw_figure import main
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_json, write_json
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 

@@ -8,12 +8,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.paired_tests import read_predictions, why_not
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.rows.pictures import described
-from cxrflow.errors import InputError
 
 PATIENTS, EACH = 60, 3  # images of a patient
 

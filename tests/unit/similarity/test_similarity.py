@@ -25,6 +25,7 @@ from cxrflow.encoders.cross_attention import CrossAttention
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
+from cxrflow.kinds import TRUSTED
 from cxrflow.models.model import Model
 from cxrflow.objectives.local_alignment import Matching, local_similarity
 from cxrflow.pretrain.objective import TextOutput
@@ -36,7 +37,6 @@ from cxrflow.pretrain.terms.settings import (
     PairMatchingSettings,
     StudyTerms,
 )
-from cxrflow.settings import TRUSTED
 from cxrflow.similarity import similarity as module
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity, require_loadable, save_similarity

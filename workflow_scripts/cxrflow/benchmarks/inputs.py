@@ -12,8 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.atomic import file_digest, fingerprint, read_object
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_files.progress import progress
 from cxrflow.benchmarks.rows.row import Row
-from cxrflow.compute.progress import progress
 from cxrflow.data.layouts import layout
 
 if TYPE_CHECKING:

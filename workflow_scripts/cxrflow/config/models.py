@@ -21,7 +21,6 @@ from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.recipes import CohortRecipe, Curation, ModelScale, Recipe, VocabularyRecipe
-from cxrflow.settings import Settings, modules_of
 from cxrflow.similarity.settings import module_of
 
 

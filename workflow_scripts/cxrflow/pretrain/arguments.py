@@ -11,8 +11,7 @@ from cxr_files.program import parser, seed_number
 from cxr_files.settings import read_settings
 from cxrflow.kinds import modules_of
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.programs.program import parser, seed_number
-from cxrflow.settings import modules_of, read_settings
+from cxrflow.programs.source_code import code_digest
 from cxrflow.similarity.settings import module_of
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from cxrflow.encoders.image_encoder import (
 )
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.true_boxes import TrueBoxes
+from cxrflow.kinds import is_outside
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Computed, Needs, Term, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
@@ -33,7 +34,6 @@ from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
 from cxrflow.pretrain.terms.base_settings import OutsideTermSettings, Terms
-from cxrflow.settings import is_outside
 from cxrflow.similarity.folder import kind_of, require_loadable, save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable

@@ -17,9 +17,7 @@ from cxr_files.atomic import read_object, require_whole
 from cxr_files.errors import InputError
 from cxr_files.settings import explain
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.errors import InputError
-from cxrflow.files.atomic import read_object, require_whole
-from cxrflow.settings import explain, is_outside, outside_class, outside_settings
+from cxrflow.kinds import is_outside, outside_class, outside_settings
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import Similarity
@@ -123,7 +121,7 @@ def load_similarity(folder: Path) -> Similarity:
 def class_of(kind: str, source: Path) -> tuple[type[Similarity], type[SimilaritySettings]]:
     """The class of a kind and that of its settings; ``source`` names it, for the error.
 
-    Code outside of the package is imported where it is trusted (:data:`cxrflow.settings.TRUSTED`).
+    Code outside of the package is imported where it is trusted (:data:`cxrflow.kinds.TRUSTED`).
     """
     settings: Any
     if is_outside(kind):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxr_files.settings import Settings
 from cxrflow.objectives.local_alignment import Matching, local_similarity
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.pairs import SUMS, Pairs, ScoreFile, by_file, in_units

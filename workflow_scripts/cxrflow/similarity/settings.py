@@ -2,7 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from cxrflow.settings import Settings, is_outside
+from cxr_files.settings import Settings
+from cxrflow.kinds import is_outside
 
 #: How the prompts of a class become one embedding: the mean of their embeddings of length 1
 #: ("normalised"), or of their projections ("raw").

@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cxr_files.settings import Settings
 from cxrflow.encoders.image_encoder import ImageOutput
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.similarity.pairs import Pairs, ScoreFile, by_file

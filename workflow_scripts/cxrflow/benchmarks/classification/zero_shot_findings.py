@@ -22,9 +22,6 @@ from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.study_images import STUDY, encode_studies, usable_studies
-from cxrflow.errors import InputError
-from cxrflow.reports.labels.labeller import make_labeller
-from cxrflow.reports.labels.observations import OBSERVATIONS
 from cxrflow.text.sentences import sentences_of
 
 COLUMNS = STUDY

@@ -21,6 +21,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
 from cxrflow.benchmarks.model_inputs import ModelInputs

@@ -31,7 +31,6 @@ from cxrflow.benchmarks.result import CountedStatistic, Predictions, means
 from cxrflow.benchmarks.retrieval.pair_retrieval import DIRECTIONS, plain
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import STUDY, Studies, encoded_batches, usable_studies
-from cxrflow.errors import InputError
 from cxrflow.metrics.pooled_auroc import search, shares
 from cxrflow.similarity.pairs import Pairs
 

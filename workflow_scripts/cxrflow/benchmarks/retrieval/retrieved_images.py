@@ -21,7 +21,6 @@ from cxrflow.benchmarks.generation.side_by_side import at_quantiles
 from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.retrieval.settings import RetrievedFigureSettings
 from cxrflow.benchmarks.study_images import STUDY, encoded_batches, usable_studies
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.models.loading import load
 

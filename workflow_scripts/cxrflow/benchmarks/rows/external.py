@@ -16,6 +16,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.arrays import read_array
+from cxr_files.atomic import file_digest
+from cxr_files.csv_table import read_text
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxr_files.reading import OutsideError, below
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.linear_classification import scores_of_features
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
@@ -25,13 +32,6 @@ from cxrflow.benchmarks.grounding.phrase_grounding import PhraseMaps
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.rows.row import Row
-from cxrflow.errors import InputError
-from cxrflow.files.arrays import read_array
-from cxrflow.files.atomic import file_digest
-from cxrflow.files.csv_table import read_text
-from cxrflow.files.drops import Drop
-from cxrflow.files.parquet import read_table
-from cxrflow.files.reading import OutsideError, below
 from cxrflow.images.decode import read_picture
 from cxrflow.images.decoded import DecodeError
 from cxrflow.images.geometry import Geometry

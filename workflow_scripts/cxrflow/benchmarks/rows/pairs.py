@@ -25,6 +25,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.retrieval.pair_retrieval import plain
@@ -32,8 +34,6 @@ from cxrflow.benchmarks.retrieval.retrieval_auroc import GLOBAL
 from cxrflow.benchmarks.rows.pictures import thumbnails
 from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.study_images import Studies, usable_studies
-from cxrflow.errors import InputError
-from cxrflow.files.parquet import read_table
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import cosines
 from cxrflow.similarity.pairs import Pairs, by_vectors, in_units

@@ -35,6 +35,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.fold_probe import FOLD, score_by_folds
 from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
@@ -59,7 +60,6 @@ from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.rows.row import Row
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 
 OPTIMUM = "_optimum"

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.report_generation import training_reports
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.language.mask_prediction import Answer, MaskedReports, MaskedWords
@@ -46,7 +47,6 @@ from cxrflow.benchmarks.language.settings import (
 )
 from cxrflow.benchmarks.rows.row import Row
 from cxrflow.data.readers.nli import LABELS
-from cxrflow.errors import InputError
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.report_text import bleu, bleu_counts
 from cxrflow.text.report_batch import MaskedBatch

@@ -19,14 +19,14 @@ from retrieval_fixtures import retrieval_samples, write_retrieval
 from small_text import write_text_model
 
 from command_options import options
+from cxr_files.atomic import read_json, write_json
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.extract_features import main as extract_features
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.files.atomic import read_json, write_json
-from cxrflow.files.source_code import PACKAGE
-from cxrflow.settings import TRUSTED
+from cxrflow.kinds import TRUSTED
+from cxrflow.programs.source_code import PACKAGE
 from cxrflow.similarity.folder import save_similarity
 
 NUMBER = 45
