@@ -2,12 +2,13 @@
 
 import json
 from argparse import Namespace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import SIZE, result_of
+from benchmark_fakes import SIZE, CosineModel, result_of
 from PIL import Image
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -241,7 +242,7 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     (model / "config.json").write_text("{}")
     asked = []
 
-    class Text:
+    class Text(CosineModel):
         def encode_text(self, texts):
             asked.append(texts)
             return torch.eye(3, 16)
@@ -267,6 +268,10 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     (one / "config.json").write_text("{}")
     with pytest.raises(InputError, match="a model of two images with a text half"):
         result_of("temporal_classification", settings(few), options(world, one, tmp_path))
+    whole = SimpleNamespace(is_linear=False)
+    monkeypatch.setattr(Text, "similarity", SimpleNamespace(whole=whole))
+    with pytest.raises(InputError, match="which compares them by the cosine"):
+        result_of("temporal_classification", settings(few), options(world, model, tmp_path))
 
 
 def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cxrflow")
 
-Part, Answer = TypeVar("Part"), TypeVar("Answer")
+Part = TypeVar("Part")
+Answer = TypeVar("Answer")
 
 # In a data set of the synthetic hospital: what only it knows of its images.
 TRUTH_FILE = "TRUTH.parquet"

@@ -73,11 +73,12 @@ def source_words(settings: LabelledReports) -> str:
 def predict(inputs: ModelInputs, settings: ZeroShotFindingsSettings) -> Predictions:
     """Score the studies' images for the prompts of each observation."""
     inputs.load()
+    pixels = inputs.pixels
     if inputs.row is None and settings.matching == "global":
         inputs.model = compared_globally(inputs.model)
     dropped = label_studies(inputs, settings)
     if inputs.row is None:
-        table, pixels = inputs.cohort.table, inputs.pixels
+        table = inputs.cohort.table
         by_kind = encode_studies(inputs.model, pixels, table, settings.batch_size)
         inputs.features = Features(
             table[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint

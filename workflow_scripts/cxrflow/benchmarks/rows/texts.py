@@ -28,8 +28,6 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.feature_extraction import DictVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.report_generation import training_reports
@@ -202,6 +200,8 @@ class Inference(Row):
         self, inputs: Inputs, pairs: InferencePairs, settings: NaturalLanguageInferenceSettings
     ) -> InferenceAnswers:
         """The class [N] of each test pair for each run seed; only draws differ between runs."""
+        from sklearn.linear_model import LogisticRegression
+
         self.protocol["head"] = self.name
         if self.name == "random":
             count = len(pairs.test)
@@ -231,6 +231,8 @@ def described(
 ) -> list[NDArray[np.float64]]:
     """Return the features [N, F] of each table of pairs, as a rule sees them."""
     if name == "hypothesis":
+        from sklearn.feature_extraction import DictVectorizer
+
         counts = [list(map(count_words, table["hypothesis"])) for table in pairs]
         words = DictVectorizer(sparse=False).fit(list(map(count_words, training["hypothesis"])))
         return [words.transform(each) for each in counts]
