@@ -68,6 +68,9 @@ class ModelInputs(Inputs):
     @cached_property
     def features(self) -> Features:
         """The features of the cohort's images by this model, or of another row."""
-        if self.row is not None:
-            return self.row.features(self)
-        return read_features(self.options.features, self.options.model)
+        return self.ask(features)
+
+
+def features(inputs: ModelInputs) -> Features:
+    """Those that a model's folder of features holds."""
+    return read_features(inputs.options.features, inputs.options.model)
