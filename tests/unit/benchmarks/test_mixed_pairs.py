@@ -13,14 +13,13 @@ from small_text import write_text_model
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.grounding.mixed_pairs import (
-    BOXES,
     SENTENCES,
     measure_pair,
     predict,
     sides_named,
     sides_of,
 )
-from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
+from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.config import load_config
@@ -31,6 +30,7 @@ from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
+from cxrflow.images.true_boxes import FILE
 from cxrflow.models.model import Model
 from cxrflow.text.cleaned_reports import clean_in_tokenizer
 
@@ -74,7 +74,7 @@ def inputs(tmp_path_factory) -> ModelInputs:
     table = pd.DataFrame(sentences, columns=["study_id", "observation", "sentence"])
     table.to_parquet(folder / SENTENCES)
     columns_of_box = ["image_id", "observation", "x", "y", "width", "height"]
-    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / BOXES)
+    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / FILE)
     options = Namespace(
         model=folder / "model", pixels=folder / "pixels", truth=folder, cohort=folder
     )

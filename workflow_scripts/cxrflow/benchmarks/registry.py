@@ -27,8 +27,7 @@ from cxrflow.benchmarks.data.settings import (
     TrainingTimeSettings,
 )
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.grounding.settings import MixedPairsSettings, PhraseGroundingSettings
 from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
     NaturalLanguageInferenceSettings,

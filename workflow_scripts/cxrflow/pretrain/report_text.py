@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -253,12 +254,13 @@ class ComposableViews(TextViews, ABC):
         """
 
     @abstractmethod
-    def true_regions(
-        self, places: Sequence[int], names: Sequence[str], grid: tuple[int, int]
+    def shown_masks(
+        self, places: Sequence[int], masks: Callable[[np.ndarray], np.ndarray]
     ) -> Tensor:
-        """The part [K, h, w] of each cell in the true boxes of findings, for a control.
+        """Masks of images, float32 [K, 1, H, W], moved as the first view moves the image.
 
-        ``places``: in the batch of all processes. Boxes move with the first view of the image.
+        ``places``: in the batch of all processes. ``masks``: uint8 [K, S, S], of stored images by
+        their rows [K] of the split.
         """
 
     @property
