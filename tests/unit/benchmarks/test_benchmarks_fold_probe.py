@@ -16,11 +16,10 @@ from command_options import options
 from cxr_files.atomic import read_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import fold_probe
-from cxrflow.benchmarks.classification.balanced_regression import cross_validate
-from cxrflow.benchmarks.classification.fold_probe import assign_folds
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
 from cxrflow.benchmarks.evaluate import main as evaluate
+from cxrflow.benchmarks.heads.cross_validation import assign_folds, cross_validate
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.images.store import PixelStore
 

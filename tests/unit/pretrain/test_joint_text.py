@@ -227,7 +227,7 @@ class Mixed(Term):
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram:
     module = type("module", (), {"GlobalAlignment": Mixed})
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     folder = write_text_model(tmp_path)
     terms = {"global_alignment": {}}
     sizes = {**IMAGE, "projection": 8}

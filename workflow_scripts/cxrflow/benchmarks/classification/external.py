@@ -11,16 +11,18 @@ import torch
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import fold_probe, linear_probe, zero_shot_classification
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.linear_classification import Sweep
-from cxrflow.benchmarks.classification.settings import (
+from cxrflow.benchmarks.classification.probe_settings import (
+    FoldProbeSettings,
+    LinearClassificationSettings,
     LinearProbeSettings,
+)
+from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
 )
 from cxrflow.benchmarks.classification.transfer import predictions_of, read_splits
-from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies, source_words
 from cxrflow.benchmarks.external import ExternalTable
 from cxrflow.benchmarks.features import Features

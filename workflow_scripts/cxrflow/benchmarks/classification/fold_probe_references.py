@@ -1,7 +1,7 @@
 """Reference rows of probes by cross-validation: plain features of the pixels (not of the paper)."""
 
 from cxrflow.benchmarks.classification.fold_probe import probed
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.references import plain_features
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies
 from cxrflow.benchmarks.model_inputs import ModelInputs

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification.linear_probe import probed
-from cxrflow.benchmarks.classification.settings import LinearProbeSettings
+from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs

@@ -16,21 +16,21 @@ import torch
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification.linear_classification import Sweep, images_of
-from cxrflow.benchmarks.classification.linear_probe import train_probes
-from cxrflow.benchmarks.classification.plateau_heads import warm_up
+from cxrflow.benchmarks.classification.probe_settings import (
+    FineTunedClassificationSettings,
+    LinearClassificationSettings,
+    TransferSettings,
+)
 from cxrflow.benchmarks.classification.references import plain_features, stored_features
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
 from cxrflow.benchmarks.classification.transfer import (
     LabelledSplits,
     predictions_of,
     probabilities,
     read_splits,
 )
-from cxrflow.benchmarks.classification.transfer_settings import (
-    FineTunedClassificationSettings,
-    LinearClassificationSettings,
-    TransferSettings,
-)
+from cxrflow.benchmarks.heads.early_stopping import warm_up
+from cxrflow.benchmarks.heads.logistic_regression import train_probes
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions

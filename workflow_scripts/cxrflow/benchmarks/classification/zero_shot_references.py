@@ -24,13 +24,13 @@ from scipy.special import expit
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.fold_probe import FOLD, score_by_folds
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     class_columns,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.pictures import draw_classes
+from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.references import plain_features
 from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,

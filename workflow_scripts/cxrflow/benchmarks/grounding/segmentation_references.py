@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.references import covered
 from cxrflow.benchmarks.grounding.segmentation import predictions_of, read_splits
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.images.geometry import Geometry
