@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.biovil import global_alignment
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.text.diagnostic_sentences import ReadReport, read_report
 from cxrflow.training.positive_pairs import PositivePair
 

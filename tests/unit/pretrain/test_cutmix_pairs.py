@@ -22,8 +22,8 @@ from test_diagnostic_sentences import CLASSES
 from torch import Tensor
 
 from cxr_files.errors import InputError
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.objective import Batch
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.text.diagnostic_sentences import pasted, read_report
 from cxrflow.training.processes import ALONE, Processes
 

@@ -21,10 +21,10 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings, TextPooling
 from cxrflow.models.model import Model
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Needs, Term, Views
-from cxrflow.pretrain.pair_tables import pair_texts, required_section
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews
+from cxrflow.pretrain.pairs.tables import pair_texts, required_section
 from cxrflow.pretrain.report_text import (
     TextPasses,
     Texts,

@@ -164,11 +164,7 @@ def test_every_term_has_its_module_which_nobody_imports() -> None:
     files = {path.stem for path in (PACKAGE / "pretrain/terms").glob("*.py")}
     controls = "cutmix_controls"  # built on the term, and found by name as well
     known = {*TERMS, controls, "__init__"}
-    assert {name for name in files if not name.endswith("settings")} == {
-        *TERMS,
-        controls,
-        "__init__",
-    }
+    assert {name for name in files if not name.endswith("settings")} == known
     for path in PACKAGE.rglob("*.py"):
         read = imported_by(path, typing=True) - ({CUTMIX} if path.stem == controls else set())
         assert not modules & read, path

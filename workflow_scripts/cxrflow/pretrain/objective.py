@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent_values
 from cxrflow.pretrain.inputs import Run, move, require_whole_ghosts
-from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
 from cxrflow.pretrain.terms import term_class
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+from cxrflow.pretrain.validation.permutation import Comparisons, Validated, Validation
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, ParameterRule, Program

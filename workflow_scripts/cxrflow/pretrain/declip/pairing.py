@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms import term_class
 from cxrflow.pretrain.terms.base_settings import Terms
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 class Projection(NamedTuple):

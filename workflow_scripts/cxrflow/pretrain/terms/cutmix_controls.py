@@ -112,7 +112,7 @@ class OtherClass(Cutmix):
 class TrueBoxes(Cutmix):
     """Images are mixed by the finding's boxes, which the synthetic hospital alone knows."""
 
-    true_boxes: TrueBoxMasks  # of the training images; see pair_training
+    true_boxes: TrueBoxMasks  # of the training images; see pairs/preparation.py
 
     def __init__(self, settings: CutmixSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)

@@ -17,9 +17,9 @@ from cxrflow.images.store import PixelStore
 from cxrflow.images.true_boxes import TrueBoxMasks
 from cxrflow.pretrain.arguments import Prepared
 from cxrflow.pretrain.image_starts import start_image
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run, images_record, model_fingerprint
-from cxrflow.pretrain.pair_tables import PairTable, pair_texts
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.tables import PairTable, pair_texts
 from cxrflow.pretrain.report_text import Texts, start_text
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
