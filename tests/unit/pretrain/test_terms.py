@@ -4,12 +4,12 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from test_medcutmix import CONTROLS
 from torch import Tensor, nn
 
 from cxr_files.errors import InputError
@@ -35,6 +35,7 @@ from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 
 CUTMIX = "cxrflow.pretrain.terms.cutmix"
+CONTROLS = get_args(get_args(CutmixSettings.model_fields["control"].annotation)[0])
 BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
 JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
 COMPILED = {"batch_size": 4, "epochs": 1, "compile": True}

@@ -1,6 +1,6 @@
 """Decisions of image curation on studies with several images (BioViL-T section 3.3, A.4).
 
-No model: the decisions of :mod:`cxrflow.benchmarks.curation` are counted. metrics.json has
+No model: the decisions of :mod:`cxrflow.benchmarks.data.curation` are counted. metrics.json has
 ``studies``, those with several images, and ``decided``, the share of them in which one image is
 chosen. On the synthetic hospital, which knows the spoilt images, also ``mixed``, the studies in
 which one image is usable and another is spoilt, and of these ``rejected``, ``wrong``, ``stands``
