@@ -20,10 +20,10 @@ from cxrflow.pretrain.image_starts import start_image
 from cxrflow.pretrain.inputs import Run, images_record, model_fingerprint
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.pretrain.pairs.tables import PairTable, pair_texts
-from cxrflow.pretrain.report_text import Texts, start_text
+from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.starts import renew_projection
+from cxrflow.pretrain.starts import renew_projection, start_text
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.samples import SampleTable
 
