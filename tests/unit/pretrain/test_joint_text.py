@@ -29,10 +29,9 @@ from cxrflow.pretrain.report_text import (
     TextPasses,
     Texts,
     sentence_pool,
-    start_text,
 )
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.starts import freeze_below, train_only
+from cxrflow.pretrain.starts import freeze_below, start_text, train_only
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
