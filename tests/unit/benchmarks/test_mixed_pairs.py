@@ -13,7 +13,6 @@ from small_text import write_text_model
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.grounding.mixed_pairs import (
-    SENTENCES,
     measure_pair,
     predict,
     sides_named,
@@ -23,6 +22,7 @@ from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.config import load_config
+from cxrflow.data.hospital_truth import FILES
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import MgcaHeadSettings, VitSettings
@@ -30,7 +30,6 @@ from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
-from cxrflow.images.true_boxes import FILE
 from cxrflow.models.model import Model
 from cxrflow.text.cleaned_reports import clean_in_tokenizer
 
@@ -72,9 +71,9 @@ def inputs(tmp_path_factory) -> ModelInputs:
     columns = ["subject_id", "study_id", "image_id", "split", "labels", "findings", "impression"]
     build_store(folder, sources, Geometry.parse("longer32"), PixelSettings(), folder / "pixels", 1)
     table = pd.DataFrame(sentences, columns=["study_id", "observation", "sentence"])
-    table.to_parquet(folder / SENTENCES)
+    table.to_parquet(folder / FILES["sentences"])
     columns_of_box = ["image_id", "observation", "x", "y", "width", "height"]
-    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / FILE)
+    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / FILES["boxes"])
     options = Namespace(
         model=folder / "model", pixels=folder / "pixels", truth=folder, cohort=folder
     )

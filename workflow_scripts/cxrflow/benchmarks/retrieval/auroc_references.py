@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval.pair_references import expected_length, expected_words
@@ -28,9 +27,9 @@ from cxrflow.benchmarks.retrieval.retrieval_auroc import (
 )
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
+from cxrflow.data.hospital_truth import FILES, read_truth
 from cxrflow.metrics.intervals import Floats
 
-STATES = "TRUTH_STATES.parquet"  # of the hospital
 _SIDE = 8
 _UNKNOWN = -2.0  # in place of a label that is not there
 
@@ -64,14 +63,14 @@ def predict(name: str, inputs: ModelInputs, settings: RetrievalAurocSettings) ->
 
 def states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
     """The number of the state of each study [N], equal where all that is drawn is equal."""
-    path = inputs.options.truth / STATES
-    known = read_table(path, ("study_id", "state")).assign(
+    folder = inputs.options.truth
+    known = read_truth(folder, "states", ("study_id", "state")).assign(
         study_id=lambda t: t["study_id"].map(str)
     )
     state_N = table["study_id"].map(str).map(known.set_index("study_id")["state"])
     if state_N.isna().any():
         study = table["study_id"][state_N.isna()].iloc[0]
-        raise InputError(f"{path}: has no study {study} of {inputs.source}")
+        raise InputError(f"{folder / FILES['states']}: has no study {study} of {inputs.source}")
     return np.asarray(pd.factorize(state_N)[0], dtype=np.int64)
 
 

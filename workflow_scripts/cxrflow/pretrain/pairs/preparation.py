@@ -10,11 +10,11 @@ import pandas as pd
 from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
+from cxrflow.data.hospital_truth import TrueBoxMasks
 from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.images.true_boxes import TrueBoxMasks
 from cxrflow.pretrain.arguments import Prepared
 from cxrflow.pretrain.image_starts import start_image
 from cxrflow.pretrain.inputs import Run, images_record, model_fingerprint
