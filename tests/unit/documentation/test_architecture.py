@@ -173,8 +173,8 @@ PRETRAINING = (
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
     ("pairs.tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
     ("pairs.images_and_texts", "writing.captions", "writing.reports"),
-    ("pairs.images_with_priors", "pairs.whole_reports", "pairs.preparation"),
-    ("arguments", "validation.selection"),
+    ("pairs.images_with_priors", "pairs.whole_reports"),
+    ("arguments", "pairs.preparation", "validation.selection"),
     ("initial", "imported", *(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)),
 )
 
