@@ -12,6 +12,7 @@ from small_text import write_text_model
 
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
+from cxr_hospital.truth import TABLES
 from cxrflow.benchmarks.grounding.mixed_pairs import (
     measure_pair,
     predict,
@@ -22,7 +23,6 @@ from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.config import load_config
-from cxrflow.data.hospital_truth import FILES
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import MgcaHeadSettings, VitSettings
@@ -71,9 +71,9 @@ def inputs(tmp_path_factory) -> ModelInputs:
     columns = ["subject_id", "study_id", "image_id", "split", "labels", "findings", "impression"]
     build_store(folder, sources, Geometry.parse("longer32"), PixelSettings(), folder / "pixels", 1)
     table = pd.DataFrame(sentences, columns=["study_id", "observation", "sentence"])
-    table.to_parquet(folder / FILES["sentences"])
+    table.to_parquet(folder / TABLES["sentences"].file)
     columns_of_box = ["image_id", "observation", "x", "y", "width", "height"]
-    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / FILES["boxes"])
+    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / TABLES["boxes"].file)
     options = Namespace(
         model=folder / "model", pixels=folder / "pixels", truth=folder, cohort=folder
     )

@@ -28,14 +28,14 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in (*LIBRARIES, "cxr_hospital", "training", "papers")},
     # Which files can be read is the decoder's to say; documents are a table of texts.
     "metrics": {"cxr_labels"},  # public names of the agreement of labels
-    "data": {"images", "text"},
+    "data": {"cxr_hospital", "images", "text"},
     "reports": {"cxr_labels"},
     "text": {"cxr_labels"},  # the normal form of characters is that of reports
     "models": {"encoders", "images", "similarity", "text"},
     "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES, "training", "models"},
-    "benchmarks": {*LIBRARIES, "training", "models"},
+    "benchmarks": {*LIBRARIES, "cxr_hospital", "training", "models"},  # the truth of what is drawn
     "tables": {"papers", "metrics"},
     "console": {"config"},  # the times on record
     "page": {*LIBRARIES, "papers", "config", "tables"},

@@ -1,4 +1,4 @@
-"""The hospital's truth, and its boxes in place of regions: in stored images and their views."""
+"""True boxes of findings in place of regions: where they lie in stored images and their views."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +15,8 @@ from small_text import write_text_model
 from test_additional_supervision import ROWS, SAMPLES, program_of, views_of
 
 from cxr_files.errors import InputError
-from cxr_hospital.writers.folder import TRUTH
-from cxr_hospital.writers.mimic_cxr import TRUE_BOXES, TRUE_SENTENCES, TRUE_STATES
-from cxrflow.data.hospital_truth import BOX_COLUMNS, FILES, TrueBoxMasks
+from cxr_hospital.truth import TABLES
+from cxrflow.data.true_boxes import BOX_COLUMNS, TrueBoxMasks
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.images.store import PixelStore
@@ -25,15 +24,11 @@ from cxrflow.images.store import PixelStore
 __all__ = ["folder"]
 
 
-def test_the_files_are_those_that_the_hospital_writes() -> None:
-    assert [*FILES.values()] == [TRUTH, TRUE_BOXES, TRUE_SENTENCES, TRUE_STATES]
-
-
 def test_masks_are_the_boxes_in_stored_pixels(tmp_path: Path) -> None:
     store = PixelStore(make_store(tmp_path, 4))  # pictures of 64 x 96 pixels
     boxes = [("image2", "Edema", 10, 30, 20, 10), ("image2", "Edema", 40, 50, 8, 8),
              ("image1", "Edema", 0, 0, 64, 96), ("elsewhere", "Edema", 0, 0, 9, 9)]  # fmt: skip
-    pd.DataFrame(boxes, columns=list(BOX_COLUMNS)).to_parquet(tmp_path / FILES["boxes"])
+    pd.DataFrame(boxes, columns=list(BOX_COLUMNS)).to_parquet(tmp_path / TABLES["boxes"].file)
     rows = store.rows(["image2", "image3", "image1"])
     true = TrueBoxMasks(tmp_path, store, rows)
     masks = true.masks(np.array([0, 1, 2, 0]), ["Edema", "Edema", "Edema", "Fracture"])
@@ -45,7 +40,7 @@ def test_masks_are_the_boxes_in_stored_pixels(tmp_path: Path) -> None:
     for number in (float("nan"), float("inf"), "12O", None):
         wrong = [*boxes[1:], ("image2", "Edema", 10, 30, number, 10)]
         pd.DataFrame(wrong, columns=list(BOX_COLUMNS)).astype({"width": str}).to_parquet(
-            tmp_path / FILES["boxes"]
+            tmp_path / TABLES["boxes"].file
         )
         with pytest.raises(InputError, match="a box holds what is no finite number"):
             TrueBoxMasks(tmp_path, store, rows)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from cxr_files.atomic import file_digest, read_object
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
+from cxr_hospital.truth import read_truth
 from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
 from cxrflow.benchmarks.inputs import Inputs, choose_split
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
-from cxrflow.data.hospital_truth import read_truth
 from cxrflow.images.curation import UNDECIDED, against_truth
 from cxrflow.metrics.intervals import Estimate
 

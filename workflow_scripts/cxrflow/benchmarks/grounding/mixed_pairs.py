@@ -29,6 +29,7 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from cxr_files.errors import InputError
+from cxr_hospital.truth import read_truth
 from cxr_labels.present import positive_findings
 from cxrflow.benchmarks.grounding.patches import annotated_cells
 from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
@@ -36,7 +37,7 @@ from cxrflow.benchmarks.inputs import drop_rows, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
-from cxrflow.data.hospital_truth import read_true_boxes, read_truth
+from cxrflow.data.true_boxes import read_true_boxes
 from cxrflow.metrics.intervals import Floats
 from cxrflow.objectives.cutmix import sentence_regions
 from cxrflow.similarity.words import WordReader

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
+from cxr_hospital.truth import TABLES, read_truth
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.retrieval.pair_references import expected_length, expected_words
@@ -27,7 +28,6 @@ from cxrflow.benchmarks.retrieval.retrieval_auroc import (
 )
 from cxrflow.benchmarks.retrieval.settings import RetrievalAurocSettings
 from cxrflow.benchmarks.study_images import Studies, usable_studies
-from cxrflow.data.hospital_truth import FILES, read_truth
 from cxrflow.metrics.intervals import Floats
 
 _SIDE = 8
@@ -70,7 +70,8 @@ def states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
     state_N = table["study_id"].map(str).map(known.set_index("study_id")["state"])
     if state_N.isna().any():
         study = table["study_id"][state_N.isna()].iloc[0]
-        raise InputError(f"{folder / FILES['states']}: has no study {study} of {inputs.source}")
+        file = TABLES["states"].file
+        raise InputError(f"{folder / file}: has no study {study} of {inputs.source}")
     return np.asarray(pd.factorize(state_N)[0], dtype=np.int64)
 
 

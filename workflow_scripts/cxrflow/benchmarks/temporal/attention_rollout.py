@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
+from cxr_hospital.truth import read_truth
 from cxrflow.benchmarks.inputs import PRIOR, drop_rows, image_batches
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions
@@ -38,7 +39,6 @@ from cxrflow.benchmarks.temporal.rollout_places import (
     true_transforms,
 )
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
-from cxrflow.data.hospital_truth import read_truth
 from cxrflow.encoders.attention_rollout import block_attention, rollout
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.encoders.multi_image import Trunk

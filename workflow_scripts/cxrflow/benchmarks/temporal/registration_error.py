@@ -20,10 +20,10 @@ from cxr_files.atomic import fingerprint, read_object
 from cxr_files.errors import InputError
 from cxr_files.parallel import ordered_map
 from cxr_files.progress import progress
+from cxr_hospital.truth import read_truth
 from cxrflow.benchmarks.inputs import PRIOR, Inputs, drop_rows, open_pixels
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
-from cxrflow.data.hospital_truth import read_truth
 from cxrflow.images.alignments import Alignments
 from cxrflow.images.geometry import Placement
 from cxrflow.images.registration import Alignment, as_transform, filtered, one_thread

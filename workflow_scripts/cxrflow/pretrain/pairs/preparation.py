@@ -10,7 +10,7 @@ import pandas as pd
 from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
-from cxrflow.data.hospital_truth import TrueBoxMasks
+from cxrflow.data.true_boxes import TrueBoxMasks
 from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from cxrflow.compute.device_copy import sent
-from cxrflow.data.hospital_truth import TrueBoxMasks
+from cxrflow.data.true_boxes import TrueBoxMasks
 from cxrflow.pretrain.objective import Encoders
 from cxrflow.pretrain.report_text import ComposableViews
 from cxrflow.pretrain.terms.cutmix import Cutmix, keyed_random

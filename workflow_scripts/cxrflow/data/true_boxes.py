@@ -1,36 +1,22 @@
-"""What the synthetic hospital alone knows of its images and reports.
+"""Boxes of findings that the synthetic hospital alone knows, and masks of them in stored images.
 
-Benchmarks compare with it, reference rows that answer by it are their ceilings, and one control of
-MedCutMix mixes by its boxes. Nothing else may read it, and nothing reads it in another way.
+A measure of MedCutMix's regions reads them, and a control that mixes by them.
 
 Shapes: K images of S x S stored pixels.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
+from cxr_hospital.truth import TABLES, read_truth
 from cxrflow.images.store import PixelStore
 
-Kind = Literal["images", "boxes", "sentences", "states"]
-FILES: dict[Kind, str] = {
-    "images": "TRUTH.parquet",  # pose, and whether it is fit for use
-    "boxes": "TRUTH_BOXES.parquet",  # of findings
-    "sentences": "TRUTH_SENTENCES.parquet",  # that say a finding is present
-    "states": "TRUTH_STATES.parquet",  # of studies; equal where all that is drawn is equal
-}
 BOX_COLUMNS = ("image_id", "observation", "x", "y", "width", "height")
-
-
-def read_truth(folder: Path, kind: Kind, columns: Sequence[str]) -> pd.DataFrame:
-    """A table of the folder of a drawn data set; InputError where it lacks one of ``columns``."""
-    return read_table(folder / FILES[kind], tuple(columns))
 
 
 def read_true_boxes(folder: Path) -> dict[tuple[str, str], list[list[float]]]:
@@ -38,7 +24,7 @@ def read_true_boxes(folder: Path) -> dict[tuple[str, str], list[list[float]]]:
     table = read_truth(folder, "boxes", BOX_COLUMNS)
     numbers = table[list(BOX_COLUMNS[2:])].apply(pd.to_numeric, errors="coerce")
     if not np.isfinite(numbers.to_numpy("float64", na_value=np.nan)).all():
-        raise InputError(f"{folder / FILES['boxes']}: a box holds what is no finite number")
+        raise InputError(f"{folder / TABLES['boxes'].file}: a box holds what is no finite number")
     boxes: dict[tuple[str, str], list[list[float]]] = {}
     for image, name, *box in table[list(BOX_COLUMNS)].itertuples(index=False):
         boxes.setdefault((str(image), name), []).append([float(value) for value in box])
