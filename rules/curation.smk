@@ -24,7 +24,7 @@ rule curate_images:
     params:
         **settings_of(curation_settings),
         code=lambda wildcards: code_digest(
-            "benchmarks.curation", *run.kinds_of(run.curation(wildcards.cohort).model)
+            "benchmarks.data.curation", *run.kinds_of(run.curation(wildcards.cohort).model)
         ),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
@@ -32,7 +32,7 @@ rule curate_images:
         folder=subpath(output.counts, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.curate_images \
+        python -m cxrflow.benchmarks.data.curate_images \
             --model {params.model:q} \
             --cohort {params.cohort:q} \
             --pixels {params.pixels:q} \

@@ -166,7 +166,7 @@ rule compare_labels:
         folder=subpath(output.metrics, parent=True),
     shell:
         r"""
-        python -m cxrflow.benchmarks.compare_labels \
+        python -m cxrflow.benchmarks.data.compare_labels \
             --corpus {params.corpus:q} \
             --labels {params.labels:q} \
             --reference {wildcards.reference:q} \

@@ -20,7 +20,7 @@ from torch import distributed
 CONTEXT = multiprocessing.get_context("forkserver")
 # The first optimiser of a process imports torch._dynamo.
 CONTEXT.set_forkserver_preload(
-    ["torch._dynamo", "cxrflow.training.engine", "cxrflow.pretrain.pair_training"]
+    ["torch._dynamo", "cxrflow.training.engine", "cxrflow.pretrain.pairs.preparation"]
 )
 
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from cxrflow.benchmarks.classification.balanced_regression import cross_validate
+from cxrflow.benchmarks.heads.cross_validation import cross_validate
 from speed.race import Race
 
 CLASSES, FOLDS = 12, 5

@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from cxrflow.benchmarks.classification.linear_probe import share_rows
-from cxrflow.benchmarks.classification.logistic_regression import solve_each
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
+from cxrflow.benchmarks.heads.logistic_regression import solve_each
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
+from cxrflow.benchmarks.heads.shares import share_rows
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ResNetSettings
 from speed.race import Race

@@ -12,8 +12,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from cxrflow.benchmarks.classification.linear_probe import share_rows
-from cxrflow.benchmarks.classification.plateau_heads import (
+from cxrflow.benchmarks.classification.probe_settings import LinearClassificationSettings
+from cxrflow.benchmarks.heads.early_stopping import (
     HeadRun,
     LockStep,
     TrainedHead,
@@ -21,7 +21,7 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     new_head,
     train_until_plateau,
 )
-from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
+from cxrflow.benchmarks.heads.shares import share_rows
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.metrics.classification import auroc
 from cxrflow.training.monitor import Monitor

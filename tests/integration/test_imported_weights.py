@@ -19,7 +19,7 @@ from cxrflow.encoders.image_encoder import load_image_half
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.pretrain import imported
 from cxrflow.pretrain.image_starts import start_image
-from cxrflow.pretrain.report_text import start_text
+from cxrflow.pretrain.starts import start_text
 from cxrflow.text.tokenizer import read_tokenizer
 from released_files import (
     SPECIAL,

@@ -8,11 +8,11 @@ import torch
 from benchmark_fakes import SIZE, make_store, result_of
 
 from cxr_files.atomic import write_json
-from cxrflow.benchmarks.classification.transfer import read_splits
-from cxrflow.benchmarks.classification.transfer_settings import (
+from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
 )
+from cxrflow.benchmarks.classification.transfer import read_splits
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half

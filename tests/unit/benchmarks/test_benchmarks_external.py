@@ -27,13 +27,15 @@ from transfer_fixtures import LINEAR, single
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import fold_probe, linear_classification
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
-from cxrflow.benchmarks.classification.settings import (
+from cxrflow.benchmarks.classification.probe_settings import (
+    FoldProbeSettings,
+    LinearClassificationSettings,
     LinearProbeSettings,
+)
+from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
 )
-from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings

@@ -21,10 +21,8 @@ from transfer_fixtures import (
 
 from cxr_files.errors import InterruptedRun
 from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
-from cxrflow.benchmarks.classification.plateau_heads import HeadRun, new_head
-from cxrflow.benchmarks.classification.transfer_settings import (
-    FineTunedClassificationSettings,
-)
+from cxrflow.benchmarks.classification.probe_settings import FineTunedClassificationSettings
+from cxrflow.benchmarks.heads.early_stopping import HeadRun, new_head
 from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.images.store import PixelStore
 from cxrflow.training.optimiser import parameter_groups

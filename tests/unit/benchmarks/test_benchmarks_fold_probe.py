@@ -1,6 +1,5 @@
 """Probes by cross-validation on the test part, and labels of pairs from a table."""
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,17 +7,13 @@ import pandas as pd
 import pytest
 import torch
 from benchmark_fakes import FakeModel, pairs_of_studies, result_of, write_cohort
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
-from sklearn.preprocessing import StandardScaler
 
 from command_options import options
 from cxr_files.atomic import read_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import fold_probe
-from cxrflow.benchmarks.classification.balanced_regression import cross_validate
-from cxrflow.benchmarks.classification.fold_probe import assign_folds
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.inputs import Cohort
@@ -26,59 +21,6 @@ from cxrflow.images.store import PixelStore
 
 CLASSES = ("Edema", "Pneumonia", "Fracture")
 NUMBER = 30
-
-
-def alone(features: np.ndarray, labels: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Logits of scikit-learn's balanced logistic regression on standardised features."""
-    known = np.isfinite(labels)
-    scaler = StandardScaler().fit(features)
-    head = LogisticRegression(class_weight="balanced", tol=1e-10, max_iter=20_000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        head.fit(scaler.transform(features[known]), labels[known])
-    return head.decision_function(scaler.transform(test))
-
-
-@pytest.mark.parametrize(("rows", "width"), [(200, 12), (60, 90)])
-def test_heads_are_scikit_learns(rows: int, width: int) -> None:
-    """Rare classes, unknown labels, a constant feature; more rows than features, and fewer."""
-    rng = np.random.default_rng(1)
-    features = rng.normal(size=(rows, width)) * rng.uniform(0.1, 30, width) + 5
-    features[:, 3] = 7
-    labels = (features[:, :3] - 5 + rng.normal(size=(rows, 3)) > 0.5).astype(float)
-    labels[rng.random(labels.shape) < 0.1] = np.nan
-    folds = rng.permutation(rows) % 5
-    found = cross_validate(torch.from_numpy(features).float(), labels, folds, tolerance=1e-7)
-    assert found.learnt_KC.all()
-    features = features.astype("float32").astype("float64")
-    for fold in range(5):
-        for number in range(3):
-            expected = alone(
-                features[folds != fold], labels[folds != fold, number], features[folds == fold]
-            )
-            logits = found.logit_NC[folds == fold, number]
-            np.testing.assert_allclose(
-                1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(-expected)), atol=1e-4
-            )  # noqa: E501
-
-
-def test_a_fold_outside_which_a_label_is_missing_has_no_score() -> None:
-    features = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
-    folds = np.arange(20) % 5
-    labels = np.stack([folds == 2, np.arange(20) % 3 == 0], axis=1).astype(float)
-    found = cross_validate(features, labels, folds)
-    assert found.learnt_KC[:, 0].tolist() == [True, True, False, True, True]
-    assert np.isnan(found.logit_NC[folds == 2, 0]).all()
-    assert np.isfinite(found.logit_NC[:, 1]).all() and found.learnt_KC[:, 1].all()
-
-
-def test_patients_lie_in_one_fold() -> None:
-    patients = np.repeat(np.arange(23), 3)
-    folds = assign_folds(patients, 5, 0)
-    assert all(len(set(folds[patients == patient])) == 1 for patient in patients)
-    sizes = np.bincount(folds) // 3
-    assert sizes.min() >= 4 and sizes.max() <= 5
-    assert (assign_folds(patients, 5, 1) != folds).any()
 
 
 def labelled_pairs(count: int = NUMBER, seed: int = 0) -> pd.DataFrame:

@@ -14,8 +14,8 @@ from cxr_files.errors import InputError
 from cxr_labels.labeller import make_labeller
 from cxr_labels.observations import OBSERVATIONS
 from cxr_labels.settings import LabellerSettings, ReportSettings
-from cxrflow.benchmarks.compare_labels import main
 from cxrflow.benchmarks.data import label_agreement as program
+from cxrflow.benchmarks.data.compare_labels import main
 from cxrflow.benchmarks.data.label_disagreements import (
     NOT_TOLD,
     NOTHING_READ,

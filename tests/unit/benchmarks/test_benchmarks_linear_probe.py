@@ -25,10 +25,8 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import linear_probe as program
-from cxrflow.benchmarks.classification.settings import (
-    LinearProbeSettings,
-    ZeroShotClassificationSettings,
-)
+from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
+from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.inputs import Cohort

@@ -8,13 +8,11 @@ from feature_fakes import fake_features
 from scipy import stats
 from test_benchmarks_paired_tests import CNR, outcome, write
 
+from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
 from cxrflow.benchmarks.classification.scores import statistic
-from cxrflow.benchmarks.classification.settings import (
-    LinearProbeSettings,
-    SegmentationSettings,
-    ZeroShotClassificationSettings,
-)
+from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.grounding.segmentation_scores import METRICS
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.language import mask_prediction
 from cxrflow.benchmarks.language.settings import (

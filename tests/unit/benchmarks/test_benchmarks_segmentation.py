@@ -23,7 +23,6 @@ from torch import nn
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
-from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.grounding import segmentation as program
 from cxrflow.benchmarks.grounding.patches import (
@@ -34,6 +33,7 @@ from cxrflow.benchmarks.grounding.patches import (
 )
 from cxrflow.benchmarks.grounding.region import make_window
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
 from cxrflow.benchmarks.inputs import Cohort, image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder, Patches, save_image_half
 from cxrflow.encoders.settings import ResNetSettings

@@ -31,13 +31,13 @@ from cxrflow.benchmarks.classification import (
     linear_classification,
 )
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
-from cxrflow.benchmarks.classification.plateau_heads import new_head
-from cxrflow.benchmarks.classification.scores import statistic
-from cxrflow.benchmarks.classification.transfer_settings import (
+from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
     LinearClassificationSettings,
 )
+from cxrflow.benchmarks.classification.scores import statistic
 from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.heads.early_stopping import new_head
 from cxrflow.benchmarks.rows.pictures import described
 from cxrflow.encoders.image_encoder import Frames, load_image_half
 from cxrflow.images.store import PixelStore

@@ -14,7 +14,7 @@ from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
 from cxrflow.encoders.guided_text import GuidedText, load_guidance, save_guidance
 from cxrflow.pretrain.objective import Batch
-from cxrflow.pretrain.pair_tables import require_earlier_priors
+from cxrflow.pretrain.pairs.tables import require_earlier_priors
 from cxrflow.pretrain.report_text import Texts
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer

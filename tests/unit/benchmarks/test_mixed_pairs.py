@@ -12,15 +12,14 @@ from small_text import write_text_model
 
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
+from cxr_hospital.truth import TABLES
 from cxrflow.benchmarks.grounding.mixed_pairs import (
-    BOXES,
-    SENTENCES,
     measure_pair,
     predict,
     sides_named,
     sides_of,
 )
-from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
+from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.config import load_config
@@ -72,9 +71,9 @@ def inputs(tmp_path_factory) -> ModelInputs:
     columns = ["subject_id", "study_id", "image_id", "split", "labels", "findings", "impression"]
     build_store(folder, sources, Geometry.parse("longer32"), PixelSettings(), folder / "pixels", 1)
     table = pd.DataFrame(sentences, columns=["study_id", "observation", "sentence"])
-    table.to_parquet(folder / SENTENCES)
+    table.to_parquet(folder / TABLES["sentences"].file)
     columns_of_box = ["image_id", "observation", "x", "y", "width", "height"]
-    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / BOXES)
+    pd.DataFrame(boxes, columns=columns_of_box).to_parquet(folder / TABLES["boxes"].file)
     options = Namespace(
         model=folder / "model", pixels=folder / "pixels", truth=folder, cohort=folder
     )

@@ -8,7 +8,7 @@ from config_overlays import DEMO, ROOT
 from torch import nn
 
 from cxr_files.errors import InputError
-from cxrflow.benchmarks.classification.settings import SegmentationSettings
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config
 from cxrflow.names import is_reference, short_name

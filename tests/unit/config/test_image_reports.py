@@ -22,15 +22,15 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.heads.mgca import ImageHead, TextHead
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import MgcaHeadSettings
-from cxrflow.pretrain.image_text_pairs import freeze_unread
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.mgca.pairs import (
+from cxrflow.pretrain.objective import Encoders, TextOutput
+from cxrflow.pretrain.pairs.images_and_texts import freeze_unread
+from cxrflow.pretrain.pairs.whole_reports import (
     ImageReportProgram,
     ReportTable,
     prepare_text,
     report_texts,
 )
-from cxrflow.pretrain.objective import Encoders, TextOutput
 from cxrflow.pretrain.settings import ImageReportSettings
 from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.classification.plateau_heads import HeadRun, interval_batches, new_head
+from cxrflow.benchmarks.heads.early_stopping import HeadRun, interval_batches, new_head
 from cxrflow.papers.recipes import Recipe, Task
 
 FEW = {"name": "few_shot", "seeds": [0]}

@@ -28,14 +28,14 @@ ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in (*LIBRARIES, "cxr_hospital", "training", "papers")},
     # Which files can be read is the decoder's to say; documents are a table of texts.
     "metrics": {"cxr_labels"},  # public names of the agreement of labels
-    "data": {"images", "text"},
+    "data": {"cxr_hospital", "images", "text"},
     "reports": {"cxr_labels"},
     "text": {"cxr_labels"},  # the normal form of characters is that of reports
     "models": {"encoders", "images", "similarity", "text"},
     "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES, "training", "models"},
-    "benchmarks": {*LIBRARIES, "training", "models"},
+    "benchmarks": {*LIBRARIES, "cxr_hospital", "training", "models"},  # the truth of what is drawn
     "tables": {"papers", "metrics"},
     "console": {"config"},  # the times on record
     "page": {*LIBRARIES, "papers", "config", "tables"},
@@ -166,14 +166,15 @@ TERM_SETTINGS = [f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").g
 #: The modules of pretrain/, from what others rest on to what people call; terms may be changed
 #: alone, so that they know the views and not the programs.
 PRETRAINING = (
-    ("settings", *TERM_SETTINGS, "registry", "permutation"),
+    ("settings", *TERM_SETTINGS, "registry", "validation.permutation"),
     ("inputs", "starts", "image_starts", "image_classes", "resident_images"),
     ("objective", "report_text"),
     ("declip.pairing",),
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
-    ("pair_tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
-    ("image_text_pairs", "writing.captions", "writing.reports"),
-    ("frame_text_pairs", "mgca.pairs", "arguments", "pair_training", "validation.selection"),
+    ("pairs.tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
+    ("pairs.images_and_texts", "writing.captions", "writing.reports"),
+    ("pairs.images_with_priors", "pairs.whole_reports"),
+    ("arguments", "pairs.preparation", "validation.selection"),
     ("initial", "imported", *(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)),
 )
 
@@ -184,7 +185,7 @@ def test_pretraining_has_no_arrow_up() -> None:
              for name in names}  # fmt: skip
     rooms = {name for name in MODULES if name.startswith("cxrflow.pretrain.")}
     folders = {
-        f"cxrflow.pretrain.{name}" for name in ("declip", "mgca", "terms", "validation", "writing")
+        f"cxrflow.pretrain.{name}" for name in ("declip", "pairs", "terms", "validation", "writing")
     }
     assert rooms - folders == tiers.keys()
     for module in tiers:

@@ -12,8 +12,8 @@ from benchmark_fakes import make_store, metrics_of, write_cohort
 from command_options import options
 from cxr_files.atomic import read_json, write_json
 from cxr_files.errors import InputError
-from cxrflow.benchmarks import curation
-from cxrflow.benchmarks.curate_images import main
+from cxrflow.benchmarks.data import curation
+from cxrflow.benchmarks.data.curate_images import main
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.data.cohorts.filters import one_per_study
 from cxrflow.images.curation import against_truth, decide

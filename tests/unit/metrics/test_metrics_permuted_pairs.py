@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from cxrflow.metrics.permuted_pairs import RankSums, permutation_p, permuted_sums
 from cxrflow.objectives.biovil import global_alignment
-from cxrflow.pretrain.permutation import ALPHA, Comparisons, Validated, Validation
+from cxrflow.pretrain.validation.permutation import ALPHA, Comparisons, Validated, Validation
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import Losses
 

@@ -18,10 +18,10 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch
-from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.terms.mirrored_pairs import SIDES, exchanged_sides, side_pieces
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer, write_tokenizer

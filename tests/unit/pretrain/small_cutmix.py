@@ -16,10 +16,10 @@ from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch
-from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews
+from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.terms.cutmix import Cutmix
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer

@@ -17,10 +17,10 @@ from cxrflow.encoders.cxr_bert import load_text_half
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.augment import StoredPixels
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram, neighbours
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Views
-from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, neighbours
+from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE

@@ -109,7 +109,7 @@ def test_the_term_is_its_equations(folder: Path) -> None:
     views, term = views_of(program), term_of(program)
     loss = term.loss(views)
     reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-    pairs = term._pairs(views.batch, reports)
+    pairs = term.pairs_of_batch(views.batch, reports)
     tokenizer = read_tokenizer(folder)
     output, text = views.images[0], views.texts["intact"]
     hidden = program.image.encoder.forward_until(Frames(Pictures(COUNT).pixels[:12]), 3).current
@@ -173,10 +173,10 @@ def test_controls_change_what_they_name(folder: Path) -> None:
     for name, program in whole.items():
         views, term = views_of(program), term_of(program)
         reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-        donors = term._pairs(views.batch, reports)
+        donors = term.pairs_of_batch(views.batch, reports)
         pairs = list(donors)
-        regions[name] = term._regions(views, reports, pairs)
-        texts[name] = term._texts(reports, donors)
+        regions[name] = term.regions(views, reports, pairs)
+        texts[name] = term.texts(reports, donors)
     for name in ("unmixed", "text_alone"):
         assert not regions[name].any()
     plain = [s.tokens.tolist() for s in views.sentences[pairs[0].target]]
@@ -196,10 +196,10 @@ def test_sentences_of_another_class_are_no_word_of_the_pair_s(folder: Path) -> N
     program = variant(folder, control="other_class")
     views, term = views_of(program), term_of(program)
     reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-    whole = list(term_of(variant(folder))._pairs(views.batch, reports))
-    donors, patients = term._pairs(views.batch, reports), program.samples["train"].patients
+    whole = list(term_of(variant(folder)).pairs_of_batch(views.batch, reports))
+    donors, patients = term.pairs_of_batch(views.batch, reports), program.samples["train"].patients
     assert patients is not None and len(donors) > 2 and {*donors} <= {*whole}
-    texts = term._texts(reports, donors)
+    texts = term.texts(reports, donors)
     for (pair, donor), tokens in zip(donors.items(), texts, strict=True):
         assert donor in whole and donor.class_number != pair.class_number
         assert patients[donor.source] != patients[pair.target]
@@ -213,7 +213,7 @@ def test_sentences_of_another_class_are_no_word_of_the_pair_s(folder: Path) -> N
     with_both = PositivePair(5, 0, 1)  # its sentence of class 1 stands alone
     alone = [PositivePair(0, 4, 0), with_both]
     patients_N = np.array([str(n // 2) for n in range(COUNT)])
-    assert term._of_another_class(alone[0], alone, reports, patients_N) is None  # patient 2 of both
+    assert term._next(alone[0], alone, reports, patients_N) is None  # patient 2 of both
 
 
 @pytest.mark.parametrize("host", [BIOVIL, GLORIA], ids=["BioViL", "GLoRIA"])
@@ -248,7 +248,7 @@ def pooled_of(folder: Path, **changes: Any) -> tuple[Tensor, Tensor, Tensor]:
     views.resumed = lambda *args, **more: images.append(resumed(*args, **more)) or images[-1]
     term.loss(views)
     reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-    pairs = term._pairs(views.batch, reports)
+    pairs = term.pairs_of_batch(views.batch, reports)
     whole = views.images[0].projected_global
     sources, targets = ([getattr(pair, name) for pair in pairs] for name in ("source", "target"))
     return images[0].projected_global, whole[targets], whole[sources]

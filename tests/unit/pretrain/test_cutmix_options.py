@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.biovil import global_alignment
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.text.diagnostic_sentences import ReadReport, read_report
 from cxrflow.training.positive_pairs import PositivePair
 
@@ -41,7 +41,7 @@ def mixed_by(program: ImageTextProgram) -> Mixed:
     """Take the term's loss, and keep what the encoders are given for it."""
     views, term = views_of(program), term_of(program)
     given: dict[str, Any] = {}
-    composed, resumed, regions = views.composed, views.resumed, term._regions
+    composed, resumed, regions = views.composed, views.resumed, term.regions
 
     def composing(tokens: list[list[int]]) -> Any:
         given.update(tokens=tokens, text=composed(tokens))
@@ -55,13 +55,13 @@ def mixed_by(program: ImageTextProgram) -> Mixed:
         given["regions"] = regions(*args)
         return given["regions"]
 
-    term._regions = reading
+    term.regions = reading
     views.composed, views.resumed = composing, resuming  # type: ignore[method-assign]
     loss = term.loss(views)
     image, text = given["image"].projected_global, given["text"].projected
     torch.testing.assert_close(loss, global_alignment(image, text, 0.07) / 2)
     reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-    pairs = list(term._pairs(views.batch, reports))
+    pairs = list(term.pairs_of_batch(views.batch, reports))
     sources, targets = ([getattr(pair, name) for pair in pairs] for name in ("source", "target"))
     return Mixed(
         *(pairs, reports, given["tokens"]),

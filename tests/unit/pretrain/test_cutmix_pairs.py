@@ -22,8 +22,8 @@ from test_diagnostic_sentences import CLASSES
 from torch import Tensor
 
 from cxr_files.errors import InputError
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.objective import Batch
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.text.diagnostic_sentences import pasted, read_report
 from cxrflow.training.processes import ALONE, Processes
 
@@ -43,10 +43,10 @@ def test_no_pair_is_alone_in_a_ghost_batch(folder: Path) -> None:
     program = make(folder, {"global_alignment": {}, "cutmix": CUTMIX}, ghost_batch=6)
     views, term = views_of(program), term_of(program)
     reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-    pairs = term._pairs(views.batch, reports)
+    pairs = term.pairs_of_batch(views.batch, reports)
     assert len(pairs) == 8
     term.ghost_batch = 7
-    assert list(term._pairs(views.batch, reports)) == list(pairs)[:-1]
+    assert list(term.pairs_of_batch(views.batch, reports)) == list(pairs)[:-1]
 
 
 def test_ghost_batches_in_several_processes_are_refused_in_the_first_step(folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_pairs_depend_on_seed_epoch_and_batch_alone(folder: Path) -> None:
         batch = Batch(rows, seed, epoch, ALONE, program.samples["train"])
         views = program.views("train", batch)
         reports = [read_report(t, term.diagnostic, term.continues) for t in views.sentences]
-        return term._pairs(batch, reports)
+        return term.pairs_of_batch(batch, reports)
 
     first = pairs(1, np.arange(12))
     assert pairs(1, np.arange(12)) == first

@@ -21,19 +21,17 @@ from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings, TextPooling
 from cxrflow.models.model import Model
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Needs, Term, Views
-from cxrflow.pretrain.pair_tables import pair_texts, required_section
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews
+from cxrflow.pretrain.pairs.tables import pair_texts, required_section
 from cxrflow.pretrain.report_text import (
     TextPasses,
     Texts,
     sentence_pool,
-    start_text,
-    train_only,
 )
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.starts import freeze_below
+from cxrflow.pretrain.starts import freeze_below, start_text, train_only
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
@@ -227,7 +225,7 @@ class Mixed(Term):
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram:
     module = type("module", (), {"GlobalAlignment": Mixed})
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     folder = write_text_model(tmp_path)
     terms = {"global_alignment": {}}
     sizes = {**IMAGE, "projection": 8}

@@ -19,10 +19,10 @@ from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.augment import StoredPixels
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.objectives.pair_matching import pair_matching
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Views
-from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.settings import ImagePretrainingSettings, StudyPretrainingSettings
 from cxrflow.pretrain.starts import renew_projection

@@ -15,8 +15,8 @@ from cxrflow.metrics.permuted_pairs import DRAWS
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.objectives.token_alignment import TokenMatching
 from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
-from cxrflow.pretrain.permutation import Comparisons, PairGroup, Validated, Validation
 from cxrflow.pretrain.registry import TERMS
+from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup, Validated, Validation
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 from cxrflow.training.samples import SampleTable

@@ -4,6 +4,7 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from cxrflow.pretrain.settings import (
     ReportTrainingSettings,
     TextPretrainingSettings,
 )
+from cxrflow.pretrain.terms import term_class
+from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.pretrain.terms.settings import (
     JointTerms,
     MaskedLanguageSettings,
@@ -31,6 +34,8 @@ from cxrflow.programs.source_code import PACKAGE, imported_by
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 
+CUTMIX = "cxrflow.pretrain.terms.cutmix"
+CONTROLS = get_args(get_args(CutmixSettings.model_fields["control"].annotation)[0])
 BIOVIL = {"mlm": {"weight": 1.0}, "global_alignment": {"weight": 0.5}}
 JOINT = {"training": {"batch_size": 4, "epochs": 1}, "augmentation": {}}
 COMPILED = {"batch_size": 4, "epochs": 1, "compile": True}
@@ -158,9 +163,17 @@ def test_every_term_has_its_module_which_nobody_imports() -> None:
     assert all(issubclass(kind_of(name), Term) for name in TERMS)
     modules = {f"cxrflow.pretrain.terms.{name}" for name in TERMS}
     files = {path.stem for path in (PACKAGE / "pretrain/terms").glob("*.py")}
-    assert {name for name in files if not name.endswith("settings")} == {*TERMS, "__init__"}
+    controls = "cutmix_controls"  # built on the term, and found by name as well
+    known = {*TERMS, controls, "__init__"}
+    assert {name for name in files if not name.endswith("settings")} == known
     for path in PACKAGE.rglob("*.py"):
-        assert not modules & imported_by(path, typing=True), path
+        read = imported_by(path, typing=True) - ({CUTMIX} if path.stem == controls else set())
+        assert not modules & read, path
+    found = {name: term_class("cutmix", CutmixSettings(control=name)) for name in CONTROLS}
+    assert all(issubclass(term, kind_of("cutmix")) for term in found.values())
+    assert len({*found.values(), term_class("cutmix", CutmixSettings())}) == len(CONTROLS) + 1
+    with_control = JointTerms(cutmix=CutmixSettings(control=CONTROLS[0]))
+    assert with_control.modules == [controls] and CUTMIX.endswith(JointTerms(cutmix={}).modules[0])
 
 
 class Doubled(Term):
@@ -197,7 +210,7 @@ def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> N
         terms={"mlm": {"weight": 0.25}, "section_matching": {"weight": 3.0}},
     )
     module = type("module", (), {"Mlm": Doubled, "SectionMatching": Doubled})
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     run = Run(0, torch.device("cpu"), ALONE)
     program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(3, 0))
     assert list(program.modules) == ["text", "section_matching", "mlm"]
@@ -231,7 +244,7 @@ class ComparedValue(Value):
 )
 def test_validation_is_on_every_sample_unless_a_term_compares_them(kinds, sizes, monkeypatch):
     module = type("module", (), dict(zip(("SectionMatching", "Mlm"), kinds, strict=True)))
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     settings = TextPretrainingSettings(
         training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}, "section_matching": {}}
     )
@@ -248,7 +261,7 @@ def test_samples_that_are_compared_in_a_batch_of_fewer_are_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     module = type("module", (), {"Mlm": Value, "SectionMatching": ComparedValue})
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     run = Run(0, torch.device("cpu"), ALONE)
 
     def made(**terms: object) -> TermsProgram:
@@ -288,7 +301,7 @@ def test_a_text_that_a_program_does_not_have_is_refused(monkeypatch: pytest.Monk
         needs = Needs(texts=("pasted",))
 
     module = type("module", (), {"Mlm": Reader})
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     settings = TextPretrainingSettings(training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}})
     run = Run(0, torch.device("cpu"), ALONE)
     samples = {name: SampleTable(range(7)) for name in ("train", "validate")}

@@ -15,11 +15,11 @@ from small_text import write_text_model
 from test_additional_supervision import ROWS, SAMPLES, program_of, views_of
 
 from cxr_files.errors import InputError
+from cxr_hospital.truth import TABLES
+from cxrflow.data.true_boxes import BOX_COLUMNS, TrueBoxMasks
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.images.true_boxes import COLUMNS, FILE, TrueBoxes
-from cxrflow.pretrain.image_text_pairs import PairViews
 
 __all__ = ["folder"]
 
@@ -28,9 +28,9 @@ def test_masks_are_the_boxes_in_stored_pixels(tmp_path: Path) -> None:
     store = PixelStore(make_store(tmp_path, 4))  # pictures of 64 x 96 pixels
     boxes = [("image2", "Edema", 10, 30, 20, 10), ("image2", "Edema", 40, 50, 8, 8),
              ("image1", "Edema", 0, 0, 64, 96), ("elsewhere", "Edema", 0, 0, 9, 9)]  # fmt: skip
-    pd.DataFrame(boxes, columns=list(COLUMNS)).to_parquet(tmp_path / FILE)
+    pd.DataFrame(boxes, columns=list(BOX_COLUMNS)).to_parquet(tmp_path / TABLES["boxes"].file)
     rows = store.rows(["image2", "image3", "image1"])
-    true = TrueBoxes(tmp_path, store, rows)
+    true = TrueBoxMasks(tmp_path, store, rows)
     masks = true.masks(np.array([0, 1, 2, 0]), ["Edema", "Edema", "Edema", "Fracture"])
     expected = np.zeros((store.size, store.size), dtype=np.uint8)
     for x, y, w, h in store.placement(int(rows[0])).boxes([b[2:] for b in boxes[:2]]).round():
@@ -39,11 +39,11 @@ def test_masks_are_the_boxes_in_stored_pixels(tmp_path: Path) -> None:
     assert not masks[1].any() and (masks[2] == 255).all() and not masks[3].any()
     for number in (float("nan"), float("inf"), "12O", None):
         wrong = [*boxes[1:], ("image2", "Edema", 10, 30, number, 10)]
-        pd.DataFrame(wrong, columns=list(COLUMNS)).astype({"width": str}).to_parquet(
-            tmp_path / FILE
+        pd.DataFrame(wrong, columns=list(BOX_COLUMNS)).astype({"width": str}).to_parquet(
+            tmp_path / TABLES["boxes"].file
         )
         with pytest.raises(InputError, match="a box holds what is no finite number"):
-            TrueBoxes(tmp_path, store, rows)
+            TrueBoxMasks(tmp_path, store, rows)
 
 
 def test_boxes_move_as_the_image_does() -> None:
@@ -57,25 +57,23 @@ def test_boxes_move_as_the_image_does() -> None:
     assert torch.equal(bright.moved(stored, 1, 2), augmentation.moved(stored, 1, 2))
 
 
-def test_regions_are_the_parts_of_cells_in_boxes(tmp_path: Path) -> None:
+def test_masks_are_shown_as_the_first_view(tmp_path: Path) -> None:
     plain = {"augmentation": {"angle": 0, "shear": 0, "brightness": 0, "contrast": 0}}
     program = program_of(write_text_model(tmp_path), **plain)
     views: Any = views_of(program)
-    with pytest.raises(InputError, match="expected `truth: true` in the recipe"):
-        views.true_regions([1], ["Edema"], (2, 2))
     asked: list[Any] = []
 
-    def masks(samples: np.ndarray, names: list[str]) -> np.ndarray:
-        asked.append((samples.tolist(), names))
+    def masks(samples: np.ndarray) -> np.ndarray:
+        asked.append(samples.tolist())
         mask = np.zeros((len(samples), 64, 64), dtype=np.uint8)
         mask[0, :32, :16] = 255
         return mask
 
-    program.true_boxes = SimpleNamespace(masks=masks)  # type: ignore[assignment]
-    regions = views.true_regions([1, 3], ["Edema", "Fracture"], (2, 2))
-    assert asked == [(ROWS[[1, 3]].tolist(), ["Edema", "Fracture"])]
-    torch.testing.assert_close(regions[0], torch.tensor([[0.5, 0.0], [0.0, 0.0]]))
-    assert not regions[1].any()
+    shown = views.shown_masks([1, 3], masks)
+    assert asked == [ROWS[[1, 3]].tolist()]
+    cells = torch.nn.functional.adaptive_avg_pool2d(shown, 2)[:, 0]
+    torch.testing.assert_close(cells[0], torch.tensor([[0.5, 0.0], [0.0, 0.0]]))
+    assert not cells[1].any()
 
 
 def test_boxes_are_of_the_image_that_stands_for_a_study(tmp_path: Path) -> None:
@@ -86,29 +84,36 @@ def test_boxes_are_of_the_image_that_stands_for_a_study(tmp_path: Path) -> None:
     images.drawn = lambda rows, seed, epoch: (rows + seed + epoch) % SAMPLES
     images.take = lambda rows: asked.append(rows.tolist()) or take(rows)
 
-    def masks(rows: np.ndarray, names: list[str]) -> np.ndarray:
+    def masks(rows: np.ndarray) -> np.ndarray:
         asked.append(rows.tolist())
         return np.zeros((len(rows), 64, 64), dtype=np.uint8)
 
-    program.true_boxes = SimpleNamespace(masks=masks)
     views: Any = views_of(program)
-    views.true_regions([1, 3], ["Edema", "Fracture"], (2, 2))
+    views.shown_masks([1, 3], masks)
     drawn = (ROWS[[1, 3]] + views.batch.seed + views.batch.epoch) % SAMPLES
     assert asked == [drawn.tolist()] * 2 and drawn.tolist() != ROWS[[1, 3]].tolist()
 
 
-def test_the_control_mixes_the_boxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
+def test_the_control_mixes_the_boxes(folder: Path) -> None:
+    """The part of each cell that lies in the boxes: here a quarter of the first two columns."""
+    program, asked = variant(folder, control="true_boxes"), []
+    term, views = term_of(program), mixing_views(program)
 
-    def regions(views: PairViews, places: Any, names: Any, grid: Any) -> torch.Tensor:
-        given.append((list(places), list(names)))
-        return torch.full((len(places), *grid), 0.25)
+    def masks(rows: np.ndarray, names: list[str]) -> np.ndarray:
+        asked.append(list(zip(rows.tolist(), names, strict=True)))
+        mask = np.zeros((len(rows), 64, 64), dtype=np.uint8)
+        mask[:, ::2, :32:2] = 255
+        return mask
 
-    monkeypatch.setattr(PairViews, "true_regions", regions)
-    program = variant(folder, control="true_boxes")
-    loss = term_of(program).loss(mixing_views(program))
+    def shown(places: list[int], masks_of: Any) -> torch.Tensor:
+        return torch.from_numpy(masks_of(np.array(places)))[:, None] / 255
+
+    views.shown_masks = shown  # type: ignore[method-assign]
+    term.true_boxes = SimpleNamespace(masks=masks)
+    loss = term.loss(views)
     assert loss.isfinite() and loss > 0
-    ((places, names),) = given
-    logged = term_of(program).logged()
-    assert logged["mixed"] == pytest.approx(0.25)
-    assert sum(logged[f"pairs/{name}"] for name in set(names)) == len(places)
+    ((*sources,),) = asked
+    logged = term.logged()
+    assert logged["mixed"] == pytest.approx(0.125)
+    for name in {name for _, name in sources}:
+        assert logged[f"pairs/{name}"] == sum(of == name for _, of in sources)

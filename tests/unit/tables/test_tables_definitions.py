@@ -6,13 +6,11 @@ from itertools import product
 import pytest
 from pydantic import ValidationError
 
-from cxrflow.benchmarks.classification.scores import percent
-from cxrflow.benchmarks.classification.settings import (
-    LinearProbeSettings,
-    SegmentationSettings,
-    ZeroShotClassificationSettings,
-)
+from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
+from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
+from cxrflow.benchmarks.heads.shares import percent
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.papers import Library
 from cxrflow.names import is_reference

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
 from cxrflow.pretrain.objective import Batch
-from cxrflow.pretrain.pair_tables import pair_texts
+from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.report_text import PASSES, Texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.eda import EasyAugmentation

@@ -173,7 +173,7 @@ class Labelled(Term):
 def program_of(path: Path, share: float, monkeypatch: pytest.MonkeyPatch, **training: Any) -> Any:
     """A program with one term, which reads labels."""
     module = type("module", (), {"Mlm": Labelled})
-    monkeypatch.setattr("cxrflow.pretrain.objective.import_module", lambda name: module)
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     pairs = Pairs(path, share)
     samples = {name: pairs.samples(pairs.split(name)) for name in ("train", "validate")}
     settings = TextPretrainingSettings(

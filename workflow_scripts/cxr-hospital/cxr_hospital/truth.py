@@ -5,6 +5,7 @@ for those who measure, never for those who train: what a model reads of them is 
 is read by :func:`read_truth`, and ``TABLES`` says what its columns are.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -71,15 +72,15 @@ TABLES: Final = {
 }
 
 
-def read_truth(folder: Path, name: str) -> "pd.DataFrame":
-    """Read a table of ``TABLES``, with all of its columns.
+def read_truth(folder: Path, name: str, columns: Collection[str] | None = None) -> "pd.DataFrame":
+    """Read a table of ``TABLES``, with all of its columns, or with those that are asked for.
 
     Raises:
         InputError: the folder has no such table (it was drawn without it), or it is damaged.
     """
-    file, columns = TABLES[name]
+    file, known = TABLES[name]
     if not (folder / file).is_file():
         raise InputError(
             f"{folder / file}: file not found; expected a drawn data set with its {name}"
         )
-    return read_table(folder / file, tuple(columns))
+    return read_table(folder / file, tuple(known if columns is None else columns))

@@ -31,8 +31,6 @@ log = logging.getLogger("cxrflow")
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
 
-# In a data set of the synthetic hospital: what only it knows of its images.
-TRUTH_FILE = "TRUTH.parquet"
 PRIOR = "prior_image_id"
 
 

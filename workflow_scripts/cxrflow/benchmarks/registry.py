@@ -8,16 +8,15 @@ from typing import Any
 
 from cxrflow.benchmarks.benchmark import Benchmark
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
-from cxrflow.benchmarks.classification.settings import (
+from cxrflow.benchmarks.classification.probe_settings import (
+    FineTunedClassificationSettings,
+    FoldProbeSettings,
+    LinearClassificationSettings,
     LinearProbeSettings,
-    SegmentationSettings,
+)
+from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
-)
-from cxrflow.benchmarks.classification.transfer_settings import (
-    FineTunedClassificationSettings,
-    LinearClassificationSettings,
 )
 from cxrflow.benchmarks.data.settings import (
     CourseStatisticsSettings,
@@ -27,8 +26,11 @@ from cxrflow.benchmarks.data.settings import (
     TrainingTimeSettings,
 )
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
+from cxrflow.benchmarks.grounding.settings import (
+    MixedPairsSettings,
+    PhraseGroundingSettings,
+    SegmentationSettings,
+)
 from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
     NaturalLanguageInferenceSettings,

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from cxr_files.settings import Seed, Settings
 from cxrflow.data.cohorts.settings import Split
+from cxrflow.similarity.settings import PromptAverage
 
 
 def _seeds_differ(seeds: list[int]) -> list[int]:
@@ -135,3 +136,20 @@ class PairedTestSettings(IntervalSettings):
     """The protocol, and what is compared."""
 
     comparisons: list[PairedComparison] = Field(default_factory=list)
+
+
+class PromptSettings(BenchmarkSettings):
+    """Images that are scored, and the prompts of what is looked for (BioViL section 4.4)."""
+
+    split: Split | None = Field(default="test", description="rows that are scored; null: all")
+    positive_prompts: list[str] = Field(
+        default=["Findings suggesting pneumonia"],
+        min_length=1,
+        description="{} stands for a class in lower case, where there are several",
+    )
+    negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
+    prompt_average: PromptAverage = Field(
+        default="normalised",
+        description="several prompts of a class: mean of their unit embeddings, or raw: of the "
+        "projections as they are (public inference code); made unit again either way",
+    )

@@ -276,7 +276,7 @@ class Models(Values):
         settings = self.model(name).settings
         program = f"pretrain.{self.recipes[name].program}"
         terms = getattr(settings, "terms", None)
-        names = terms.names if terms is not None else ()
+        names = terms.modules if terms is not None else ()
         modules = [program, *(f"pretrain.terms.{term}" for term in names), *self.kinds_of(name)]
         return [*modules, *self._selecting_code(name)]
 

@@ -112,6 +112,6 @@ def code_of(program: "TermsProgram", name: str) -> list[str]:
     What ``Models.code_of`` of the configuration says of a recipe.
     """
     terms = program.settings.terms
-    modules = [f"pretrain.terms.{term}" for term in terms.names] + modules_of(program.settings)
+    modules = [f"pretrain.terms.{term}" for term in terms.modules] + modules_of(program.settings)
     similarity = [] if terms.similarity is None else [module_of(terms.similarity)]
     return [f"pretrain.{name}", *modules, *similarity]

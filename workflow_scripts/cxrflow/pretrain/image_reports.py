@@ -22,8 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.pretrain.mgca.pairs import ImageReportProgram, ReportTable, report_texts
-    from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.preparation import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.whole_reports import ImageReportProgram, ReportTable, report_texts
 
     method = PairMethod(ReportTable, ImageReportProgram, report_texts, new_projection=True)
     return prepare_pairs(options, settings, run, method)

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.preparation import PairMethod, prepare_pairs
 
     return prepare_pairs(options, settings, run, PairMethod())
 

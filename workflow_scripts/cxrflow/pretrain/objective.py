@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,8 +23,9 @@ from torch import Tensor, nn
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent_values
 from cxrflow.pretrain.inputs import Run, move, require_whole_ghosts
-from cxrflow.pretrain.permutation import Comparisons, Validated, Validation
+from cxrflow.pretrain.terms import term_class
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+from cxrflow.pretrain.validation.permutation import Comparisons, Validated, Validation
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses, ParameterRule, Program
@@ -104,6 +104,7 @@ class Needs:
     layers: int = 1
     masking: MaskedLanguageSettings | None = None
     stage: int | None = None
+    true_boxes: bool = False  # of findings, which the synthetic hospital alone knows: a control
 
     @classmethod
     def of_all(cls, terms: Iterable["Needs"]) -> "Needs":
@@ -244,6 +245,7 @@ class Term(nn.Module, ABC):
     composes = False  # it composes texts, and so reads a batch before the others
     pairs: str = ""  # what it pairs; terms that pair the same answer one question of validation
     parameter_rules: Sequence[ParameterRule] = ()  # how its own parameters are trained
+    true_boxes: Any  # of the training images, where ``needs.true_boxes``; pairs/preparation.py
 
     def __init__(self, settings: Any, encoders: Encoders) -> None:
         super().__init__()
@@ -319,9 +321,8 @@ class TermsProgram(Program):
             move(module, device, processes, ghost_batch and ghost_batch * views.get(name, 1))
 
     def _term(self, name: str, settings: Any, encoders: Encoders) -> Term:
-        """Make a term; see :mod:`cxrflow.pretrain.terms`."""
-        module = import_module(f"cxrflow.pretrain.terms.{name}")
-        term: Term = getattr(module, name.title().replace("_", ""))(settings, encoders)
+        """Make a term."""
+        term: Term = term_class(name, settings)(settings, encoders)
         missing = [text for text in term.needs.texts if text not in self.text_names]
         if missing:
             raise InputError(

@@ -29,7 +29,7 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     from cxrflow.encoders.report_decoder import ReportDecoder
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
-    from cxrflow.pretrain.pair_tables import require_earlier_priors
+    from cxrflow.pretrain.pairs.tables import require_earlier_priors
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.writing.program import ReportTexts
     from cxrflow.pretrain.writing.reports import ReportProgram

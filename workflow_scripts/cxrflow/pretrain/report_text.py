@@ -10,9 +10,9 @@ Shapes: B texts of L tokens.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -21,9 +21,9 @@ from torch.nn.functional import pad
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
-from cxrflow.encoders.settings import TextPooling
+from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
+from cxrflow.pretrain.starts import train_only
 from cxrflow.text.report_batch import (
     MaskedBatch,
     ReportSentence,
@@ -253,12 +253,13 @@ class ComposableViews(TextViews, ABC):
         """
 
     @abstractmethod
-    def true_regions(
-        self, places: Sequence[int], names: Sequence[str], grid: tuple[int, int]
+    def shown_masks(
+        self, places: Sequence[int], masks: Callable[[np.ndarray], np.ndarray]
     ) -> Tensor:
-        """The part [K, h, w] of each cell in the true boxes of findings, for a control.
+        """Masks of images, float32 [K, 1, H, W], moved as the first view moves the image.
 
-        ``places``: in the batch of all processes. Boxes move with the first view of the image.
+        ``places``: in the batch of all processes. ``masks``: uint8 [K, S, S], of stored images by
+        their rows [K] of the split.
         """
 
     @property
@@ -283,22 +284,3 @@ def sentence_pool(pairs: pd.DataFrame, sections: Sequence[Section]) -> pd.DataFr
         for report in zip(*by_section, strict=True)
     ]
     return pairs.assign(impression_sentences=pd.Series(pools, index=pairs.index, dtype=object))
-
-
-def train_only(text: CXRBert, tokens: bool, projection: bool) -> None:
-    """Freeze the head of tokens, the projection, or neither."""
-    text.cls_projection_head.requires_grad_(projection)
-    embeddings = text.bert.embeddings.word_embeddings.weight  # the token head's, too
-    for parameter in text.cls.parameters():
-        if parameter is not embeddings:
-            parameter.requires_grad_(tokens)
-
-
-def start_text(
-    folder: str | Path, dropout: float, attention_dropout: float, pooling: TextPooling = "cls"
-) -> CXRBert:
-    """A text encoder that starts from a model folder, with this stage's dropout and pooling."""
-    text = load_text_half(Path(folder))
-    text.set_dropout(dropout, attention_dropout)
-    text.set_pooling(pooling)
-    return text

@@ -1,8 +1,20 @@
-"""Text encoders before their training: projections and frozen layers."""
+"""Text encoders before their training: their weights, projections and frozen layers."""
+
+from pathlib import Path
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, text_projection
-from cxrflow.encoders.settings import ImageEncoderSettings
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, text_projection
+from cxrflow.encoders.settings import ImageEncoderSettings, TextPooling
+
+
+def start_text(
+    folder: str | Path, dropout: float, attention_dropout: float, pooling: TextPooling = "cls"
+) -> CXRBert:
+    """A text encoder that starts from a model folder, with this stage's dropout and pooling."""
+    text = load_text_half(Path(folder))
+    text.set_dropout(dropout, attention_dropout)
+    text.set_pooling(pooling)
+    return text
 
 
 def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:
@@ -30,3 +42,12 @@ def freeze_below(text: CXRBert, layers: int) -> None:
         text.bert.embeddings.requires_grad_(False)
     for layer in text.bert.encoder.layer[:layers]:
         layer.requires_grad_(False)
+
+
+def train_only(text: CXRBert, tokens: bool, projection: bool) -> None:
+    """Freeze the head of tokens, the projection, or neither."""
+    text.cls_projection_head.requires_grad_(projection)
+    embeddings = text.bert.embeddings.word_embeddings.weight  # the token head's, too
+    for parameter in text.cls.parameters():
+        if parameter is not embeddings:
+            parameter.requires_grad_(tokens)

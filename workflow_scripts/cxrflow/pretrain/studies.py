@@ -23,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.pretrain.pair_tables import StudyTable
-    from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.preparation import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.tables import StudyTable
 
     return prepare_pairs(options, settings, run, PairMethod(StudyTable, new_projection=True))
 

@@ -23,10 +23,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: Any, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.pretrain.frame_text_pairs import FrameTextProgram, frame_texts
     from cxrflow.pretrain.image_starts import start_trunk
-    from cxrflow.pretrain.pair_tables import PriorTable
-    from cxrflow.pretrain.pair_training import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.images_with_priors import FrameTextProgram, frame_texts
+    from cxrflow.pretrain.pairs.preparation import PairMethod, prepare_pairs
+    from cxrflow.pretrain.pairs.tables import PriorTable
 
     method = PairMethod(PriorTable, FrameTextProgram, frame_texts, start_trunk)
     return prepare_pairs(options, settings, run, method)

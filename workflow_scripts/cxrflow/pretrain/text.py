@@ -46,13 +46,13 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
     from cxrflow.encoders.cxr_bert import CXRBert, require_positions
     from cxrflow.pretrain.inputs import Pairs, model_fingerprint, require_same_vocabulary
     from cxrflow.pretrain.packed_corpus import PackedCorpusProgram
-    from cxrflow.pretrain.report_text import start_text
     from cxrflow.pretrain.section_pairs import (
         SectionPairsProgram,
         matched_reports,
         single_section,
         words_alone,
     )
+    from cxrflow.pretrain.starts import start_text
     from cxrflow.text.packing import PackedCorpus
     from cxrflow.text.report_batch import SECTIONS, ReportTokens
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer

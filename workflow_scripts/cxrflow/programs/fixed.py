@@ -36,10 +36,10 @@ BEFORE_TRAINING: Final = {
 }
 AFTER_TRAINING: Final = {
     "launch": "training.launch",
-    "curate_images": "benchmarks.curate_images",
+    "curate_images": "benchmarks.data.curate_images",
     "extract_features": "benchmarks.extract_features",
     "evaluate": "benchmarks.evaluate",
-    "compare_labels": "benchmarks.compare_labels",
+    "compare_labels": "benchmarks.data.compare_labels",
     "compare_rows": "benchmarks.compare_rows",
     "make_table": "tables.make_table",
     "check_orderings": "tables.orderings",

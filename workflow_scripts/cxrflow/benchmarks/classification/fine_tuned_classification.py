@@ -21,13 +21,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from cxr_files.atomic import file_digest, fingerprint, read_json, remove_damaged
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
-from cxrflow.benchmarks.classification.plateau_heads import (
-    HeadRun,
-    LockStep,
-    batches,
-    new_head,
-    warm_up,
-)
+from cxrflow.benchmarks.classification.probe_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.classification.transfer import (
     TRANSFER,
     LabelledSplits,
@@ -37,8 +31,8 @@ from cxrflow.benchmarks.classification.transfer import (
     read_splits,
     scored,
 )
-from cxrflow.benchmarks.classification.transfer_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.features import encode, weights_file
+from cxrflow.benchmarks.heads.early_stopping import HeadRun, LockStep, batches, new_head, warm_up
 from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from cxr_files.errors import InputError
-from cxrflow.benchmarks.classification.balanced_regression import Folds, cross_validate
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     labelled_images,
     score_columns,
 )
+from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.scores import class_names, class_size, columns_of
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies, source_words
 from cxrflow.benchmarks.features import Features, encode
+from cxrflow.benchmarks.heads.cross_validation import Folds, assign_folds, cross_validate
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.study_images import STUDY
@@ -36,12 +36,6 @@ from cxrflow.training.precision import choose_device
 
 COLUMNS = STUDY
 FOLD = "fold"
-
-
-def assign_folds(patients_N: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """Fold [N] of each study, patients shuffled and dealt out; those of one patient lie in one."""
-    order = np.random.default_rng(seed).permutation(int(patients_N.max()) + 1)
-    return np.asarray(order[patients_N] % count)
 
 
 def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> CountedStatistic:

@@ -3,7 +3,7 @@
 Shapes: N images, C classes, P dimensions of the joint space.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.settings import ClassificationSettings, LabelSettings
 from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.heads.shares import score_column
 from cxrflow.benchmarks.inputs import Cohort, Inputs, drop_rows
 from cxrflow.benchmarks.result import slug
 from cxrflow.data.prompts import PROMPT_SETS, TURNED
@@ -76,6 +77,17 @@ class LabelledImages:
         np.add.at(total, self.groups_N, scores_NC)
         np.add.at(others, self.groups_N, scores_NC != first_SC[self.groups_N])
         return np.where(others > 0, total / size[:, None], first_SC)
+
+    def run_columns(
+        self, scores: Mapping[str, Iterable[Floats]], seeds: Sequence[int]
+    ) -> dict[str, Floats]:
+        """Columns of predictions.parquet of the scores [N, C] of each run, by share and seed."""
+        by_run = {
+            score_column(share, seed): self.of_samples(scores_NC)
+            for share, of_runs in scores.items()
+            for seed, scores_NC in zip(seeds, of_runs, strict=True)
+        }
+        return score_columns(by_run, self.classes)
 
     def samples(self) -> pd.DataFrame:
         """The samples with their labels, a sample's first image standing for it."""

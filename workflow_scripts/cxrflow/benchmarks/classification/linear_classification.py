@@ -2,8 +2,8 @@
 
 ConVIRT section 4.2, Appendix B. The encoder is in evaluation mode and no augmentation is stated,
 so that every image is encoded once for all shares and runs; the runs of a share learn in lock step
-(``plateau_heads``). Features, and the heads of shares that are done, stand in the state folder
-until the result is written: what is killed goes on at the share it was at.
+(``heads.early_stopping``). Features, and the heads of shares that are done, stand in the state
+folder until the result is written: what is killed goes on at the share it was at.
 
 ``heads.npy``: the heads [shares, runs, features + 1, classes], their bias last.
 """
@@ -20,13 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxr_files.atomic import file_digest, fingerprint, remove_damaged
-from cxrflow.benchmarks.classification.plateau_heads import (
-    HeadRun,
-    LockStep,
-    TrainedHead,
-    new_head,
-    train_until_plateau,
-)
+from cxrflow.benchmarks.classification.probe_settings import LinearClassificationSettings
 from cxrflow.benchmarks.classification.transfer import (
     TRANSFER,
     LabelledSplits,
@@ -36,7 +30,6 @@ from cxrflow.benchmarks.classification.transfer import (
     read_splits,
     scored,
 )
-from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
 from cxrflow.benchmarks.features import (
     Features,
     computed_from,
@@ -44,6 +37,13 @@ from cxrflow.benchmarks.features import (
     read_features,
     weights_file,
     write_features,
+)
+from cxrflow.benchmarks.heads.early_stopping import (
+    HeadRun,
+    LockStep,
+    TrainedHead,
+    new_head,
+    train_until_plateau,
 )
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs

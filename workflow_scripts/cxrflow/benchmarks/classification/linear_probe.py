@@ -22,34 +22,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
     LabelledImages,
     class_embedding,
     class_prompts,
     labelled_splits,
-    score_columns,
     with_columns,
 )
-from cxrflow.benchmarks.classification.logistic_regression import (
-    LinearHeads,
-    Solution,
-    longest,
-    solve_each,
-)
-from cxrflow.benchmarks.classification.scores import (
-    percent,
-    score_column,
-    statistic,
-    threshold_words,
-)
-from cxrflow.benchmarks.classification.settings import (
-    ConvergedSolver,
-    LinearProbeSettings,
-    ProbeSettings,
-)
+from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
+from cxrflow.benchmarks.classification.scores import statistic, threshold_words
 from cxrflow.benchmarks.features import Features, encode, images_to_encode
+from cxrflow.benchmarks.heads.logistic_regression import (
+    longest,
+    start_of,
+    start_weights,
+    train_probes,
+)
+from cxrflow.benchmarks.heads.shares import percent, share_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.images.augment import Augmentation, StoredPixels
@@ -57,43 +47,6 @@ from cxrflow.training.precision import choose_device
 
 COLUMNS = (*LABELLED, "split")
 _BATCH = 32  # images encoded at once
-
-
-def share_rows(labels: NDArray[Any], fraction: float, seed: int) -> NDArray[np.int64]:
-    """Rows of a share of the training images, at least one; the shares of one seed are nested.
-
-    Of class numbers [N] each class gives its share, and at least one; labels [N, C] of classes that
-    may occur together are drawn without regard to them.
-    """
-    strata = np.unique(labels) if labels.ndim == 1 else [0]
-    chosen = []
-    for label in strata:
-        class_rows = np.flatnonzero(labels == label) if labels.ndim == 1 else np.arange(len(labels))
-        count = max(1, round(fraction * len(class_rows)))
-        chosen.append(
-            class_rows[np.random.default_rng([seed, label]).permutation(len(class_rows))[:count]]
-        )
-    return np.sort(np.concatenate(chosen))
-
-
-def start_of(settings: ProbeSettings, prompts: bool) -> str:
-    """Return the start of heads, with ``auto`` resolved; ``prompts``: there can be such a start."""
-    if settings.start == "prompts" and not prompts:
-        raise InputError(
-            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
-            "images with texts by no cosine"
-        )
-    return ("prompts" if prompts else "zeros") if settings.start == "auto" else settings.start
-
-
-def start_weights(
-    start: str, shape: tuple[int, int], classes_CP: NDArray[np.float64] | None
-) -> Tensor:
-    """Weights [F, outputs] that a head starts from; ``classes_CP`` has a row an output."""
-    if start == "prompts":
-        assert classes_CP is not None  # settled by :func:`start_of`
-        return torch.from_numpy(classes_CP.T.copy()).float()
-    return torch.zeros(shape)
 
 
 def settled(
@@ -135,27 +88,6 @@ def prompt_starts(
     if head == "sigmoid":
         return np.asarray(embeddings_C2P[:, 1] - embeddings_C2P[:, 0])
     return np.asarray(embeddings_C2P[0] if len(classes) == 1 else embeddings_C2P[:, 1])
-
-
-def train_probes(
-    train_NF: Tensor,
-    labels: NDArray[Any],
-    runs: Sequence[tuple[NDArray[np.int64], Tensor]],
-    solver: ConvergedSolver,
-) -> tuple[LinearHeads, list[Solution]]:
-    """The heads of all runs, each of some rows and weights [F, C] to start from; how far each went.
-
-    Biases start at 0.
-    """
-    exclusive = labels.ndim == 1
-    problems = [
-        (rows, torch.cat([start, start.new_zeros(1, start.shape[1])])) for rows, start in runs
-    ]
-    targets = np.eye(runs[0][1].shape[1])[labels] if exclusive else labels
-    try:
-        return solve_each(train_NF, torch.from_numpy(targets), problems, exclusive, solver)
-    except ValueError as error:
-        raise InputError(f"samples.parquet: column 'labels': {error}") from None
 
 
 def probe_scores(
@@ -225,12 +157,8 @@ def predict(inputs: ModelInputs, settings: LinearProbeSettings) -> Predictions:
         starts_CP,
         settings,
     )
-    by_probe = {
-        score_column(share, seed): test.of_samples(scores_MC[:, absence:])
-        for share, scores_SMC in scores.items()
-        for seed, scores_MC in zip(settings.seeds, scores_SMC, strict=True)
-    }
-    predictions = with_columns(test.samples(), score_columns(by_probe, classes))
+    by_share = {share: scores_SMC[..., absence:] for share, scores_SMC in scores.items()}
+    predictions = with_columns(test.samples(), test.run_columns(by_share, settings.seeds))
     return Predictions(
         predictions,
         statistic(predictions, settings),

@@ -19,9 +19,9 @@ from cxr_files.arrays import read_array
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import LABELLED
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
-from cxrflow.benchmarks.classification.scores import percent
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs, ModelResult
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
+from cxrflow.benchmarks.heads.shares import percent
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
 from cxrflow.metrics.intervals import Floats

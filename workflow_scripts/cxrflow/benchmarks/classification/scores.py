@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from cxrflow.benchmarks.classification.settings import LabelSettings, LinearProbeSettings
-from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
+from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings, TransferSettings
+from cxrflow.benchmarks.classification.settings import LabelSettings
+from cxrflow.benchmarks.heads.shares import percent, score_column
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics import multiclass
 from cxrflow.metrics.intervals import Floats, Statistic
@@ -112,16 +113,6 @@ def class_size(labels_NC: Floats, names: Sequence[str]) -> Callable[[str], int]:
 
 
 # --- several runs of each share of the labels ---------------------------------------------------
-
-
-def percent(fraction: float) -> str:
-    """Return a share of the labels as metric names have it, in per cent: 0.1 is ``10``."""
-    return f"{100 * fraction:g}"
-
-
-def score_column(share: str, seed: int) -> str:
-    """The column of predictions.parquet that holds a run's scores (``/<class>`` of several)."""
-    return f"score_{share}_seed{seed}"
 
 
 def metrics_by_share(

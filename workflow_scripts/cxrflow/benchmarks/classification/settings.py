@@ -8,15 +8,10 @@ from cxr_files.settings import Before, Settings
 from cxr_labels.settings import LabellerSettings as ReportLabels
 from cxrflow.benchmarks.settings import (
     BenchmarkSettings,
-    MapSettings,
+    PromptSettings,
     Section,
-    Seeds,
-    Shares,
-    SizeLimits,
 )
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.images.settings import AugmentationSettings
-from cxrflow.similarity.settings import PromptAverage
 
 Metric = Literal[
     "auroc",
@@ -29,23 +24,6 @@ Metric = Literal[
     "threshold",
 ]
 LabelValue = Literal["ignore", "zero", "one"]
-
-
-class PromptSettings(BenchmarkSettings):
-    """Images that are scored, and the prompts of what is looked for (BioViL section 4.4)."""
-
-    split: Split | None = Field(default="test", description="rows that are scored; null: all")
-    positive_prompts: list[str] = Field(
-        default=["Findings suggesting pneumonia"],
-        min_length=1,
-        description="{} stands for a class in lower case, where there are several",
-    )
-    negative_prompts: list[str] = Field(default=["No evidence of pneumonia"], min_length=1)
-    prompt_average: PromptAverage = Field(
-        default="normalised",
-        description="several prompts of a class: mean of their unit embeddings, or raw: of the "
-        "projections as they are (public inference code); made unit again either way",
-    )
 
 
 class ClassPrompts(Settings):
@@ -279,119 +257,3 @@ class ZeroShotFindingsSettings(ZeroShotClassificationSettings):
     negative_prompts: list[str] = Field(default=["No evidence of {}"], min_length=1)
     prompt_pairs: list[PromptPair] = []
     batch_size: int = Field(default=32, ge=1, description="speed only; results do not depend on it")
-
-
-class ConvergedSolver(Settings):
-    """The minimum of the loss with an L2 penalty: logistic regression to a tolerance."""
-
-    inverse_penalty: float = Field(
-        default=1.0,
-        gt=0,
-        description="C of sum of losses + |weights - start|^2 / 2C; scikit-learn's default",
-    )
-    standardise: bool = Field(
-        default=True,
-        description="features, over a share's rows, so that the penalty is the same for every "
-        "model's",
-    )
-    tolerance: float = Field(
-        default=1e-6, gt=0, description="of the mean loss's gradient, greatest absolute value"
-    )
-    max_iterations: int = Field(default=10_000, ge=1)
-
-
-class ProbeSettings(PromptSettings):
-    """Linear heads on frozen features, from shares of the training images."""
-
-    split: Split = Field(default="test", description="rows that are scored")
-    train_split: Split = Field(default="train", description="rows of which the shares are taken")
-    probe_seeds: Seeds = Field(
-        default=[0, 1, 2, 3, 4],
-        description="of a share's rows; values are means over them",
-    )
-    start: Literal["auto", "prompts", "zeros"] = Field(
-        default="auto",
-        description="where heads start, and what the penalty draws them to; prompts: the class "
-        "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text half, else "
-        "zeros",
-    )
-    solver: ConvergedSolver = ConvergedSolver()
-
-    @model_validator(mode="after")
-    def _parts_differ(self) -> Self:
-        if self.split == self.train_split:
-            raise ValueError(f"split: '{self.split}' is also the train_split")
-        return self
-
-
-class LinearProbeSettings(ProbeSettings, ClassificationSettings):
-    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA). The paper gives no optimiser."""
-
-    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
-    metrics: list[Metric] = Field(
-        default=["auroc", "accuracy", "sensitivity", "specificity", "f1"], min_length=1
-    )
-    features: Literal["auto", "projected", "pooled"] = Field(
-        default="auto",
-        description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
-        "grid; auto: projected where the model has a text half, else pooled",
-    )
-    augmentation: AugmentationSettings | None = Field(
-        default=None,
-        description="what images that a head learns from are changed by (the paper's: Table E.1, "
-        "third column); null: features of the images as they are, computed once for all",
-    )
-    draws: int = Field(
-        default=8, ge=1, description="augmented versions of each image that a head learns from"
-    )
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds of the runs of a share."""
-        return self.probe_seeds
-
-    @model_validator(mode="after")
-    def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
-        if self.start == "prompts" and self.features == "pooled":
-            raise ValueError("start: prompts go with projected features")
-        return self
-
-
-class SegmentationSettings(ProbeSettings, MapSettings):
-    """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
-
-    Samples are images with boxes. The paper gives no optimiser of its probes.
-    """
-
-    unit: Literal["image", "box"] = Field(
-        default="image",
-        description="a sample; image: with the union of its boxes; box: each box by itself, the "
-        "image's others outside it (the paper's 6634 + 2907 are near RSNA's 9555 boxes, not its "
-        "6012 images with boxes)",
-    )
-    dilate: tuple[bool, bool, bool] = Field(
-        default=(False, False, True),
-        description="trunk stages 2 to 4 whose stride becomes dilation here, beside those trained "
-        "so: a finer grid of the same weights (section 2.2; the last stage makes H/16 of a "
-        "ResNet-50 trained at H/32); all false: as trained",
-    )
-    encoder_batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed")
-    map: Literal["softmax", "positive"] = Field(
-        default="softmax",
-        description="zero-shot; softmax: over the cosines with both prompts (section 2.2); "
-        "positive: the cosine with the positive prompt",
-    )
-    scale: Literal["minmax", "affine"] = Field(
-        default="minmax",
-        description="to [0, 1] before the threshold; minmax: each map by its own least and "
-        "greatest value; affine: by the least and greatest that a score can have, which leaves "
-        "the probes' probabilities as they are. CNR does not depend on it",
-    )
-    threshold: float = Field(default=0.6, ge=0, lt=1, description="IoU and Dice: above (4.5)")
-    size_limits: SizeLimits = Field(
-        default=(0.08, 0.16),
-        description="boxes' share of the image from which a sample is medium, and large",
-    )
-    fractions: Shares = Field(
-        default=[0.05, 1.0], description="shares of the training images (Table 7)"
-    )

@@ -27,23 +27,21 @@ from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
     LabelledImages,
     labelled_splits,
-    score_columns,
     with_columns,
 )
-from cxrflow.benchmarks.classification.linear_probe import share_rows, targets
+from cxrflow.benchmarks.classification.linear_probe import targets
+from cxrflow.benchmarks.classification.probe_settings import TransferSettings
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
     class_size,
     columns_of,
     metrics_by_share,
-    percent,
-    score_column,
     threshold_words,
 )
-from cxrflow.benchmarks.classification.transfer_settings import TransferSettings
 from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.heads.shares import percent, share_rows
 from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions, patients
@@ -221,15 +219,10 @@ def predictions_of(
 
     Intervals are over the runs too, so that they are no plain bootstrap of :func:`statistic`.
     """
-    by_run = {
-        score_column(share, seed): splits.test.of_samples(scores_NC)
-        for share, of_runs in scores.by_share.items()
-        for seed, scores_NC in zip(settings.run_seeds, of_runs, strict=True)
-    }
     samples = splits.test.samples()
     partner = exchange(pd.Series(clusters_of(samples["subject_id"])))
     partner_ids = samples["sample_id"].iloc[partner].reset_index(drop=True).where(partner >= 0)
-    columns = {"other": partner_ids, **score_columns(by_run, splits.classes)}
+    columns = {"other": partner_ids, **splits.test.run_columns(scores.by_share, settings.run_seeds)}
     table = with_columns(samples, columns)
     intervals = settings.intervals
     clusters = patients(table, intervals.unit)

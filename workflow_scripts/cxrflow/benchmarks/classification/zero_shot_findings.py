@@ -16,7 +16,7 @@ from cxr_files.errors import InputError
 from cxr_labels.labeller import make_labeller
 from cxr_labels.observations import OBSERVATIONS
 from cxrflow.benchmarks.classification import zero_shot_classification
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
+from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.model_inputs import ModelInputs

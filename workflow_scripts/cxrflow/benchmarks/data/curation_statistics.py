@@ -1,6 +1,6 @@
 """Decisions of image curation on studies with several images (BioViL-T section 3.3, A.4).
 
-No model: the decisions of :mod:`cxrflow.benchmarks.curation` are counted. metrics.json has
+No model: the decisions of :mod:`cxrflow.benchmarks.data.curation` are counted. metrics.json has
 ``studies``, those with several images, and ``decided``, the share of them in which one image is
 chosen. On the synthetic hospital, which knows the spoilt images, also ``mixed``, the studies in
 which one image is usable and another is spoilt, and of these ``rejected``, ``wrong``, ``stands``
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from cxr_files.atomic import file_digest, read_object
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
+from cxr_hospital.truth import read_truth
 from cxrflow.benchmarks.data.settings import CurationStatisticsSettings
-from cxrflow.benchmarks.inputs import TRUTH_FILE, Inputs, choose_split
+from cxrflow.benchmarks.inputs import Inputs, choose_split
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
 from cxrflow.images.curation import UNDECIDED, against_truth
 from cxrflow.metrics.intervals import Estimate
@@ -77,7 +78,7 @@ def predict(inputs: Inputs, settings: CurationStatisticsSettings) -> Predictions
     decided = choose_split(read_table(path, DECISIONS), settings.split, path)
     truth = None
     if options.truth is not None:
-        truth = read_table(options.truth / TRUTH_FILE, ("image_id", "usable", "kind"))
+        truth = read_truth(options.truth, "images", ("image_id", "usable", "kind"))
     rows = studies_of(decided, truth)
     if rows.empty:
         raise InputError(f"{path}: no study has several images; there is nothing to choose")

@@ -29,14 +29,15 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
+from cxr_hospital.truth import read_truth
 from cxr_labels.present import positive_findings
-from cxrflow.benchmarks.grounding.mixed_pairs_settings import MixedPairsSettings
 from cxrflow.benchmarks.grounding.patches import annotated_cells
+from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import drop_rows, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, means, slug
+from cxrflow.data.true_boxes import read_true_boxes
 from cxrflow.metrics.intervals import Floats
 from cxrflow.objectives.cutmix import sentence_regions
 from cxrflow.similarity.words import WordReader
@@ -48,7 +49,6 @@ from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.positive_pairs import PositivePair, draw_pairs
 
 COLUMNS = ("subject_id", "study_id", "image_id", "split", "labels", "findings", "impression")
-SENTENCES, BOXES = "TRUTH_SENTENCES.parquet", "TRUTH_BOXES.parquet"
 MEASURES = (
     *("sentence_correct", "attention_in_box", "box_share", "source_region", "target_region"),
     "side_contradiction",
@@ -64,24 +64,17 @@ class Truth(NamedTuple):
     boxes: dict[tuple[str, str], list[list[float]]]  # x, y, w, h in pixels of the image
 
 
-def read_truth(inputs: ModelInputs, settings: MixedPairsSettings) -> Truth:
+def truth_of(inputs: ModelInputs, settings: MixedPairsSettings) -> Truth:
     """Read the two tables; sentences are cut as those of the reports, and their words cleaned."""
     keys = ["study_id", "observation"]
-    sentences = read_table(inputs.options.truth / SENTENCES, (*keys, "sentence"))
-    boxes = read_table(
-        inputs.options.truth / BOXES, ("image_id", "observation", "x", "y", "width", "height")
-    )
+    sentences = read_truth(inputs.options.truth, "sentences", (*keys, "sentence"))
     stated: dict[tuple[str, str], set[str]] = {}
     for study, name, sentence in sentences[[*keys, "sentence"]].itertuples(index=False):
         parts = (
             [s.cleaned for s in cleaned_sentences([sentence])] if settings.cleaned else [sentence]
         )
         stated.setdefault((str(study), name), set()).update(map(cleaned_words, parts))
-    placed: dict[tuple[str, str], list[list[float]]] = {}
-    columns = boxes[["image_id", "observation", "x", "y", "width", "height"]]
-    for image, name, *box in columns.itertuples(index=False):
-        placed.setdefault((str(image), name), []).append([float(value) for value in box])
-    return Truth(stated, placed)
+    return Truth(stated, read_true_boxes(inputs.options.truth))
 
 
 def read_reports(
@@ -204,7 +197,7 @@ def measure_pair(
 
 def predict(inputs: ModelInputs, settings: MixedPairsSettings) -> Predictions:
     """Draw pairs, mix them as the model would, and compare with the truth."""
-    model, truth = inputs.model, read_truth(inputs, settings)
+    model, truth = inputs.model, truth_of(inputs, settings)
     rows = inputs.rows(settings.split)
     rows = rows.assign(sample_id=rows["image_id"])
     absent = {"image is not in the pixel store": ~inputs.pixels.holds(rows["image_id"].fillna(""))}

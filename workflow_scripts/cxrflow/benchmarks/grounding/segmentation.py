@@ -22,11 +22,6 @@ from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.labelled_images import class_embedding
-from cxrflow.benchmarks.classification.linear_probe import start_of, start_weights
-from cxrflow.benchmarks.classification.logistic_regression import LinearHeads, longest
-from cxrflow.benchmarks.classification.scores import percent
-from cxrflow.benchmarks.classification.settings import SegmentationSettings
-from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
 from cxrflow.benchmarks.grounding.patches import (
     BOXED,
     PatchEncoder,
@@ -40,6 +35,17 @@ from cxrflow.benchmarks.grounding.segmentation_scores import (
     score_samples,
     statistic,
 )
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
+from cxrflow.benchmarks.heads.logistic_regression import (
+    LinearHeads,
+    Solution,
+    longest,
+    solve_each,
+    start_of,
+    start_weights,
+)
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
+from cxrflow.benchmarks.heads.shares import percent, share_of_images
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
@@ -52,6 +58,30 @@ from cxrflow.similarity.similarity import EncodedImages
 log = logging.getLogger("cxrflow")
 
 COLUMNS = BOXED
+
+
+def solve_patch_heads(
+    features_NPF: Tensor,
+    annotated_NP: Tensor,
+    used_NP: Tensor,
+    rows_SM: NDArray[np.int64],
+    start_FC: Tensor,
+    solver: ConvergedSolver,
+) -> tuple[LinearHeads, list[Solution]]:
+    """The optimum over the used cells of each head's images; biases start at 0.
+
+    Args:
+        features_NPF: any floating point; its device is that of the work.
+        annotated_NP: target of each cell, in [0, 1].
+        used_NP: bool; cells that show no image have no part in the loss.
+        rows_SM: the images of each head.
+        start_FC: weights of the negative and the positive class.
+    """
+    start_GC = torch.cat([start_FC, start_FC.new_zeros(1, 2)])
+    targets_NPC = torch.stack([1 - annotated_NP, annotated_NP], dim=2)
+    shows_image, cells = used_NP.numpy(), np.arange(used_NP.numel()).reshape(used_NP.shape)
+    problems = [(cells[rows][shows_image[rows]], start_GC) for rows in rows_SM]
+    return solve_each(features_NPF.flatten(0, 1), targets_NPC.flatten(0, 1), problems, True, solver)
 
 
 def train_probes(
@@ -69,7 +99,7 @@ def train_probes(
     start_FC = start_weights(start, (features_NPF.shape[2], 2), classes_CP)
     heads, sizes, solved = {}, {}, {}
     for share, fraction in zip(map(percent, settings.fractions), settings.fractions, strict=True):
-        rows_SM = np.stack([share_rows(len(train), fraction, s) for s in settings.probe_seeds])
+        rows_SM = np.stack([share_of_images(len(train), fraction, s) for s in settings.probe_seeds])
         sizes[share] = rows_SM.shape[1]
         cells = (features_NPF, torch.from_numpy(annotated_NP), torch.from_numpy(used_NP), rows_SM)
         of_share, solutions = solve_patch_heads(*cells, start_FC, settings.solver)

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cxrflow.benchmarks.classification.scores import percent
-from cxrflow.benchmarks.classification.settings import SegmentationSettings
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window
+from cxrflow.benchmarks.grounding.settings import SegmentationSettings
+from cxrflow.benchmarks.heads.shares import percent
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import overlap, signed_cnr

@@ -1,14 +1,21 @@
-"""Settings of phrase grounding: its protocol, the papers' figures, one image (BioViL 4.1, 4.3)."""
+"""Settings of phrase grounding: its protocol, the papers' figures, one image (BioViL 4.1, 4.3).
 
-from typing import Any, ClassVar, Literal
+And of the measures of MedCutMix's pairs (Wang et al. 2026, section 2).
+"""
+
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from cxr_files.settings import Settings
+from cxr_files.settings import Seed, Settings
 from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
-from cxrflow.benchmarks.settings import EncodingSettings, MapSettings, SizeLimits
+from cxrflow.benchmarks.heads.settings import ProbeSettings
+from cxrflow.benchmarks.settings import EncodingSettings, MapSettings, Section, Shares, SizeLimits
+from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import PixelSettings
+from cxrflow.kinds import Reads
 from cxrflow.names import Name
+from cxrflow.pretrain.terms.cutmix_settings import CUTMIX_CLASSES
 
 
 class PhraseGroundingSettings(MapSettings, EncodingSettings):
@@ -143,4 +150,81 @@ class OneImageSettings(Settings):
     )
     upsample: Literal["nearest", "bilinear"] = Field(
         default="bilinear", description="from the grid to the pixels that are drawn"
+    )
+
+
+class MixedPairsSettings(EncodingSettings):
+    """Pairs drawn and mixed as MedCutMix does it; what it does not say is in its settings."""
+
+    split: Split | None = Field(
+        default="train", description="images that are paired; the term pairs those of training"
+    )
+    sections: tuple[Section, ...] = Field(
+        default=("impression", "findings"), min_length=1, description="of a report, in this order"
+    )
+    cleaned: bool = Field(
+        default=True, description="sentences as MGCA's code cleans and cuts them; false: ours"
+    )
+    length: int = Field(
+        default=112,
+        ge=3,
+        description="tokens of a text; sentences beyond are cut off, as MGCA does",
+    )
+    classes: tuple[str, ...] = Field(
+        default=CUTMIX_CLASSES, min_length=1, description="of the cohort's labels"
+    )
+    pairs: int = Field(default=20, ge=1, description="of each class, at most")
+    seed: Seed = Field(default=0, description="of the pairs")
+    sentences: Annotated[
+        Literal["name", "labeller"], Reads("labeller", "cxr_labels/rules/scope/*.yaml")
+    ] = Field(
+        default="name",
+        description="diagnostic sentences: those with the class's name (Eq. 1), or, ours, those in "
+        "which our labeller reads the finding as present",
+    )
+    first: bool = Field(default=False, description="the first of them alone; false: all")
+    layers: int = Field(default=1, ge=1, description="last layers of BERT that are summed to words")
+    region_temperature: float = Field(default=0.005, gt=0, description="tau_1 (section 3.1)")
+    region: Literal["clip", "printed", "max", "mean"] = Field(
+        default="clip", description="of the words' attention, as the term's"
+    )
+
+
+class SegmentationSettings(ProbeSettings, MapSettings):
+    """Segmentation of pneumonia on RSNA, by prompts and by linear probes (BioViL section 4.5).
+
+    Samples are images with boxes. The paper gives no optimiser of its probes.
+    """
+
+    unit: Literal["image", "box"] = Field(
+        default="image",
+        description="a sample; image: with the union of its boxes; box: each box by itself, the "
+        "image's others outside it (the paper's 6634 + 2907 are near RSNA's 9555 boxes, not its "
+        "6012 images with boxes)",
+    )
+    dilate: tuple[bool, bool, bool] = Field(
+        default=(False, False, True),
+        description="trunk stages 2 to 4 whose stride becomes dilation here, beside those trained "
+        "so: a finer grid of the same weights (section 2.2; the last stage makes H/16 of a "
+        "ResNet-50 trained at H/32); all false: as trained",
+    )
+    encoder_batch_size: int = Field(default=32, ge=1, description="images encoded at once; speed")
+    map: Literal["softmax", "positive"] = Field(
+        default="softmax",
+        description="zero-shot; softmax: over the cosines with both prompts (section 2.2); "
+        "positive: the cosine with the positive prompt",
+    )
+    scale: Literal["minmax", "affine"] = Field(
+        default="minmax",
+        description="to [0, 1] before the threshold; minmax: each map by its own least and "
+        "greatest value; affine: by the least and greatest that a score can have, which leaves "
+        "the probes' probabilities as they are. CNR does not depend on it",
+    )
+    threshold: float = Field(default=0.6, ge=0, lt=1, description="IoU and Dice: above (4.5)")
+    size_limits: SizeLimits = Field(
+        default=(0.08, 0.16),
+        description="boxes' share of the image from which a sample is medium, and large",
+    )
+    fractions: Shares = Field(
+        default=[0.05, 1.0], description="shares of the training images (Table 7)"
     )

@@ -9,7 +9,7 @@ image, at any size, and is scored on the image's own pixels.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -268,7 +268,9 @@ class ExternalFile(Row):
                 raise InputError(
                     f"{self.table.path}: map '{name}' lies outside of the table's folder"
                 ) from None
-        rescale = "none" if settings.rescale == "auto" else settings.rescale
+        rescale: Literal["none", "minmax"] = (
+            "none" if settings.rescale == "auto" else settings.rescale
+        )
         return PhraseMaps({"own": map(read_map, paths)}, WHOLE, rescale)
 
     def completed(self, predictions: Predictions) -> Predictions:

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
+from cxr_hospital.truth import TABLES, read_truth
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.retrieval.pair_retrieval import plain
@@ -38,7 +38,6 @@ from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import cosines
 from cxrflow.similarity.pairs import Pairs, by_vectors, in_units
 
-STATES = "TRUTH_STATES.parquet"  # of the hospital
 _SIDE, _SMALL_SIDE, _COMPONENTS, _BATCH = 48, 8, 128, 256
 _PENALTIES = np.logspace(0, 6, 13)
 _UNKNOWN = -2.0  # in place of a label that is not there
@@ -162,14 +161,15 @@ def _thumbnails(table: pd.DataFrame, pixels: Pixels, side: int) -> Floats:
 
 def states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
     """The number of the state of each study [N], equal where all that is drawn is equal."""
-    path = inputs.options.truth / STATES
-    known = read_table(path, ("study_id", "state")).assign(
-        study_id=lambda t: t["study_id"].map(str)
-    )
+    folder = inputs.options.truth
+    known = read_truth(folder, "states", ("study_id", "state"))
+    known = known.assign(study_id=known["study_id"].map(str))
     state_N = table["study_id"].map(str).map(known.set_index("study_id")["state"])
     if state_N.isna().any():
         study = table["study_id"][state_N.isna()].iloc[0]
-        raise InputError(f"{path}: has no study {study} of {inputs.source}")
+        raise InputError(
+            f"{folder / TABLES['states'].file}: has no study {study} of {inputs.source}"
+        )
     return np.asarray(pd.factorize(state_N)[0], dtype=np.int64)
 
 

@@ -37,25 +37,25 @@ from scipy.special import expit
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.fold_probe import FOLD, score_by_folds
-from cxrflow.benchmarks.classification.fold_probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
     class_columns,
     labelled_images,
 )
 from cxrflow.benchmarks.classification.linear_classification import Sweep, images_of
-from cxrflow.benchmarks.classification.linear_probe import train_probes
 from cxrflow.benchmarks.classification.pictures import draw_classes
-from cxrflow.benchmarks.classification.plateau_heads import warm_up
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
-from cxrflow.benchmarks.classification.transfer import LabelledSplits, RunScores, probabilities
-from cxrflow.benchmarks.classification.transfer_settings import (
+from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
+    FoldProbeSettings,
     LinearClassificationSettings,
     TransferSettings,
 )
+from cxrflow.benchmarks.classification.transfer import LabelledSplits, RunScores, probabilities
 from cxrflow.benchmarks.classification.zero_shot_classification import statistic
 from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.heads.early_stopping import warm_up
+from cxrflow.benchmarks.heads.logistic_regression import train_probes
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
 from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions

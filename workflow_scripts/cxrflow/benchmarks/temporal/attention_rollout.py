@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
-from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, drop_rows, image_batches
+from cxr_hospital.truth import read_truth
+from cxrflow.benchmarks.inputs import PRIOR, drop_rows, image_batches
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions
 from cxrflow.benchmarks.temporal.registration_error import TRUTH
@@ -204,7 +204,7 @@ def predict(inputs: ModelInputs, settings: AttentionRolloutSettings) -> Predicti
     trunk, store = cast(Trunk, image.encoder), cast(PixelStore, inputs.pixels)
     truth = None
     if options.truth is not None:
-        truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
+        truth = read_truth(options.truth, "images", TRUTH).set_index("image_id")
     samples, dropped = usable(table, store, truth)
     size, grid = store.size, grid_of(trunk, store.size)
     placed = [store.placement(int(row)) for row in store.rows(samples["image_id"])]

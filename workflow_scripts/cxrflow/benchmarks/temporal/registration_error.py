@@ -19,9 +19,9 @@ import pandas as pd
 from cxr_files.atomic import fingerprint, read_object
 from cxr_files.errors import InputError
 from cxr_files.parallel import ordered_map
-from cxr_files.parquet import read_table
 from cxr_files.progress import progress
-from cxrflow.benchmarks.inputs import PRIOR, TRUTH_FILE, Inputs, drop_rows, open_pixels
+from cxr_hospital.truth import read_truth
+from cxrflow.benchmarks.inputs import PRIOR, Inputs, drop_rows, open_pixels
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.temporal.settings import RegistrationErrorSettings
 from cxrflow.images.alignments import Alignments
@@ -41,7 +41,7 @@ def predict(inputs: Inputs, settings: RegistrationErrorSettings) -> Predictions:
     """Compare every registered pair with the truth."""
     options, samples = inputs.options, inputs.rows(settings.split)
     pixels = open_pixels(options.pixels, settings.geometry)
-    truth = read_table(options.truth / TRUTH_FILE, TRUTH).set_index("image_id")
+    truth = read_truth(options.truth, "images", TRUTH).set_index("image_id")
     record = read_object(
         options.registration / "registration.json", {"pixels": str, "settings": dict}
     )

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from cxr_files.settings import Before, Settings
 from cxr_files.yaml_file import read_yaml
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
 from cxrflow.benchmarks.settings import EncodingSettings, IntervalSettings
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.images.settings import AugmentationSettings

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from cxr_files.atomic import file_digest, remove_damaged
 from cxr_files.errors import InputError
-from cxrflow.benchmarks.classification.linear_probe import share_rows
-from cxrflow.benchmarks.classification.logistic_regression import solve
 from cxrflow.benchmarks.features import weights_file
+from cxrflow.benchmarks.heads.logistic_regression import solve
+from cxrflow.benchmarks.heads.shares import share_rows
 from cxrflow.benchmarks.inputs import PRIOR, Inputs, Pixels, drop_rows
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions, slug

@@ -5,15 +5,15 @@ pairs in which another view of the image or another text takes the place of the 
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
-from cxrflow.pretrain.permutation import Comparisons
+from cxrflow.pretrain.terms import term_class
 from cxrflow.pretrain.terms.base_settings import Terms
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 class Projection(NamedTuple):
@@ -45,8 +45,7 @@ class PairLosses(nn.Module):
         super().__init__()
         self.terms = nn.ModuleDict()
         for name, settings in base.named().items():
-            module = import_module(f"cxrflow.pretrain.terms.{name}")
-            self.terms[name] = getattr(module, name.title().replace("_", ""))(settings, encoders)
+            self.terms[name] = term_class(name, settings)(settings, encoders)
 
     @property
     def needs(self) -> Needs:

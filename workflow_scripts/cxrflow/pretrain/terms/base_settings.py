@@ -35,10 +35,9 @@ class TermSettings(Settings):
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
 
-    @property
-    def reads_truth(self) -> bool:
-        """True if it reads the boxes of findings that the synthetic hospital alone knows."""
-        return False
+    def place(self, name: str) -> tuple[str, str]:
+        """The module below ``pretrain/terms`` of a term, and its class, in small letters."""
+        return name, name
 
     @property
     def similarity(self) -> str | None:
@@ -89,11 +88,12 @@ class Terms(Settings, extra="allow"):
         return {name: term for name, term in self if term is not None}
 
     @property
-    def names(self) -> list[str]:
-        """Their names, and those of the terms that they apply to further pairs."""
+    def modules(self) -> list[str]:
+        """Their modules below ``pretrain/terms``, and of the terms applied to further pairs."""
         inner = [lists for term in self.named().values() for _, lists in term]
-        nested = [name for terms in inner if isinstance(terms, Terms) for name in terms.names]
-        return list(dict.fromkeys([*self.named(), *nested]))
+        nested = [name for terms in inner if isinstance(terms, Terms) for name in terms.modules]
+        own = [term.place(name)[0] for name, term in self.named().items()]
+        return list(dict.fromkeys([*own, *nested]))
 
     @model_validator(mode="after")
     def _at_least_one(self) -> Self:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import ImageClassSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 class Classification(Term):

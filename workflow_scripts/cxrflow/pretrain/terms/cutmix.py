@@ -42,8 +42,7 @@ from cxrflow.training.samples import SampleTable
 
 log = logging.getLogger("cxrflow")
 
-PAIRS, REGIONS, EPOCH = 51, 52, 53  # streams of the keyed draws
-UNMIXED_IMAGES = ("unmixed", "text_alone")  # controls that leave images as they are
+PAIRS, EPOCH = 51, 53  # streams of the keyed draws; 52 is a control's
 SKIPPED = ("warm_up", "epoch_has_them", "few_pairs")
 
 
@@ -124,7 +123,7 @@ class Cutmix(Term):
         why = self._rest(views.batch)
         if why is None:
             reports = [read_report(t, self.diagnostic, self.continues) for t in views.sentences]
-            pairs = self._pairs(views.batch, reports)
+            pairs = self.pairs_of_batch(views.batch, reports)
             # Each pair has a negative, and each process at least one pair to make.
             if len(pairs) >= max(2, views.batch.processes.world):
                 return self._contrast(views, reports, pairs)
@@ -155,14 +154,16 @@ class Cutmix(Term):
         if self.count == 0:
             return "few_pairs"
         if self.settings.per == "epoch":
-            drawn = _random(batch.seed, batch.epoch, 0, EPOCH).randrange(batch.batches)
-            return None if batch.number == drawn else "epoch_has_them"
+            chosen = keyed_random(batch.seed, batch.epoch, 0, EPOCH).randrange(batch.batches)
+            return None if batch.number == chosen else "epoch_has_them"
         return None
 
-    def _pairs(self, batch: Batch, reports: list[ReadReport]) -> dict[PositivePair, PositivePair]:
+    def pairs_of_batch(
+        self, batch: Batch, reports: list[ReadReport]
+    ) -> dict[PositivePair, PositivePair]:
         """The pairs of the batch, of positive samples that have a diagnostic sentence.
 
-        Each with the pair whose source's sentences are pasted: itself, but for ``other_class``.
+        Each with the pair whose source's sentences are pasted: itself.
         """
         samples = batch.samples
         assert samples.labels is not None
@@ -172,40 +173,19 @@ class Cutmix(Term):
             stated_NC[place, list(frozenset().union(*report.classes))] = True
         patients = samples.patients
         patients_N = batch.rows.astype(str) if patients is None else patients[batch.rows]
-        draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
-        drawn = draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
-        donors = {pair: pair for pair in drawn}
-        if self.settings.control == "other_class":
-            others = [self._of_another_class(pair, drawn, reports, patients_N) for pair in drawn]
-            found = zip(drawn, others, strict=True)
-            donors = {pair: other for pair, other in found if other is not None}
+        draws = keyed_random(batch.seed, batch.epoch, int(batch.rows[0]), PAIRS)
+        pairs = draw_pairs(positive_NC & stated_NC, patients_N, self.count, draws)
+        donors = self.donors(pairs, reports, patients_N)
         # One pair alone in a ghost batch would have no statistics.
         if self.ghost_batch is not None and len(donors) % self.ghost_batch == 1:
             donors.popitem()
         return donors
 
-    def _of_another_class(
-        self,
-        pair: PositivePair,
-        pairs: list[PositivePair],
-        reports: list[ReadReport],
-        patients_N: NDArray[np.str_],
-    ) -> PositivePair | None:
-        """The next pair of another class whose sentences do not name this pair's, if any.
-
-        Its source is another patient than the target, who would get back a sentence of their own.
-        """
-        start = pairs.index(pair)
-        for other in (*pairs[start + 1 :], *pairs[:start]):
-            report = reports[other.source]
-            pasted_places = report.of(other.class_number, self.settings.first)
-            if (
-                other.class_number != pair.class_number
-                and patients_N[other.source] != patients_N[pair.target]
-                and set(pasted_places).isdisjoint(report.of(pair.class_number))
-            ):
-                return other
-        return None
+    def donors(
+        self, pairs: list[PositivePair], reports: list[ReadReport], patients_N: NDArray[np.str_]
+    ) -> dict[PositivePair, PositivePair]:
+        """Each pair's own source gives the sentences."""
+        return {pair: pair for pair in pairs}
 
     def _contrast(
         self,
@@ -217,9 +197,9 @@ class Cutmix(Term):
         settings, batch, pairs = self.settings, views.batch, list(donors)
         processes = batch.processes
         share = pairs_of(pairs, processes.rank, processes.world)
-        tokens = self._texts(reports, donors)[share]
+        tokens = self.texts(reports, donors)[share]
         text = views.composed(tokens)
-        region_Khw = self._regions(views, reports, pairs)[share]
+        region_Khw = self.regions(views, reports, pairs)[share]
         local_pairs = pairs[share]
         sources, targets = (
             sent(torch.tensor([getattr(pair, name) for pair in local_pairs]), region_Khw.device)
@@ -228,10 +208,7 @@ class Cutmix(Term):
         (features,), _ = batch.gather(views.features)
         if settings.cls != "target" and features.dim() == 4:
             raise InputError(f"settings: {settings.without_cls()}")
-        of_source = settings.cls == "source" and settings.control not in UNMIXED_IMAGES
-        cls_share_K = region_Khw.new_full((len(local_pairs),), float(of_source))
-        if settings.cls == "mixed":
-            cls_share_K = region_Khw.mean((1, 2))
+        cls_share_K = self.cls_shares(region_Khw)
         mixed = mixed_features(features[sources], features[targets], region_Khw, cls_share_K)
         image = views.resumed(mixed, mean_pooled=settings.cls == "patches")
         (image_KP, text_KP), rows = processes.gather(
@@ -247,16 +224,19 @@ class Cutmix(Term):
         )
         return global_alignment(image_KP, text_KP, settings.temperature, rows) / 2
 
-    def _texts(
+    def cls_shares(self, region_Khw: Tensor) -> Tensor:
+        """The source's share [K] of [CLS], which Eq. 4 does not cover."""
+        if self.settings.cls == "mixed":
+            return region_Khw.mean((1, 2))
+        return region_Khw.new_full((len(region_Khw),), float(self.settings.cls == "source"))
+
+    def texts(
         self, reports: list[ReadReport], donors: dict[PositivePair, PositivePair]
     ) -> list[list[int]]:
         """The tokens of the targets' reports, with the sentences of the sources."""
         texts, settings = [], self.settings
         for pair, donor in donors.items():
             report = reports[pair.target]
-            if settings.control in ("unmixed", "image_alone"):
-                texts.append(pasted(report, [], []))
-                continue
             places = reports[donor.source].of(donor.class_number, settings.first)
             sentences = [reports[donor.source].sentences[place] for place in places]
             replaced = report.of(pair.class_number, settings.first)
@@ -264,7 +244,7 @@ class Cutmix(Term):
         return texts
 
     @torch.no_grad()
-    def _regions(
+    def regions(
         self, views: ComposableViews, reports: list[ReadReport], pairs: list[PositivePair]
     ) -> Tensor:
         """The regions [K, h, w] of all pairs, in the sources' images (Eq. 2)."""
@@ -272,11 +252,6 @@ class Cutmix(Term):
         text = views.texts["intact"]
         (patch_NhwP,), _ = batch.gather(views.images[0].projected_patches)
         grid = patch_NhwP.shape[1:3]
-        if settings.control in UNMIXED_IMAGES:
-            return patch_NhwP.new_zeros(len(pairs), *grid)
-        if settings.control == "true_boxes":
-            names = [settings.classes[pair.class_number] for pair in pairs]
-            return views.true_regions([p.source for p in pairs], names, (grid[0], grid[1]))
         with kept_statistics(text.encoder):  # a term that trains on words has counted them
             own_words = self.reader(text.encoder, text.states, text.ids)
         words = batch.gather_words(own_words)
@@ -294,12 +269,6 @@ class Cutmix(Term):
             settings.region_temperature,
             settings.region,
         )
-        if settings.control == "other_region":
-            region_KM = region_KM.roll(1, 0)
-        if settings.control == "shuffled_region":
-            draws = _random(batch.seed, batch.epoch, int(batch.rows[0]), REGIONS)
-            order = [draws.sample(range(region_KM.shape[1]), region_KM.shape[1]) for _ in pairs]
-            region_KM = region_KM.gather(1, sent(torch.tensor(order), region_KM.device))
         return region_KM.unflatten(1, grid)
 
 
@@ -314,6 +283,7 @@ def _patients(samples: SampleTable, rows: NDArray[np.bool_]) -> int:
     return int(rows.sum()) if samples.patients is None else len(set(samples.patients[rows]))
 
 
-def _random(seed: int, epoch: int, key: int, stream: int) -> Random:
+def keyed_random(seed: int, epoch: int, key: int, stream: int) -> Random:
+    """Draws that depend on the seed, the epoch, a key such as the batch, and the stream alone."""
     state = row_state(torch.tensor([key]), seed, epoch, stream)
     return Random(int(state) % 2**64)

@@ -128,9 +128,8 @@ class CutmixSettings(TermSettings):
         if self.cls != "target" and encoder.has_cls is False:
             raise self.without_cls()
 
-    @property
-    def reads_truth(self) -> bool:
-        return self.control == "true_boxes"
+    def place(self, name: str) -> tuple[str, str]:
+        return super().place(name) if self.control is None else ("cutmix_controls", self.control)
 
     @property
     def reads_regions(self) -> bool:

@@ -5,8 +5,8 @@ from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import global_alignment, products
 from cxrflow.pretrain.objective import Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 class GlobalAlignment(Term):

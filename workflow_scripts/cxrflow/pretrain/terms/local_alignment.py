@@ -18,8 +18,8 @@ from cxrflow.encoders.word_aggregation import Words
 from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.similarity.local import Local, LocalSettings
 from cxrflow.similarity.words import WordReader
 

@@ -15,8 +15,8 @@ from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons, PairGroup
 from cxrflow.pretrain.terms.settings import MirroredPairsSettings
+from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup
 from cxrflow.text.tokenizer import VocabularyInfo
 
 SIDES = ("left", "right")

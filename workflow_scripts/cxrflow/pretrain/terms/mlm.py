@@ -9,8 +9,8 @@ from torch import Tensor
 from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.biovil import masked_language_modelling
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons, PairGroup
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup
 
 
 class Mlm(Term):

@@ -24,8 +24,8 @@ from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 SHUFFLING = 32  # stream of the keyed draws
 

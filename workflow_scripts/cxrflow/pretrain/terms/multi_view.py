@@ -9,8 +9,8 @@ from torch import Tensor
 
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import MultiViewSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 PAIRS = ((0, "augmented"), (1, "intact"), (1, "augmented"))  # (I, T'), (I', T), (I', T')
 

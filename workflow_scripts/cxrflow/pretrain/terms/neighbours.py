@@ -19,8 +19,8 @@ from cxrflow.compute.fifo import enqueue
 from cxrflow.objectives.biovil import products
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses, Projection
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import NeighbourSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 EMPTY = -1  # the study of a place without a text, and of texts that are never in the queue
 

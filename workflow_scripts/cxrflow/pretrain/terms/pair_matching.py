@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.similarity.perceptron import Perceptron, PerceptronSettings
 
 

@@ -6,8 +6,8 @@ from torch.nn.functional import normalize
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import PlainSimclrSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 class PlainSimclr(Term):

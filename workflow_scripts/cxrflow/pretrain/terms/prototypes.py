@@ -13,8 +13,8 @@ from torch.nn.functional import normalize
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.prototypes import code_prediction, codes, prototype_alignment
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.mgca_settings import PrototypesSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.training.program import ParameterRule
 
 

@@ -5,8 +5,8 @@ from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import products, section_matching
 from cxrflow.pretrain.objective import Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import SectionMatchingSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 class SectionMatching(Term):

@@ -7,8 +7,8 @@ from torch.nn.functional import normalize
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.simclr import nt_xent
 from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.settings import SimclrSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 
 
 def projection(features: int, hidden: int, output: int) -> nn.Module:

@@ -13,8 +13,8 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.word_aggregation import Words, aggregate_words
 from cxrflow.objectives.token_alignment import TokenMatching, token_alignment, token_weights
 from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
-from cxrflow.pretrain.permutation import Comparisons
 from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
+from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.similarity.words import WordReader
 
 

@@ -32,6 +32,12 @@ _MOST_PRODUCTS, _REDUCTION = 40, 0.1  # of the conjugate gradients of one Newton
 _DECREASE = 1e-4  # least decrease of the loss, relative to the slope (Armijo)
 
 
+def assign_folds(patients_N: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """Fold [N] of each study, patients shuffled and dealt out; those of one patient lie in one."""
+    order = np.random.default_rng(seed).permutation(int(patients_N.max()) + 1)
+    return np.asarray(order[patients_N] % count)
+
+
 class Folds(NamedTuple):
     """The scores of rows by heads that have not learnt from them.
 

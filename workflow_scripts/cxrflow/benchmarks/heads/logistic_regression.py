@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
+from cxr_files.errors import InputError
+from cxrflow.benchmarks.heads.settings import ConvergedSolver, ProbeSettings
 
 log = logging.getLogger("cxrflow")
 
@@ -57,6 +58,47 @@ def longest(share: str, solutions: Sequence[Solution], solver: ConvergedSolver) 
             *(share, gradient, iterations, solver.tolerance),
         )
     return {"iterations": iterations, "gradient": gradient}
+
+
+def start_of(settings: ProbeSettings, prompts: bool) -> str:
+    """Return the start of heads, with ``auto`` resolved; ``prompts``: there can be such a start."""
+    if settings.start == "prompts" and not prompts:
+        raise InputError(
+            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
+            "images with texts by no cosine"
+        )
+    return ("prompts" if prompts else "zeros") if settings.start == "auto" else settings.start
+
+
+def start_weights(
+    start: str, shape: tuple[int, int], classes_CP: NDArray[np.float64] | None
+) -> Tensor:
+    """Weights [F, outputs] that a head starts from; ``classes_CP`` has a row an output."""
+    if start == "prompts":
+        assert classes_CP is not None  # settled by :func:`start_of`
+        return torch.from_numpy(classes_CP.T.copy()).float()
+    return torch.zeros(shape)
+
+
+def train_probes(
+    train_NF: Tensor,
+    labels: NDArray[Any],
+    runs: Sequence[tuple[NDArray[np.int64], Tensor]],
+    solver: ConvergedSolver,
+) -> tuple[LinearHeads, list[Solution]]:
+    """The heads of all runs, each of some rows and weights [F, C] to start from; how far each went.
+
+    Biases start at 0.
+    """
+    exclusive = labels.ndim == 1
+    problems = [
+        (rows, torch.cat([start, start.new_zeros(1, start.shape[1])])) for rows, start in runs
+    ]
+    targets = np.eye(runs[0][1].shape[1])[labels] if exclusive else labels
+    try:
+        return solve_each(train_NF, torch.from_numpy(targets), problems, exclusive, solver)
+    except ValueError as error:
+        raise InputError(f"samples.parquet: column 'labels': {error}") from None
 
 
 def solve_each(

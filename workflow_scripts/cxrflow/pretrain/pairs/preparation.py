@@ -10,20 +10,20 @@ import pandas as pd
 from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
+from cxrflow.data.true_boxes import TrueBoxMasks
 from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.pretrain.arguments import Prepared
 from cxrflow.pretrain.image_starts import start_image
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run, images_record, model_fingerprint
-from cxrflow.pretrain.pair_tables import PairTable, pair_texts
-from cxrflow.pretrain.report_text import Texts, start_text
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.tables import PairTable, pair_texts
+from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.starts import renew_projection
+from cxrflow.pretrain.starts import renew_projection, start_text
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.samples import SampleTable
 
@@ -75,14 +75,14 @@ def prepare_pairs(
         samples[split] = pairs.samples(reports, with_prior=with_prior)
         texts[split] = method.texts(settings, reports, tokenizer, split == "train")
     program = method.program(settings, run, samples, images, texts, image, text, options.text)
-    if getattr(options, "truth", None) is not None:
-        program.true_boxes = TrueBoxes(options.truth, store, images["train"].rows)
-    for name, term in settings.terms.named().items():
-        if term.reads_truth and program.true_boxes is None:
+    for name, term in program.terms.items():
+        if term.needs.true_boxes and getattr(options, "truth", None) is None:
             raise InputError(
                 f"settings: terms.{name} reads the boxes of findings, but --truth is missing; "
                 "expected `truth: true` in the recipe, and a synthetic hospital with finding_truth"
             )
+        if term.needs.true_boxes:
+            term.true_boxes = TrueBoxMasks(options.truth, store, images["train"].rows)
     data: dict[str, Any] = {
         **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),

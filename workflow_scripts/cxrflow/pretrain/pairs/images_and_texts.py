@@ -5,13 +5,13 @@ The methods of BioViL's Table 5 are terms and options of it. In ConVIRT's own tr
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
@@ -25,7 +25,6 @@ from cxrflow.encoders.image_encoder import (
     save_image_half,
 )
 from cxrflow.images.augment import Augmentation, StoredPixels
-from cxrflow.images.true_boxes import TrueBoxes
 from cxrflow.kinds import is_outside
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, Computed, Needs, Term, TermsProgram, TextOutput
@@ -109,22 +108,15 @@ class PairViews(ComposableViews):
         batch = self.batch._replace(rows=rows, samples=self._program.samples["train"])
         return self._program.passes(texts.intact(batch), batch, masking=False)
 
-    def true_regions(
-        self, places: Sequence[int], names: Sequence[str], grid: tuple[int, int]
+    def shown_masks(
+        self, places: Sequence[int], masks: Callable[[np.ndarray], np.ndarray]
     ) -> Tensor:
-        boxes = self._program.true_boxes
-        if boxes is None:
-            raise InputError(
-                "a term reads the boxes of findings, which the synthetic hospital alone knows; "
-                "expected `truth: true` in the recipe"
-            )
         (_, seed, epoch, *_) = self.batch
         images = self._program.images[self._split]
         rows = images.drawn(self.batch.rows[list(places)], seed, epoch)
         stored = images.take(rows).current
-        masks = sent(torch.from_numpy(boxes.masks(rows, names)), stored.pixels.device)
-        shown = self._program.augmentation.moved(stored._replace(pixels=masks), seed, epoch)
-        return nn.functional.adaptive_avg_pool2d(shown, grid)[:, 0]
+        pixels = sent(torch.from_numpy(masks(rows)), stored.pixels.device)
+        return self._program.augmentation.moved(stored._replace(pixels=pixels), seed, epoch)
 
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of the images, augmented; the first one is the centre in validation."""
@@ -161,7 +153,6 @@ class ImageTextProgram(TermsProgram):
 
     text_names = tuple(PASSES)
     guides = False  # masked words are predicted beside patches
-    true_boxes: TrueBoxes | None = None  # of the training images, for a control
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, CurationSettings)
 
-    from cxrflow.benchmarks.curation import curate
+    from cxrflow.benchmarks.data.curation import curate
 
     curate(options, settings)
 

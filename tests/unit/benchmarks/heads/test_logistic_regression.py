@@ -8,12 +8,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from cxrflow.benchmarks.classification import logistic_regression
-from cxrflow.benchmarks.classification.linear_probe import share_rows
-from cxrflow.benchmarks.classification.logistic_regression import longest, solve, solve_each
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
-from cxrflow.benchmarks.grounding.patch_heads import share_rows as share_images
-from cxrflow.benchmarks.grounding.patch_heads import solve_patch_heads
+from cxrflow.benchmarks.grounding.segmentation import solve_patch_heads
+from cxrflow.benchmarks.heads import logistic_regression
+from cxrflow.benchmarks.heads.logistic_regression import longest, solve, solve_each
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
+from cxrflow.benchmarks.heads.shares import share_of_images as share_images
+from cxrflow.benchmarks.heads.shares import share_rows
 
 ROWS, FEATURES = 300, 7
 SOLVER = ConvergedSolver(tolerance=1e-7)

@@ -5,7 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from cxrflow.benchmarks.classification.plateau_heads import (
+from cxrflow.benchmarks.classification.probe_settings import LinearClassificationSettings
+from cxrflow.benchmarks.grounding.segmentation import solve_patch_heads
+from cxrflow.benchmarks.heads.early_stopping import (
     HeadRun,
     LockStep,
     batches,
@@ -13,9 +15,8 @@ from cxrflow.benchmarks.classification.plateau_heads import (
     train_until_plateau,
     warm_up,
 )
-from cxrflow.benchmarks.classification.settings import ConvergedSolver
-from cxrflow.benchmarks.classification.transfer_settings import LinearClassificationSettings
-from cxrflow.benchmarks.grounding.patch_heads import share_rows, solve_patch_heads
+from cxrflow.benchmarks.heads.settings import ConvergedSolver
+from cxrflow.benchmarks.heads.shares import share_of_images
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.sampler import epoch_order
 
@@ -191,8 +192,8 @@ def test_a_planted_pattern_is_found():
 
 
 def test_shares_are_nested_and_never_empty():
-    few, many, all_ = (set(share_rows(40, fraction, 7)) for fraction in (0.05, 0.5, 1.0))
+    few, many, all_ = (set(share_of_images(40, fraction, 7)) for fraction in (0.05, 0.5, 1.0))
     assert few < many < all_ == set(range(40))
     assert (len(few), len(many)) == (2, 20)
-    assert len(share_rows(40, 0.001, 7)) == 1
-    assert few != set(share_rows(40, 0.05, 8))
+    assert len(share_of_images(40, 0.001, 7)) == 1
+    assert few != set(share_of_images(40, 0.05, 8))

@@ -17,12 +17,13 @@ from tokenizers import Tokenizer
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram, PairViews, freeze_unread
 from cxrflow.pretrain.inputs import Run, move
 from cxrflow.pretrain.objective import Batch, MaskedText
-from cxrflow.pretrain.pair_tables import pair_texts
-from cxrflow.pretrain.report_text import TextPasses, Texts, train_only
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews, freeze_unread
+from cxrflow.pretrain.pairs.tables import pair_texts
+from cxrflow.pretrain.report_text import TextPasses, Texts
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
+from cxrflow.pretrain.starts import train_only
 from cxrflow.text.report_batch import ReportTokens, WordMasker
 from cxrflow.training.program import ParameterRule
 

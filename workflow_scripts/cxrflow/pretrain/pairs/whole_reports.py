@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.images.store import PixelStore
-from cxrflow.pretrain.image_text_pairs import ImageTextProgram
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.pair_tables import PairTable
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.tables import PairTable
 from cxrflow.pretrain.report_text import REPORT, Texts
 from cxrflow.pretrain.settings import ImageReportSettings, JointPretrainingSettings
 from cxrflow.text.cleaned_reports import (

@@ -1,14 +1,100 @@
-"""Settings of classification by transfer: a head, or the encoder with it (ConVIRT 4.2)."""
+"""Settings of heads on a model's image features, and of the encoder trained with a head.
+
+Linear probes (BioViL sections 2.2 and 4.4), probes by folds (Windsor et al. 2023, Appendix D.1),
+transfer to a labelled set (ConVIRT section 4.2).
+"""
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from cxrflow.benchmarks.classification.settings import LabelSettings, Metric
-from cxrflow.benchmarks.settings import Seeds, Shares
+from cxr_files.settings import Seed
+from cxr_labels.settings import LabellerSettings as ReportLabels
+from cxrflow.benchmarks.classification.settings import (
+    LABEL_SOURCE,
+    ClassificationSettings,
+    LabelSettings,
+    LabelSource,
+    LabelValue,
+    Metric,
+)
+from cxrflow.benchmarks.heads.settings import ProbeSettings
+from cxrflow.benchmarks.settings import EncodingSettings, Section, Seeds, Shares
 from cxrflow.data.cohorts.settings import Split
+from cxrflow.images.settings import AugmentationSettings
 from cxrflow.training.settings import TrainingSettings
+
+
+class LinearProbeSettings(ProbeSettings, ClassificationSettings):
+    """Linear probes (BioViL sections 2.2 and 4.4: on RSNA). The paper gives no optimiser."""
+
+    fractions: Shares = Field(default=[0.01, 0.1, 1.0], description="shares of the training labels")
+    metrics: list[Metric] = Field(
+        default=["auroc", "accuracy", "sensitivity", "specificity", "f1"], min_length=1
+    )
+    features: Literal["auto", "projected", "pooled"] = Field(
+        default="auto",
+        description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
+        "grid; auto: projected where the model has a text half, else pooled",
+    )
+    augmentation: AugmentationSettings | None = Field(
+        default=None,
+        description="what images that a head learns from are changed by (the paper's: Table E.1, "
+        "third column); null: features of the images as they are, computed once for all",
+    )
+    draws: int = Field(
+        default=8, ge=1, description="augmented versions of each image that a head learns from"
+    )
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the runs of a share."""
+        return self.probe_seeds
+
+    @model_validator(mode="after")
+    def _prompts_live_in_the_joint_space(self) -> "LinearProbeSettings":
+        if self.start == "prompts" and self.features == "pooled":
+            raise ValueError("start: prompts go with projected features")
+        return self
+
+
+# Windsor et al. 2023, Appendix D.1: CheXpert's observations without No Finding, Pleural Other.
+CONDITIONS = [
+    "Cardiomegaly", "Atelectasis", "Lung Opacity", "Pleural Effusion", "Edema", "Pneumonia",
+    "Pneumothorax", "Consolidation", "Fracture", "Enlarged Cardiomediastinum", "Support Devices",
+    "Lung Lesion",
+]  # fmt: skip
+
+
+class FoldProbeSettings(LabelSettings, EncodingSettings):
+    """Linear probes on the test part alone, by folds (Windsor et al. 2023, Appendix D.1)."""
+
+    split: Split = Field(default="test", description="studies of which the folds are made")
+    label_source: LabelSource = LABEL_SOURCE
+    sections: tuple[Section, ...] = Field(
+        default=("findings", "impression"), min_length=1, description="that are labelled, together"
+    )
+    labels: ReportLabels = Field(default=ReportLabels(), description="of the reports")
+    classes: list[str] | None = Field(default=CONDITIONS, min_length=1)
+    uncertain: LabelValue | dict[str, LabelValue] = Field(
+        default="zero",
+        description="what the label -1 counts as; D.1 treats uncertain cases as negatives",
+    )
+    unknown: Literal["ignore", "zero"] = Field(default="zero", description="the same of no label")
+    threshold: Literal["best_f1", "best_mcc"] | float = Field(
+        default=0.5, description="probability from which a class is present; or the best in a fold"
+    )
+    metrics: list[Metric] = Field(default=["balanced_accuracy", "auroc"], min_length=1)
+    folds: int = Field(default=5, ge=2, description="D.1: 5")
+    fold_unit: Literal["patient", "image"] = Field(
+        default="patient", description="what lies in one fold alone; not stated"
+    )
+    fold_seed: Seed = Field(default=0, description="of the folds; not stated")
+    features: Literal["pooled", "projected"] = Field(
+        default="pooled", description="pooled: the trunk's mean over the grid; not stated"
+    )
+    inverse_penalty: float = Field(default=1.0, gt=0, description="C; not stated")
 
 
 class TransferSettings(LabelSettings):

@@ -1,1 +1,0 @@
-"""MGCA's training, on images and their whole reports."""
