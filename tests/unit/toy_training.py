@@ -113,9 +113,9 @@ def train(folder: Path, **options: Any) -> None:
     settings = TrainingSettings(**{**SETTINGS, **options.pop("settings", {})})
     chosen = {"training": settings.model_dump(mode="json")}
     identity = {"model": "toy", "seed": 0, "settings": chosen}
-    remedies = ("a smaller training.batch_size", "a smaller length")
+    memory_advice = ("a smaller training.batch_size", "a smaller length")
     code = options.pop("code", None)
-    engine = Engine(Toy(settings, options), settings, 0, identity, remedies, code=code)
+    engine = Engine(Toy(settings, options), settings, 0, identity, memory_advice, code=code)
     engine.run(folder / "state-run", folder / "run")
 
 

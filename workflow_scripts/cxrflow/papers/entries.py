@@ -168,7 +168,7 @@ class Entries:
                 below, above = values.get(key), overlay.values.get(key)
                 if isinstance(below, list) and isinstance(above, list):
                     lists[key] = [*below, *above]
-            values = laid_deep(values, {**overlay.values, **lists})
+            values = deep_overlay(values, {**overlay.values, **lists})
         scales = values.get(SCALES)
         if isinstance(scales, dict):
             values[SCALES] = {scale: self._scale(kind, name, scales, scale) for scale in scales}
@@ -188,7 +188,7 @@ class Entries:
             names = ", ".join(sorted({*scales} - {chain[-1]})) or "no other"
             raise self._error(key, f"is '{base}'; its scales are {names}", joint=" ")
         sizes_above = {key: value for key, value in sizes.items() if key != EXTENDS}
-        return laid_deep(self._scale(kind, name, scales, *chain, base), sizes_above)
+        return deep_overlay(self._scale(kind, name, scales, *chain, base), sizes_above)
 
     def as_base(self, kind: str, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """The ``values`` of an entry as another paper extends it: scales follow those they extend.
@@ -266,7 +266,7 @@ def defined_depth(values: Any, key: Key) -> int:
     return len(key)
 
 
-def laid_deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def deep_overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Lay ``above`` over ``below``, key by key; a mapping with ``extends: null`` replaces."""
     if EXTENDS in above and above[EXTENDS] is None:
         return {key: value for key, value in above.items() if key != EXTENDS}
@@ -274,7 +274,7 @@ def laid_deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     for key, value in above.items():
         old = merged.get(key)
         if isinstance(value, Mapping) and isinstance(old, Mapping):
-            value = laid_deep(old, value)
+            value = deep_overlay(old, value)
         merged[key] = value
     return merged
 
@@ -291,7 +291,7 @@ def _laid(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Lay each mapping over those before it."""
     values: dict[str, Any] = {}
     for mapping in mappings:
-        values = laid_deep(values, mapping)
+        values = deep_overlay(values, mapping)
     return values
 
 

@@ -13,7 +13,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.encoders.released.settings import Kind
 from cxrflow.names import Name
-from cxrflow.papers.entries import laid_deep
+from cxrflow.papers.entries import deep_overlay
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram, program_of
 from cxrflow.text.settings import VocabularySettings
 
@@ -222,7 +222,7 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _scales_count_updates(self) -> Self:
         for scale, sizes in self.scales.items():
-            settings = laid_deep(self.settings, sizes.settings)
+            settings = deep_overlay(self.settings, sizes.settings)
             share, training = settings.get("training_share"), settings.get("training") or {}
             if share not in (None, 1) and training.get("steps") is None:
                 raise ValueError(COUNTS_EPOCHS.format(scale=scale))
@@ -294,7 +294,7 @@ class Task(Settings):
         for scale, sizes in self.scales.items():
             try:
                 settings = BENCHMARKS[self.benchmark].settings.model_validate(
-                    laid_deep(self.settings, sizes)
+                    deep_overlay(self.settings, sizes)
                 )
             except ValidationError:  # said where the scale is chosen, with the place of the value
                 continue

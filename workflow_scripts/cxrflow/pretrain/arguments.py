@@ -62,7 +62,7 @@ class Prepared(NamedTuple):
 
     program: "TermsProgram"
     data: dict[str, Any]  # what run.json says of its inputs, which must not change between starts
-    remedies: Sequence[str]  # what needs less memory
+    memory_advice: Sequence[str]  # what needs less memory
 
 
 def run_training(
@@ -88,7 +88,9 @@ def run_training(
     with joined() as processes:
         torch.manual_seed(options.seed)  # of the initial weights
         device = choose_device(settings.training.device, processes)
-        program, data, remedies = prepare(options, settings, Run(options.seed, device, processes))
+        program, data, memory_advice = prepare(
+            options, settings, Run(options.seed, device, processes)
+        )
         if chosen_by is not None:
             selection = import_module("cxrflow.pretrain.validation.selection")
             data = {**data, "selection": selection.select_by(program, options)}
@@ -101,7 +103,7 @@ def run_training(
         }
         code = code_digest(*code_of(program, name))
         engine = Engine(
-            program, settings.training, options.seed, identity, remedies, processes, code
+            program, settings.training, options.seed, identity, memory_advice, processes, code
         )
         engine.run(options.state, options.output)
 

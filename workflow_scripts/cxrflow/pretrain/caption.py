@@ -67,8 +67,12 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
         "image": model_fingerprint(options.image),
         "cut_reports": prompts["train"].cut_reports,
     }
-    remedies = ("a smaller training.batch_size", "a smaller decoder.report_length", SMALLER_IMAGES)
-    return Prepared(program, data, remedies)
+    memory_advice = (
+        "a smaller training.batch_size",
+        "a smaller decoder.report_length",
+        SMALLER_IMAGES,
+    )
+    return Prepared(program, data, memory_advice)
 
 
 if __name__ == "__main__":

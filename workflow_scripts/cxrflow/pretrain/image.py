@@ -64,8 +64,8 @@ def prepare_images(
         rows = pairs.split(split, (), store, settings.max_dropped_share)
         images[split], samples[split] = SplitImages(store, rows, run.device), samples_of(rows)
     program = TwoViewsProgram(settings, run, samples, images, trunk)
-    remedies = ("a smaller training.batch_size", SMALLER_IMAGES)
-    return Prepared(program, images_record(pairs, store, samples) | data, remedies)
+    memory_advice = ("a smaller training.batch_size", SMALLER_IMAGES)
+    return Prepared(program, images_record(pairs, store, samples) | data, memory_advice)
 
 
 if __name__ == "__main__":

@@ -74,8 +74,8 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
         "cut_prior_reports": learnt.cut_priors,
         "cut_reports": learnt.cut_reports,
     }
-    remedies = ("a smaller training.batch_size", "a smaller decoder.length", SMALLER_IMAGES)
-    return Prepared(program, data, remedies)
+    memory_advice = ("a smaller training.batch_size", "a smaller decoder.length", SMALLER_IMAGES)
+    return Prepared(program, data, memory_advice)
 
 
 if __name__ == "__main__":

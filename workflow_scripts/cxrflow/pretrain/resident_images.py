@@ -70,8 +70,8 @@ class SplitImages:
             free / 2**30,
         )
         if resident:
-            remedies = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
-            with explained(f"{store.path}, {len(stored_rows)} images", device, remedies):
+            memory_advice = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
+            with explained(f"{store.path}, {len(stored_rows)} images", device, memory_advice):
                 self.pixels = self._resident(stored_rows)
                 self._places = np.zeros(len(store), np.int64)
                 self._places[stored_rows] = np.arange(len(stored_rows))

@@ -67,7 +67,7 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
         text = CXRBert.build(settings.encoder, pieces.size, pieces.pad)
         text.set_dropout(settings.dropout, settings.attention_dropout)
     require_positions(text, settings.length)
-    remedies = ["a smaller training.batch_size", "a smaller length"]
+    memory_advice = ["a smaller training.batch_size", "a smaller length"]
     data: dict[str, Any] = {}
     program: TermsProgram
     if options.tokens:
@@ -75,7 +75,7 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
         validation = ReportTokens(pairs.split("validate"), tokenizer, settings.length)
         data |= {"train_samples": corpus.rows, "tokens": corpus.fingerprint}
         program = PackedCorpusProgram(settings, run, corpus, validation, text, vocabulary)
-        remedies.insert(0, "a larger training.accumulate")
+        memory_advice.insert(0, "a larger training.accumulate")
     else:
         sections = SECTIONS
         section = single_section(pairs, settings)
@@ -103,7 +103,7 @@ def prepare(options: Namespace, settings: TextPretrainingSettings, run: "Run") -
         "start": model_fingerprint(options.start),
         "validation_samples": len(validation),
     }
-    return Prepared(program, data, remedies)
+    return Prepared(program, data, memory_advice)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ log = logging.getLogger("cxrflow")
 
 class Engine:
     """Trains one program. ``identity`` is what must not change between two starts of a run:
-    model name, seed, settings and data fingerprints. ``remedies`` say what to change when memory
+    model name, seed, settings and data fingerprints. ``memory_advice`` say what to change when memory
     runs out. Of several ``processes`` the first one speaks, saves and writes for all. ``code`` is a
     digest of the code: with another one a run goes on, and says so."""
 
@@ -55,12 +55,12 @@ class Engine:
         settings: TrainingSettings,
         seed: int,
         identity: dict[str, Any],
-        remedies: Sequence[str],
+        memory_advice: Sequence[str],
         processes: Processes = ALONE,
         code: str | None = None,
     ) -> None:
         self.program, self.settings, self.seed, self.identity = program, settings, seed, identity
-        self.remedies, self.processes = remedies, processes
+        self.memory_advice, self.processes = memory_advice, processes
         self.codes = [code] if code else []  # that have trained this run, in their order
         per_epoch = program.batches_per_epoch
         if per_epoch < 1:
@@ -111,7 +111,7 @@ class Engine:
             self.processes.first(lambda: folder.claim(identity))
             previous = signal.signal(signal.SIGTERM, self._ask_to_stop)
             try:
-                with explained(self.identity["model"], self.device, self.remedies):
+                with explained(self.identity["model"], self.device, self.memory_advice):
                     self._resume(folder)
                     if self.settings.compile:
                         compile_modules(self.program.modules, self.device)

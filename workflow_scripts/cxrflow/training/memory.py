@@ -42,7 +42,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def explained(content: str, device: torch.device, remedies: Sequence[str]) -> Iterator[None]:
+def explained(content: str, device: torch.device, memory_advice: Sequence[str]) -> Iterator[None]:
     """Turn running out of memory into a :class:`PassingError` that names what helps."""
     try:
         yield
@@ -50,7 +50,7 @@ def explained(content: str, device: torch.device, remedies: Sequence[str]) -> It
         if not is_out_of_memory(error):
             raise
         raise PassingError(
-            f"{content}: not enough memory on {device}; what helps: {', '.join(remedies)}"
+            f"{content}: not enough memory on {device}; what helps: {', '.join(memory_advice)}"
         ) from None
 
 

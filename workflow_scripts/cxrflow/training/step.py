@@ -59,7 +59,7 @@ class Step:
         terms: dict[str, Tensor] = {}
         samples = tokens = 0
         for micro_batch in range(settings.accumulate):
-            with self._talking(micro_batch == settings.accumulate - 1):
+            with self._gradient_exchange(micro_batch == settings.accumulate - 1):
                 with self._mixed_precision, clock.running():
                     total, losses = self._objective(epoch, index, micro_batch, settings.accumulate)
                 total.backward()
@@ -67,7 +67,7 @@ class Step:
                 terms[name] = terms[name] + value if name in terms else value
             samples, tokens = samples + losses.samples, tokens + losses.tokens
 
-        self._let_rest(epoch)
+        self._drop_resting_gradients(epoch)
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         if settings.gradient_limit is not None:
             nn.utils.clip_grad_value_(parameters, settings.gradient_limit)
@@ -88,7 +88,7 @@ class Step:
         """
         self._objective = None
 
-    def _let_rest(self, epoch: int) -> None:
+    def _drop_resting_gradients(self, epoch: int) -> None:
         """Remove the gradients of resting parameters, so that weight decay spares them, too."""
         for group in self.optimiser.param_groups:
             if epoch < group.get("rest", 0):  # a state may be older than the key
@@ -107,7 +107,7 @@ class Step:
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.optimiser.learning_rate * factor * group["rate"]
 
-    def _talking(self, last: bool) -> contextlib.AbstractContextManager[None]:
+    def _gradient_exchange(self, last: bool) -> contextlib.AbstractContextManager[None]:
         """Around a part of a batch: processes sum gradients only in the last one."""
         if self.processes.world == 1 or last:
             return contextlib.nullcontext()

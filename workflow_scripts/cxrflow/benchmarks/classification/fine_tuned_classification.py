@@ -192,8 +192,8 @@ def train_run(
     head = warmed_head(image, splits, run, pixels, settings, folder / "head.pt")
     program = FineTuningProgram(image, head, splits, run, pixels, settings, device)
     run_identity = {**identity, "model": folder.name, "seed": seed}
-    remedies = ("a smaller batch_size, or accumulate, of `training`",)
-    Engine(program, settings.training, seed, run_identity, remedies).run(
+    memory_advice = ("a smaller batch_size, or accumulate, of `training`",)
+    Engine(program, settings.training, seed, run_identity, memory_advice).run(
         folder / "state", folder / "scores"
     )
 

@@ -240,9 +240,9 @@ class Heads:
             "data": {"pairs": self.inputs.cohort.fingerprint(self.pixels), "image": self.digest},
         }
         folder = self.state / f"{slug(finding)}{seed}"
-        remedies = ("a smaller batch_size of `learning.training`",)
+        memory_advice = ("a smaller batch_size of `learning.training`",)
         remove_damaged(folder / "scores")
-        engine = Engine(program, learning.training, seed, identity, remedies)
+        engine = Engine(program, learning.training, seed, identity, memory_advice)
         engine.run(folder / "state", folder / "scores")
         return {name: np.load(folder / f"scores/{name}.npy") for name in splits.test}
 

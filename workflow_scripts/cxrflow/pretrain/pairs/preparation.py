@@ -93,5 +93,5 @@ def prepare_pairs(
         data["train_images"] = len(train_images.rows)
     if samples["train"].with_prior is not None:
         data["train_samples_with_prior"] = int(samples["train"].with_prior.sum())
-    remedies = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
-    return Prepared(program, data, remedies)
+    memory_advice = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
+    return Prepared(program, data, memory_advice)
