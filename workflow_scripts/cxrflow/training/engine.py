@@ -45,8 +45,8 @@ log = logging.getLogger("cxrflow")
 
 class Engine:
     """Trains one program. ``identity`` is what must not change between two starts of a run:
-    model name, seed, settings and data fingerprints. ``memory_advice`` say what to change when memory
-    runs out. Of several ``processes`` the first one speaks, saves and writes for all. ``code`` is a
+    model name, seed, settings and data fingerprints. ``memory_advice`` says what to change when
+    memory runs out. Of several ``processes`` rank 0 logs, saves and writes for all. ``code`` is a
     digest of the code: with another one a run goes on, and says so."""
 
     def __init__(
