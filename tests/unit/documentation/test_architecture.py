@@ -90,6 +90,16 @@ def test_a_part_knows_only_what_it_may() -> None:
             assert is_description(other) or part(other) in allowed, f"{module} imports {other}"
 
 
+@pytest.mark.parametrize("name", [name for name in PACKAGES if name != "cxrflow"])
+def test_the_tests_of_a_package_need_no_other(name: str) -> None:
+    """They run where it is installed alone, on the ground that all stand on."""
+    foreign = re.compile(rf"^ *(?:from|import) (?!{name}\b|cxr_files\b)cxr\w+", re.MULTILINE)
+    tests = sorted((PACKAGES[name].parent / "tests").glob("*.py"))
+    assert tests
+    for path in tests:
+        assert not foreign.findall(path.read_text(encoding="utf-8")), path
+
+
 def test_settings_know_only_settings() -> None:
     for module in SETTINGS:
         for other in imported_by(MODULES[module]):
