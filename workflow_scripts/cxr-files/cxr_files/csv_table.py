@@ -41,10 +41,7 @@ class UnevenRowsError(Exception):
 
 
 def find_file(root: Path, *names: str) -> Path | None:
-    """Return the first of ``names``, or the same with ``.gz``, that is in ``root``.
-
-    ``*`` in a name stands for any letters.
-    """
+    """Return the first of ``names``, patterns with or without ``.gz``, that is in ``root``."""
     for name in (edition for plain in names for edition in (plain, f"{plain}.gz")):
         for path in sorted(root.glob(name)) if "*" in name else [root / name]:
             if path.is_file():

@@ -245,7 +245,6 @@ class Term(nn.Module, ABC):
     composes = False  # it composes texts, and so reads a batch before the others
     pairs: str = ""  # what it pairs; terms that pair the same answer one question of validation
     parameter_rules: Sequence[ParameterRule] = ()  # how its own parameters are trained
-    true_boxes: Any  # of the training images, where ``needs.true_boxes``; pairs/preparation.py
 
     def __init__(self, settings: Any, encoders: Encoders) -> None:
         super().__init__()

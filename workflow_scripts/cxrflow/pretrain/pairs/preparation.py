@@ -82,7 +82,8 @@ def prepare_pairs(
                 "expected `truth: true` in the recipe, and a synthetic hospital with finding_truth"
             )
         if term.needs.true_boxes:
-            term.true_boxes = TrueBoxMasks(options.truth, store, images["train"].rows)
+            control: Any = term
+            control.true_boxes = TrueBoxMasks(options.truth, store, images["train"].rows)
     data: dict[str, Any] = {
         **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),
