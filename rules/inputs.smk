@@ -5,10 +5,10 @@
 
 def cohort_data(wildcards):
     """The data sets that a cohort is read from."""
-    found = run.known_cohorts[wildcards.cohort]
-    uses = ["tables", *(["labels"] if found.recipe.labels == "published" else [])]
+    cohort = run.known_cohorts[wildcards.cohort]
+    uses = ["tables", *(["labels"] if cohort.recipe.labels == "published" else [])]
     uses += ["published"] if published_readers(wildcards.cohort) else []
-    return data_of(uses, *found.sources)
+    return data_of(uses, *cohort.sources)
 
 
 def cohort_corpus(wildcards):

@@ -13,7 +13,7 @@ from data_fixtures import covid_chestxray, open_i_report, read, write_csv
 from phantom_fixtures import SETTINGS
 
 from cxr_files.csv_table import find_file
-from cxr_hospital.__main__ import writer
+from cxr_hospital.draw import writer
 from cxrflow.config.datasets import Datasets
 from cxrflow.config.parts import Dataset
 from cxrflow.data.layouts import LAYOUTS, Layout, Part, Use, layout
