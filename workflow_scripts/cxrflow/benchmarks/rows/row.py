@@ -18,19 +18,21 @@ WITHOUT_MODEL = {"features": "pooled", "start": "zeros", "augmentation": None}
 
 
 class Row:
-    """A row of one task; ``settings`` are those that it follows.
+    """A row of one task.
 
-    ``knows_nothing``: it puts candidates in any order, whose scores are computed, not drawn.
-    ``protocol``: what its result says beside the program's.
+    ``settings``: those that it follows; ``protocol``: what its result says beside the program's.
     """
-
-    knows_nothing = False
 
     def __init__(self, name: str, settings: Any) -> None:
         self.name = name
         known = {n: v for n, v in WITHOUT_MODEL.items() if n in type(settings).model_fields}
         self.settings = settings.model_copy(update=known)
         self.protocol: dict[str, Any] = {}
+
+    @property
+    def knows_nothing(self) -> bool:
+        """True if it puts candidates in any order, whose scores are computed, not drawn."""
+        return False
 
     def restrict(self, inputs: Any) -> None:
         """Leave samples out of the cohort of ``inputs`` that it has no answer for."""
