@@ -251,6 +251,16 @@ class OfLess(Outside):
         self.bias = nn.Parameter(torch.ones(size))
 
 
+class OfShared(Outside):
+    """Two weights of one memory, which no file holds."""
+
+    settings: Sizes
+
+    def __init__(self, settings: Sizes, words: WordReader | None = None) -> None:
+        super().__init__(settings, words)
+        self.register_buffer("offset", self.bias.detach())
+
+
 class Bare(Outside):
     """Without the annotation that says which settings it takes."""
 
@@ -274,6 +284,7 @@ def unfindable() -> type[Outside]:
         (lambda: unfindable()(Sizes()), "expected a class at the top of a module"),
         (lambda: OfMore(Sizes(), None, 3), "expected a constructor of its `settings` and words"),
         (lambda: OfLess(Sizes(), None, 5), "expected a constructor of its `settings` and words"),
+        (lambda: OfShared(Sizes()), "Some tensors share memory"),
         (lambda: Bare(Sizes()), "expected an annotation `settings:`"),
         (lambda: OfRounded(Rounded()), "factor=0.0.* expected settings that are kept"),
     ],

@@ -61,14 +61,14 @@ def require_loadable(similarity: Similarity, source: str) -> None:
             "top of a module that Python imports by name"
         )
     with TemporaryDirectory() as folder:
-        save_similarity(similarity, Path(folder))
         try:
+            save_similarity(similarity, Path(folder))
             again = load_similarity(Path(folder))
-        except (InputError, TypeError) as error:
+        except (InputError, TypeError, RuntimeError) as error:  # the last of shared tensors
+            reason = str(error).replace(folder, "model").strip().splitlines()[0]
             raise InputError(
-                f"{source}: its similarity {kind} could not be loaded again: "
-                f"{str(error).replace(folder, 'model').splitlines()[0]}; expected a constructor "
-                "of its `settings` and words, which keeps no other size"
+                f"{source}: its similarity {kind} could not be loaded again: {reason}; expected a "
+                "constructor of its `settings` and words, which keeps no other size"
             ) from None
     if again.settings != similarity.settings:
         raise InputError(

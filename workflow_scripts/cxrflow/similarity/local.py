@@ -17,6 +17,7 @@ from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.pairs import SUMS, Pairs, ScoreFile, by_file, in_units
 from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
+from cxrflow.similarity.words_and_patches import mean_words
 
 
 class LocalSettings(SimilaritySettings):
@@ -53,14 +54,8 @@ class Local(Similarity):
         return local_similarity(patch_NMP, word_TWP, texts.words.lengths, self.settings.matching)
 
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
-        assert images.patches is not None and texts.words is not None
-        word_TWP, lengths = texts.words
-        length_T1 = torch.tensor(lengths, device=word_TWP.device)[:, None]
-        # What stands behind a text's last word is projected as well, to the head's biases.
-        is_word_TW = torch.arange(word_TWP.shape[1], device=word_TWP.device) < length_T1
-        summed_TP = (normalize(word_TWP.float(), dim=2) * is_word_TW[..., None]).sum(1)
-        mean_TP = summed_TP / length_T1
-        return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_TP)
+        assert images.patches is not None
+        return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_words(texts))
 
     @torch.inference_mode()
     def pairs(

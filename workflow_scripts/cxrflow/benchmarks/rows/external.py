@@ -9,7 +9,7 @@ image, at any size, and is scored on the image's own pixels.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,8 @@ from cxrflow.benchmarks.classification.linear_classification import scores_of_fe
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.classification.transfer import LabelledSplits, RunScores
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.grounding.phrase_grounding import PhraseMaps
+from cxrflow.benchmarks.grounding.phrase_grounding import PhraseMaps, chosen_rescaling
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.rows.row import Row
@@ -257,7 +258,9 @@ class ExternalFile(Row):
         texts: pd.Series = self.table.column(samples, "report").fillna("").astype("str")
         return texts
 
-    def maps(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> PhraseMaps:
+    def maps(
+        self, inputs: Inputs, samples: pd.DataFrame, settings: PhraseGroundingSettings
+    ) -> PhraseMaps:
         """The maps that the column ``map`` names, below the folder of the table."""
         self.table.require_key("sample_id")
         folder, paths = self.table.path.parent, []
@@ -268,9 +271,7 @@ class ExternalFile(Row):
                 raise InputError(
                     f"{self.table.path}: map '{name}' lies outside of the table's folder"
                 ) from None
-        rescale: Literal["none", "minmax"] = (
-            "none" if settings.rescale == "auto" else settings.rescale
-        )
+        rescale = chosen_rescaling(settings.rescale, {})
         return PhraseMaps({"own": map(read_map, paths)}, WHOLE, rescale)
 
     def completed(self, predictions: Predictions) -> Predictions:

@@ -18,9 +18,9 @@ WITHOUT_MODEL = {"features": "pooled", "start": "zeros", "augmentation": None}
 
 
 class Row:
-    """A row of one task; ``settings`` are those that it follows.
+    """A row of one task.
 
-    ``protocol``: what its result says beside the program's.
+    ``settings``: those that it follows; ``protocol``: what its result says beside the program's.
     """
 
     def __init__(self, name: str, settings: Any) -> None:
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def knows_nothing(self) -> bool:
-        """Whether it puts candidates in any order, whose scores are computed, not drawn."""
+        """True if it puts candidates in any order, whose scores are computed, not drawn."""
         return False
 
     def restrict(self, inputs: Any) -> None:
