@@ -216,11 +216,11 @@ def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.Monk
     paper = str(beside / "my_losses.yaml")
     (beside / "run.yaml").write_text(f"papers: [{json.dumps(paper)}]\n")
     run = load_config(files)
-    code = run.code_of("my_losses/sigmoid")
+    code = run.models["my_losses/sigmoid"].code
     assert {LOSS, ENCODER, "pretrain.terms.mlm"} <= {*code}
     assert "pretrain.terms.global_alignment" not in code
-    assert run.outside_modules == ["my_encoders", "my_losses"]
-    settings = run.model("my_losses/sigmoid").settings
+    assert run.whole.outside_modules == ["my_encoders", "my_losses"]
+    settings = run.models["my_losses/sigmoid"].settings
     assert isinstance(settings, JointPretrainingSettings)
     assert settings.encoder.kind == ENCODER and settings.encoder.channels == 1
     assert read_settings(settings.model_dump_json(), JointPretrainingSettings) == settings

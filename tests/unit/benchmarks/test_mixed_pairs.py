@@ -167,8 +167,8 @@ def test_it_is_measured_where_the_hospital_knows_the_truth() -> None:
     tailed = load_config([root / "config.yaml", root / "long_tail.yaml"])
     assert tailed.chosen.keys() == {"medcutmix"} and tailed.results == "results/long_tail"
     assert tailed.available("medcutmix/mixed_pairs")
-    assert tailed.table_cells("medcutmix", "mixed_pairs")
+    assert tailed.results["medcutmix"].cells("mixed_pairs")
     without = tailed.model_copy(
-        update={"synthetic_hospital": plain.synthetic_hospital}  # the papers stay
+        update={"synthetic_hospital": plain.values.synthetic_hospital}  # the papers stay
     )
-    assert not without.available("medcutmix/mixed_pairs")
+    assert not without.tasks["medcutmix/mixed_pairs"].available
