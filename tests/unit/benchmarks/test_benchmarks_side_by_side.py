@@ -260,4 +260,4 @@ def test_privacy_decides_whether_it_is_drawn(overlay) -> None:
     shown = overlay(published | {"privacy": {"show_images": True}}, check_roots=False)
     assert "with_prior" in shown.figures("biovil_t")
     task = shown.figures("biovil_t")["with_prior"].task
-    assert shown.shows("images", task) and not shown.shows("text", task)
+    assert shown.tasks[task].shows("images") and not shown.tasks[task].shows("text")

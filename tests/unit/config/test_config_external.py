@@ -26,7 +26,9 @@ def test_the_row_of_the_page_is_scored_and_nothing_is_trained_for_it(overlay, ex
     assert PROBE in config.results["elsewhere"].all("all")
     assert config.models.seeds_of(PROBE[1]) == [0]
     # It is scored on the images that our first model can see.
-    assert config.tasks[PROBE[0]].geometry(PROBE[1]) == config.tasks[PROBE[0]].geometry("biovil/simclr")
+    assert config.tasks[PROBE[0]].geometry(PROBE[1]) == config.tasks[PROBE[0]].geometry(
+        "biovil/simclr"
+    )
     assert set(config.whole.models) <= set(alone.whole.models)
     assert config.whole.stores and set(config.whole.stores) <= set(alone.whole.stores)
     names = {one.model for one in config.results["elsewhere"].comparisons("table6")}

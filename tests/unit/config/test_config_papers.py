@@ -101,7 +101,7 @@ def test_beside_its_paper_nothing_is_trained_twice(overlay, example):
     one, both = (overlay({"papers": ["biovil", *more]}) for more in ([], [example]))
     assert set(trainings(both)) == {*trainings(one), ("my_method/my_method", 0)}
     assert len(trainings(both)) == len(trainings(one)) + 1
-    assert both.whole.stores == one.stores and both.tasks.available == one.tasks.available
+    assert both.whole.stores == one.whole.stores and both.tasks.available == one.tasks.available
     assert both.whole.cohorts == one.whole.cohorts
     assert both.models["my_method/my_method"].code == one.models["biovil/biovil"].code
     for task in one.tasks.available:

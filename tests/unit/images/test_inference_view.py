@@ -40,8 +40,8 @@ def configuration() -> Config:
 CONFIG = configuration()
 SEEING = [
     name
-    for name, recipe in CONFIG.models.items()
-    if recipe.geometry is not None and recipe.share == 100 and CONFIG.models[name].trainable
+    for name, model in CONFIG.models.items()
+    if model.recipe.geometry is not None and model.recipe.share == 100 and model.trainable
 ]
 
 

@@ -142,7 +142,7 @@ def test_encoders_images_and_cohort_are_the_paper_s(paper: Config, demo: Config)
         assert (recipe.image, recipe.weights) == ("medcutmix/vit_pretraining", None)
         assert paper.models["medcutmix/vit_pretraining"].recipe.weights == "deit"
         assert demo.models[f"medcutmix/{name}"].recipe.image == "convirt/imagenet_pretraining"
-        geometries = [one.model(f"medcutmix/{name}").geometry for one in (paper, demo)]
+        geometries = [one.models[f"medcutmix/{name}"].geometry for one in (paper, demo)]
         assert geometries == ["longer256", "longer128"]
         assert recipe.cohort == "medcutmix/mimic_cxr"
     for config in (paper, demo):
@@ -392,7 +392,7 @@ def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(paper:
     """Both are ViT-B/16, one from DeiT, one from SimCLR; with and without the term."""
     vit = load(papers=["medcutmix_vit"], scale="paper")
     for one, other in (("mgca", "mgca"), ("medcutmix_40", "medcutmix")):
-        models = paper.models[f"medcutmix/{one}"], vit.model(f"medcutmix_vit/{other}")
+        models = paper.models[f"medcutmix/{one}"], vit.models[f"medcutmix_vit/{other}"]
         assert models[0].settings.record() == models[1].settings.record()
         assert models[0].geometry == models[1].geometry
     parents = paper.models["medcutmix/mgca"].parents, vit.models["medcutmix_vit/mgca"].parents

@@ -297,7 +297,7 @@ def check_term_labels(config: Config, model: ResolvedModel) -> None:
     if recipe.kind != "pairs" or recipe.labels is not None:
         return
     for term, settings in terms.named().items():
-        if settings.reads_labels:
+        if settings.needs.labels:
             raise WrongKey(
                 ("models", model.name, "settings", "terms", term),
                 f"reads labels, but cohort '{cohort}' has none; expected `labels: published` or "

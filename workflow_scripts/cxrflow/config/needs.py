@@ -103,8 +103,8 @@ class RunNeeds:
         stores |= {(model.selecting_cohort, model.geometry) for model in trained}
         for curation in filter(None, map(self._cohorts.curation, self.cohorts)):
             stores.add((curation.candidates, self._run.models[curation.model].geometry))
-        results = {(task, name) for name in self.models for task in self._run.of_model(name)}
-        results |= {*self._shown, *((name, None) for name in self.tasks)}
+        results: set[Result] = {*self._shown, *((name, None) for name in self.tasks)}
+        results |= {(task, name) for name in self.models for task in self._run.of_model(name)}
         for task, row in results:
             if self._run[task].benchmark.images:
                 stores.add((self._run[task].cohort, self._run[task].geometry(row)))

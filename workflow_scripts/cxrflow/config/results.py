@@ -83,10 +83,10 @@ class PaperResults:
             measured = [result for result in measured if result[1] not in external]
         if not measured or not set(figure.requires(results)) <= set(measured):
             return []
-        if figure.of_pictures and not self._tasks[figure.task].pictures:
+        task = self._tasks[measured[0][0]]  # of a figure that shows data there is one
+        if figure.of_pictures and not task.pictures:
             return []
-        shown = all(self._tasks[figure.task].shows(content) for content in figure.SHOWS)
-        return measured if shown else []
+        return measured if all(map(task.shows, figure.SHOWS)) else []
 
     def all(self, extent: str) -> list[Result]:
         """The (task, model) pairs of its tables and figures that this run measures."""
