@@ -133,8 +133,8 @@ import torch
 from torch import nn
 
 from cxrflow.objectives.biovil import symmetric_cross_entropy
-from cxrflow.pretrain.objective import Needs, Term
-from cxrflow.pretrain.terms.base_settings import OutsideTermSettings
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.terms.base_settings import Needs, OutsideTermSettings
 from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
@@ -159,13 +159,15 @@ class Scaled(Similarity):
 
 class ScaledSettings(OutsideTermSettings):
     title = "Scaled"
-    projects = True
     nested: bool = False
+
+    @property
+    def needs(self):
+        return Needs(images=1, texts=("intact",))
 
 
 class ScaledPairs(Term):
     settings: ScaledSettings
-    needs = Needs(images=1, texts=("intact",))
     compares = True
     pairs = "image and text"
 

@@ -68,7 +68,7 @@ class Config:
             result for paper, extent in extents for result in self.results[paper].all(extent)
         ]
         tasks = list(dict.fromkeys(task for task, _ in results))
-        models = [model for _, model in results if model in self.models]
+        models = [model for _, model in results if model is not None and model in self.models]
         models += self.cohorts.curators(*(self.tasks[task].cohort for task in tasks))
         ancestors = {name for model in models for name in self.models[model].ancestors}
         return RunNeeds(self.tasks, [name for name in self.models if name in ancestors], tasks)

@@ -35,7 +35,7 @@ def check_held_out(config: Config) -> None:
     """
     for paper in config.library.chosen:
         for task, model in config.results[paper].all("all"):
-            if model in config.models:
+            if model is not None and model in config.models:
                 _check_pair(config, model, task)
         for model in config.results[paper].controls:
             for task in config.tasks.of_model(model):
@@ -47,7 +47,9 @@ def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
     """Sentences about models whose text encoders have read reports of scored patients."""
     readers: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for task, model in config.results[paper].cells(table):
-        if model not in config.models or config.models[model].recipe.overlap is None:
+        if model is None or model not in config.models:
+            continue
+        if config.models[model].recipe.overlap is None:
             continue
         learners = [name for leak in _leaks(config, model, task) for name in leak.learners]
         imported = [

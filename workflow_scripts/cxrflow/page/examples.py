@@ -44,7 +44,7 @@ class Scored:
         if not tasks:
             return None
         scored = [model for task, model in results if task == tasks[0]]
-        models = [model for model in scored if model in run.config.models]
+        models = [model for model in scored if model is not None and model in run.config.models]
         # The one named like its paper leads.
         models.sort(key=lambda name: name != f"{paper}/{paper}")
         return cls(tasks[0], tuple(models))

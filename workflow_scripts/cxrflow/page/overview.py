@@ -71,7 +71,7 @@ def starts(config: Config, table: Table, lead: Lead) -> set[str]:
     """The models whose weights the leading model starts from, and those that are not trained."""
     row = table.row(lead.row)
     model = table.model_of(row, table.column(lead.column))
-    if model not in config.models:
+    if model is None or model not in config.models:
         return set()
     untrained = {n for n, each in config.models.items() if not each.recipe.kind.learns}
     return {*config.models[model].ancestors, *untrained} - {model}
