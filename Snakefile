@@ -45,9 +45,9 @@ pathvars:
     timings="<results>/timings",
 
 
+include: "rules/internals.smk"
 include: "rules/common.smk"
 include: "rules/inputs.smk"
-include: "rules/shown.smk"
 include: "rules/priorities.smk"
 include: "rules/hospital.smk"
 include: "rules/corpus.smk"
@@ -58,16 +58,20 @@ include: "rules/vocabulary.smk"
 include: "rules/pretrain.smk"
 include: "rules/import_weights.smk"
 include: "rules/evaluate.smk"
+include: "rules/labels.smk"
 include: "rules/tables.smk"
+include: "rules/figures.smk"
 include: "rules/page.smk"
 include: "rules/targets.smk"
-include: "rules/resources.smk"
+
+
+ask_for_resources()
 
 
 rule all:
     """The tables of every paper in `papers:`, in the configured extent, and the report page."""
     default_target: True
     input:
-        tables=[path for paper in run.chosen for path in paper_tables(paper, run.extent)],
-        figures=[path for paper in run.chosen for path in paper_figures(paper, run.extent)],
+        tables=[path for paper in run.results for path in paper_tables(paper, run.values.extent)],
+        figures=[path for paper in run.results for path in paper_figures(paper, run.values.extent)],
         report=f"{REPORT}/index.html",

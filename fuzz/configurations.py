@@ -71,7 +71,9 @@ def run(trial: Trial, work: Path) -> None:
     """Each case is a configuration file, beside it perhaps a paper of the user's."""
     known = yaml.safe_load((ROOT / "config.yaml").read_text())
     known |= {key: {} for key in ("tasks", "cohorts", "vocabularies")}
-    known |= json.loads(json.dumps(load_config([ROOT / "config.yaml"]).model_dump(mode="json")))
+    known |= json.loads(
+        json.dumps(load_config([ROOT / "config.yaml"]).values.model_dump(mode="json"))
+    )
     known["papers"] = [PAPER]
     paper = yaml.safe_load(paper_file(PAPER).read_text())
     cases = [draw(trial.random(n), known, paper, work / f"{n:05d}") for n in range(trial.count)]
@@ -154,12 +156,12 @@ def resolve(path: Path) -> None:
     paper_entries.cache_clear()
     config = load_config([path], check_roots=False)
     config.resolved()
-    for paper in config.chosen:
-        config.controls(paper)
+    for results in config.results.values():
         for extent in ("all", "headline"):
-            config.results_of(paper, extent)
-            for table in config.table_names(paper, extent):
-                config.comparisons(paper, table)
-    config.datasets_in_use()
-    text = json.dumps(config.stores) + json.dumps(config.described(), allow_nan=False)
+            results.all(extent)
+            for table in results.tables(extent):
+                results.comparisons(table)
+    controls = [results.controls for results in config.results.values()]
+    text = json.dumps([controls, config.datasets, config.whole.stores])
+    text += json.dumps(config.described(), allow_nan=False)
     assert "\0" not in text and "\\u0000" not in text, "a NUL character is accepted"

@@ -22,7 +22,7 @@ rule train_sentence_splitter:
     conda:
         "../envs/gpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.reports.sentence_splitter),
+        **settings_of(lambda wildcards: run.values.reports.sentence_splitter),
         code=lambda wildcards: code_digest("reports.train_sentence_splitter"),
         text=subpath(input.text, parent=True),
         folder=subpath(output.resources, parent=True),
@@ -40,8 +40,8 @@ rule process_reports:
     """Parse reports into sections, split sentences, label findings (BioViL section 4.1)."""
     input:
         data=lambda wildcards: data_of(["reports"], wildcards.dataset),
-        stanza=SPLITTER[0] if run.reports.splitter == "stanza" else [],
-        typos=[run.reports.typo_list] if run.reports.typo_list else [],
+        stanza=SPLITTER[0] if run.values.reports.splitter == "stanza" else [],
+        typos=[run.values.reports.typo_list] if run.values.reports.typo_list else [],
     output:
         sections="<results>/corpus/{dataset}/sections.parquet",
         sentences="<results>/corpus/{dataset}/sentences.parquet",
@@ -53,12 +53,12 @@ rule process_reports:
     benchmark:
         "<timings>/process_reports/{dataset}.tsv"
     wildcard_constraints:
-        dataset=one_of(with_part("reports")),
+        dataset=one_of(name for name in run.datasets if run.data.layout(name).reports),
     priority: lambda wildcards: dataset_priority(wildcards.dataset)
     conda:
         "../envs/gpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.reports.settings()),
+        **settings_of(lambda wildcards: run.values.reports.settings()),
         code=lambda wildcards: code_digest(
             "reports.corpus",
             "cxr_labels/rules/*.yaml",
@@ -68,7 +68,7 @@ rule process_reports:
         ),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),
-        stanza=["--stanza", SPLITTER[1]] if run.reports.splitter == "stanza" else [],
+        stanza=["--stanza", SPLITTER[1]] if run.values.reports.splitter == "stanza" else [],
         folder=subpath(output.counts, parent=True),
     shell:
         r"""
@@ -98,7 +98,7 @@ rule train_entity_tagger:
     conda:
         "../envs/gpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.reports.entities.training),
+        **settings_of(lambda wildcards: run.values.reports.entities.training),
         code=lambda wildcards: code_digest("reports.train_entity_tagger"),
         text=subpath(input.text, parent=True),
         tokenizer=subpath(input.tokenizer, parent=True),
@@ -126,12 +126,12 @@ rule collect_text:
     benchmark:
         "<timings>/collect_text/{dataset}.tsv"
     wildcard_constraints:
-        dataset=one_of(with_part("documents")),
+        dataset=one_of(name for name in run.datasets if run.data.layout(name).documents),
     priority: lambda wildcards: dataset_priority(wildcards.dataset)
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.corpora),
+        **settings_of(lambda wildcards: run.values.corpora),
         code=lambda wildcards: code_digest("text.corpus", *readers("documents", wildcards.dataset)),
         layout=lambda wildcards: layout(wildcards.dataset),
         root=lambda wildcards: root(wildcards.dataset),

@@ -5,6 +5,23 @@ Outputs: `<results>/curation/<paper>/<cohort>/`, which that cohort is built with
 """
 
 
+def curation_inputs(wildcards):
+    """The model that curates a cohort, and what it chooses from."""
+    curation = run.cohorts.curation(wildcards.cohort)
+    model, candidates = run.models[curation.model], curation.candidates
+    return {
+        "model": f"<results>/models/{model.name}/seed{model.seeds[0]}/run.json",
+        "cohort": f"<results>/cohorts/{candidates}/pairs.parquet",
+        "pixels": f"<results>/pixels/{candidates}/{model.geometry}/store.json",
+    }
+
+
+def curation_settings(wildcards):
+    """The margin, and how images are encoded everywhere."""
+    margin = run.cohorts.curation(wildcards.cohort).margin
+    return CurationSettings(**run.values.features.model_dump(), margin=margin)
+
+
 rule curate_images:
     """Choose among the images of a study the one that fits its report."""
     input:
@@ -17,14 +34,15 @@ rule curate_images:
     benchmark:
         "<timings>/curate_images/{cohort}.tsv"
     wildcard_constraints:
-        cohort=one_of(cohort for cohort in run.cohorts_in_use if run.curation(cohort)),
+        cohort=one_of(name for name in run.whole.cohorts if run.cohorts.curation(name)),
     priority: 50
     conda:
         "../envs/gpu.yaml"
     params:
         **settings_of(curation_settings),
         code=lambda wildcards: code_digest(
-            "benchmarks.data.curation", *run.kinds_of(run.curation(wildcards.cohort).model)
+            "benchmarks.data.curation",
+            *run.models[run.cohorts.curation(wildcards.cohort).model].parts,
         ),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),

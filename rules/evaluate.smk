@@ -6,12 +6,124 @@ the benchmark reads; for a task that needs no model the data themselves. Outputs
 """
 
 
+def row_of(wildcards):
+    """The model or other row that a job scores; None where data are measured alone."""
+    if wildcards.get("name"):
+        return f"reference/{wildcards.name}"
+    return wildcards.get("external") or wildcards.get("model")
+
+
+def task_inputs(wildcards):
+    """What a task reads, by the option of `cxrflow evaluate`. Which of it, its benchmark says."""
+    task, row, seed = run.tasks[wildcards.task], row_of(wildcards), wildcards.get("seed")
+    if task.datasets:
+        return {"data": data_of(["tables", "demographics"], *task.datasets)}
+    cohort, training, geometry = task.cohort, task.task.training, task.geometry(row)
+    external = run.library.external[row].files[task.name] if wildcards.get("external") else []
+    files = {
+        "model": f"<results>/models/{row}/seed{seed}/run.json",
+        "cohort": cohort_table(cohort),  # <results>/cohorts/{cohort}/samples.parquet, or pairs
+        "curation": [f"<results>/curation/{cohort}/curation.parquet"],
+        "pixels": f"<results>/pixels/{cohort}/{geometry}/store.json",
+        "registration": f"<results>/registration/{cohort}/{geometry}/registration.json",
+        "features": f"<results>/features/{row}/seed{seed}/{cohort}/features.json",
+        "vocabulary": [
+            f"<results>/vocabulary/{name}/vocabulary.json"
+            for name in run.whole.vocabularies
+            if paper_of(name) == paper_of(task.name)
+        ],
+        "training": cohort_table(training) if training else [],
+        "truth": truth_of(task, wildcards.get("name")),
+        "stanza": TAGGER[0],
+        "external": external,
+        "lists": [str(file) for file in task.files.values()],
+    }
+    wanted = task.benchmark.files(
+        task.settings,
+        # Where data are measured alone there is no row: they are read as the benchmark says.
+        without_model=row is not None and not wildcards.get("model"),
+        is_oracle=wildcards.get("name") in task.benchmark.oracles,
+    )
+    return {
+        name: paths
+        for name, paths in files.items()
+        if name in wanted or (paths and name in ("external", "lists"))
+    }
+
+
+def truth_of(task, reference):
+    """The drawn copy that holds a truth: that of the images, of findings that of the reports."""
+    curation = run.cohorts.curation(task.cohort) if task.benchmark.reads == "curation" else None
+    cohort = run.cohorts[curation.candidates if curation else task.cohort]
+    of_findings = task.benchmark.truth == "findings" or reference in task.benchmark.oracles
+    return marker(cohort.dataset if of_findings else cohort.holder)
+
+
+def task_options(wildcards, input):
+    """The same as options: the folders they lie in, and where a state and stanza's models do."""
+    task = run.tasks[wildcards.task]
+    if task.datasets:
+        return statistics_options(task)
+    files = task_inputs(wildcards)
+    apart = ("stanza", "external", "lists")
+    options = folder_options([name for name in files if name not in apart], input)
+    options += option("--stanza", TAGGER[1]) if "stanza" in files else []
+    if wildcards.get("external"):
+        return [*options, "--external", input.external, "--name", wildcards.external]
+    if wildcards.get("name"):
+        return [*options, "--reference", wildcards.name]
+    if wildcards.get("model"):
+        options += ["--seed", wildcards.seed]
+        state = f"{RESULTS}/state/benchmarks/{task.name}/{wildcards.model}/seed{wildcards.seed}"
+        options += ["--state", state] if task.benchmark.resumes else []
+    return options
+
+
+def statistics_options(task):
+    """Where the data sets lie that statistics are of."""
+    annotated, studies, *demographics = task.datasets
+    options = ["--dataset", annotated, "--root", root(annotated)]
+    options += ["--studies-layout", layout(studies), "--studies-root", root(studies)]
+    return [*options, *option("--demographics", *map(root, demographics))]
+
+
+def task_places(wildcards):
+    """What a task reads that is no file of this run: data sets, the user's models of stanza."""
+    task = run.tasks[wildcards.task]
+    if task.datasets:
+        return statistics_options(task)
+    return [TAGGER[1]] if "stanza" in task_inputs(wildcards) and not TAGGER[0] else []
+
+
+def task_code(wildcards):
+    """The modules and rules that predict in a task, the trunks, the readers of data sets."""
+    task = run.tasks[wildcards.task]
+    if wildcards.get("name"):
+        return [*task.code, f"benchmarks.{task.benchmark.baselines.split(':')[0]}"]
+    if wildcards.get("external"):
+        return [*task.code, "benchmarks.rows.external"]
+    trunks = run.models[wildcards.model].parts if wildcards.get("model") else []
+    return [*task.code, *trunks, *readers("tables", *task.datasets)]
+
+
+def task_need(rule, what):
+    """A resource of a task: its benchmark's, or what all of the rule ask for."""
+    return lambda wildcards: getattr(need(rule, run.tasks[wildcards.task].task.benchmark), what)
+
+
+def tasks_with(models):
+    """The tasks that score models, or those that are measured on the data themselves."""
+    return [name for name in run.tasks.available if bool(run.tasks[name].benchmark.needs) == models]
+
+
 rule extract_features:
     """Encode the images of a cohort with a model, once for all that start from them."""
     input:
         model="<results>/models/{model}/seed{seed}/run.json",
         cohort="<results>/cohorts/{cohort}/samples.parquet",
-        pixels=lambda wildcards: pixels(wildcards.cohort, wildcards.model),
+        pixels=lambda wildcards: (
+            f"<results>/pixels/{{cohort}}/{run.models[wildcards.model].geometry}/store.json"
+        ),
     output:
         features="<results>/features/{model}/seed{seed}/{cohort}/features.safetensors",
         index="<results>/features/{model}/seed{seed}/{cohort}/index.parquet",
@@ -23,8 +135,10 @@ rule extract_features:
     conda:
         "../envs/gpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.features),
-        code=lambda wildcards: code_digest("benchmarks.features", *run.kinds_of(wildcards.model)),
+        **settings_of(lambda wildcards: run.values.features),
+        code=lambda wildcards: code_digest(
+            "benchmarks.features", *run.models[wildcards.model].parts
+        ),
         model=subpath(input.model, parent=True),
         cohort=subpath(input.cohort, parent=True),
         pixels=subpath(input.pixels, parent=True),
@@ -62,9 +176,9 @@ rule evaluate:
         runtime=task_need("evaluate", "runtime"),
         gpu=task_need("evaluate", "gpu"),
     params:
-        **settings_of(lambda wildcards: run.task(wildcards.task).settings),
+        **settings_of(lambda wildcards: run.tasks[wildcards.task].settings),
         code=lambda wildcards: code_digest("benchmarks.runner", *task_code(wildcards)),
-        benchmark=benchmark_of,
+        benchmark=lambda wildcards: run.tasks[wildcards.task].task.benchmark,
         places=task_places,  # compared, as settings are
         data=task_options,
         folder=subpath(output.metrics, parent=True),
@@ -90,7 +204,7 @@ use rule evaluate as score_reference with:
     benchmark:
         "<timings>/score_reference/{task}/{name}.tsv"
     wildcard_constraints:
-        task=one_of(t for t in tasks_with(models=True) if run.task(t).benchmark.references),
+        task=one_of(t for t in tasks_with(models=True) if run.tasks[t].benchmark.references),
         name="[a-z_]+",
     conda:
         "../envs/cpu.yaml"
@@ -109,7 +223,7 @@ use rule evaluate as score_external with:
     benchmark:
         "<timings>/score_external/{task}/{external}.tsv"
     wildcard_constraints:
-        task=one_of(task for one in run.external.values() for task in one.files),
+        task=one_of(task for one in run.library.external.values() for task in one.files),
     conda:
         "../envs/cpu.yaml"
     threads: need("score_external").threads
@@ -135,42 +249,3 @@ use rule evaluate as measure_data with:
         mem_mb=task_need("measure_data", "mem_mb"),
         runtime=task_need("measure_data", "runtime"),
         gpu=task_need("measure_data", "gpu"),
-
-
-rule compare_labels:
-    """Precision, recall, F1 and kappa of our report labels, and the sentences where they differ."""
-    input:
-        corpus="<results>/corpus/{dataset}/corpus.json",
-        labels=given_labels_files,
-    output:
-        metrics="<results>/benchmarks/label_agreement/{dataset}/{reference}/metrics.json",
-        agreement="<results>/benchmarks/label_agreement/{dataset}/{reference}/agreement.csv",
-        confusion="<results>/benchmarks/label_agreement/{dataset}/{reference}/confusion.csv",
-        predictions="<results>/benchmarks/label_agreement/{dataset}/{reference}/predictions.parquet",
-        disagreements="<results>/benchmarks/label_agreement/{dataset}/{reference}/disagreements.parquet",
-    log:
-        "<logs>/compare_labels/{dataset}.{reference}.log",
-    benchmark:
-        "<timings>/compare_labels/{dataset}.{reference}.tsv"
-    conda:
-        "../envs/gpu.yaml"
-    params:
-        **settings_of(lambda wildcards: given_labels(wildcards).settings),
-        code=lambda wildcards: code_digest(
-            "benchmarks.data.label_agreement",
-            "data/readers/open_i_terms.yaml",
-            "cxr_labels/rules/scope/*.yaml",
-        ),
-        labels=given_labels_place,
-        corpus=subpath(input.corpus, parent=True),
-        folder=subpath(output.metrics, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.data.compare_labels \
-            --corpus {params.corpus:q} \
-            --labels {params.labels:q} \
-            --reference {wildcards.reference:q} \
-            --settings {params.given:q} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """

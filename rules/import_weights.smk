@@ -7,6 +7,20 @@ Outputs: `<results>/models/<paper>/<model>/seed<k>/`, as the training in whose p
 """
 
 
+def published_weights(wildcards):
+    """The files of an imported model's weights."""
+    model = wildcards.model
+    files = weights_files(run.values.weights[model], model, run.models[model].recipe.weights)
+    return [str(path) for _, path, kind in files if kind == "file"]
+
+
+def import_options(wildcards):
+    """Which weights an imported model is made of."""
+    kind = run.models[wildcards.model].recipe.weights
+    weights, image = run.values.weights[wildcards.model].places(kind)
+    return ["--kind", kind, "--weights", weights, *option("--image", *([image] if image else []))]
+
+
 rule import_weights:
     """Make a model folder of published weights."""
     input:
@@ -18,12 +32,12 @@ rule import_weights:
     benchmark:
         "<timings>/import_weights/{model}.seed{seed}.tsv"
     wildcard_constraints:
-        model=one_of(name for name in MODELS if run.imported(name)),
+        model=one_of(name for name in run.whole.models if run.models[name].imported),
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: MODELS[wildcards.model].settings),
-        code=lambda wildcards: code_digest("pretrain.imported", *run.kinds_of(wildcards.model)),
+        **settings_of(lambda wildcards: run.models[wildcards.model].settings),
+        code=lambda wildcards: code_digest("pretrain.imported", *run.models[wildcards.model].parts),
         weights=import_options,
         folder=subpath(output.run, parent=True),
     shell:

@@ -10,7 +10,7 @@ registration of prior images, `<results>/registration/<paper>/<cohort>/<geometry
 rule store_pixels:
     """Decode and resize the images of a cohort."""
     input:
-        data=lambda wildcards: marker(run.known_cohorts[wildcards.cohort].holder),
+        data=lambda wildcards: marker(run.cohorts[wildcards.cohort].holder),
         images="<results>/cohorts/{cohort}/images.parquet",
     output:
         index="<results>/pixels/{cohort}/{geometry}/index.parquet",
@@ -23,9 +23,9 @@ rule store_pixels:
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.pixels_of(wildcards.cohort)),
+        **settings_of(lambda wildcards: run.cohorts.pixels(wildcards.cohort)),
         code=lambda wildcards: code_digest("images.store"),
-        root=lambda wildcards: root(run.known_cohorts[wildcards.cohort].holder),
+        root=lambda wildcards: root(run.cohorts[wildcards.cohort].holder),
         folder=subpath(output.store, parent=True),
     shell:
         r"""
@@ -55,7 +55,7 @@ rule register_pairs:
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.registration),
+        **settings_of(lambda wildcards: run.values.registration),
         code=lambda wildcards: code_digest("images.alignments"),
         pixels=subpath(input.pixels, parent=True),
         folder=subpath(output.registration, parent=True),

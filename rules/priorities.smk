@@ -13,15 +13,16 @@ def waiting_for(model):
     """The models that are made from this one."""
     return [
         name
-        for name in MODELS
-        if model in (*run.parents_of(name).values(), *run.curators(MODELS[name].recipe.cohort))
+        for name in run.whole.models
+        if model in run.models[name].parents.values()
+        or model in run.cohorts.curators(run.models[name].recipe.cohort)
     ]
 
 
 @cache
 def trainings_behind(model):
     """How many trainings, one after the other, wait for this one; curation counts as one."""
-    curates = int(model in run.curators(*run.cohorts_in_use))
+    curates = int(model in run.cohorts.curators(*run.whole.cohorts))
     return 1 + max((trainings_behind(name) for name in waiting_for(model)), default=curates)
 
 
@@ -31,7 +32,7 @@ def training_priority(model):
 
 
 # What each model learns from: vocabularies, texts, cohorts.
-LEARNT_FROM = {name: RunNeeds(run, [name], []) for name in MODELS}
+LEARNT_FROM = {name: RunNeeds(run.tasks, [name]) for name in run.whole.models}
 
 
 def urgency(learns):
@@ -52,22 +53,9 @@ def vocabulary_priority(wildcards):
 
 def dataset_priority(dataset):
     """That of a data set and its text; of what is none of them, a splitter's text, the highest."""
-    if dataset not in DATASETS:
+    if dataset not in run.datasets:
         return urgency(lambda needs: True)
     return urgency(
         lambda needs: dataset in needs.corpora
-        or any(dataset in run.known_cohorts[name].sources for name in needs.cohorts)
+        or any(dataset in run.cohorts[name].sources for name in needs.cohorts)
     )
-
-
-def drawing_threads(wildcards):
-    """Several for drawing the images that all wait for; beside others a job has one core."""
-    held = layout_of(wildcards.phantom).holds if wildcards.phantom in LAYOUTS else ()
-    first = dataset_priority(wildcards.phantom) == urgency(lambda needs: True)
-    drawn = "images" in held and not pictures_drawn_before(wildcards)
-    return need("draw_phantom").threads if first and drawn else 1
-
-
-def drawing_priority(wildcards):
-    """What needs several cores goes before what would keep one of them busy."""
-    return dataset_priority(wildcards.phantom) + 100 * (drawing_threads(wildcards) > 1)

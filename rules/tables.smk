@@ -1,9 +1,57 @@
-"""Tables, the rankings claimed in them, figures: ours beside the published.
+"""Tables and the rankings claimed in them: ours beside the published.
 
 Inputs: the results of every model of a table, all seeds; for paired tests their predictions.
-Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's headline rows),
-`<results>/figures/<paper>/`.
+Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's headline rows).
 """
+
+
+def table_metrics(paper, table):
+    """The results that a table of a paper shows: none where this run has no data for them."""
+    cells = run.results[paper].cells(table)
+    return [path for task, row in cells for path in metrics(task, row)]
+
+
+def table_comparisons(paper, table):
+    """What is compared between the rows of a table, as the settings of the comparison."""
+    protocol = run.values.paired_tests.model_dump()
+    return PairedTestSettings(**protocol, comparisons=run.results[paper].comparisons(table))
+
+
+def predictions(results):
+    """The predictions of results, one file a seed."""
+    files = [path for task, row in results for path in metrics(task, row)]
+    return [path.replace("metrics.json", "predictions.parquet") for path in files]
+
+
+def statistics(results):
+    """The modules that make metrics of predictions."""
+    tasks = {task for task, _ in results}
+    return sorted(f"benchmarks.{run.tasks[task].benchmark.statistic_module}" for task in tasks)
+
+
+def table_tests(paper, table):
+    """The intervals and paired tests that a table shows, if it has any."""
+    compared = run.results[paper].compared(table)
+    return [f"<results>/tables/{paper}/{table}.tests.json"] if compared else []
+
+
+def tables_of_orderings(paper):
+    """The tables in which a paper claims rankings."""
+    claims = run.results[paper].paper.orderings
+    return list(dict.fromkeys(place.table for claim in claims for place in claim.addresses()))
+
+
+def paper_tables(paper, extent):
+    """The tables of a paper in this extent, and whole the rankings that it claims in them."""
+    names = run.results[paper].tables(extent)
+    names += ["orderings"] if extent == "all" and tables_of_orderings(paper) else []
+    return [f"<results>/tables/{paper}/{name}.html" for name in names]
+
+
+def paper_contents(paper):
+    """A digest of what a paper shows; comments in its file do not count."""
+    shown = {"title", "tables", "orderings", "headline", "leads", "figures"}
+    return fingerprint(run.results[paper].paper.model_dump(mode="json", include=shown))
 
 
 localrules:
@@ -14,7 +62,9 @@ localrules:
 rule compare_rows:
     """Intervals over seeds and samples, and tests of a table's rows against its reference row."""
     input:
-        predictions=lambda wildcards: table_predictions(wildcards.paper, wildcards.table),
+        predictions=lambda wildcards: predictions(
+            run.results[wildcards.paper].compared(wildcards.table)
+        ),
         metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
     output:
         tests="<results>/tables/{paper}/{table}.tests.json",
@@ -28,7 +78,7 @@ rule compare_rows:
         **settings_of(lambda wildcards: table_comparisons(wildcards.paper, wildcards.table)),
         code=lambda wildcards: code_digest(
             "benchmarks.paired_tests",
-            *statistics(table_paired(wildcards.paper, wildcards.table)),
+            *statistics(run.results[wildcards.paper].compared(wildcards.table)),
         ),
     shell:
         r"""
@@ -89,8 +139,18 @@ rule make_table:
 rule check_orderings:
     """Hold the rankings that a paper claims against those found here."""
     input:
-        metrics=lambda wildcards: ordering_metrics(wildcards.paper),
-        tests=lambda wildcards: ordering_tests(wildcards.paper),
+        metrics=lambda wildcards: list(
+            dict.fromkeys(
+                path
+                for table in tables_of_orderings(wildcards.paper)
+                for path in table_metrics(wildcards.paper, table)
+            )
+        ),
+        tests=lambda wildcards: [
+            path
+            for table in tables_of_orderings(wildcards.paper)
+            for path in table_tests(wildcards.paper, table)
+        ],
     output:
         csv="<results>/tables/{paper}/orderings.csv",
         markdown="<results>/tables/{paper}/orderings.md",
@@ -122,96 +182,4 @@ rule check_orderings:
             {params.tests:q} \
             --output {params.prefix:q} \
             >{log:q} 2>&1
-        """
-
-
-rule draw_figure:
-    """Draw what models made of the same images side by side, from their results."""
-    input:
-        unpack(figure_inputs),
-    output:
-        picture="<results>/figures/{paper}/{figure}.png",
-        content="<results>/figures/{paper}/{figure}.json",
-    log:
-        "<logs>/draw_figure/{paper}.{figure}.log",
-    benchmark:
-        "<timings>/draw_figure/{paper}.{figure}.tsv"
-    wildcard_constraints:
-        figure=figures_of("grounding", "priors", "t_sne", "saliency", "retrieved"),
-    conda:
-        "../envs/gpu.yaml"
-    params:
-        **settings_of(figure),
-        code=lambda wildcards: code_digest(*figure_code(wildcards)),
-        kind=lambda wildcards: figure(wildcards).kind,
-        data=lambda wildcards, input: folder_options(figure_inputs(wildcards), input),
-        phrases=figure_phrases,
-        file=lambda wildcards, output: output[0],  # the picture, where there is one
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.draw_figure {params.kind} \
-            --settings {params.given:q} \
-            {params.data:q} \
-            {params.phrases} \
-            --output {params.file:q} \
-            >{log:q} 2>&1
-        """
-
-
-use rule draw_figure as show_reports with:
-    output:
-        content="<results>/figures/{paper}/{figure}.json",
-    log:
-        "<logs>/show_reports/{paper}.{figure}.log",
-    benchmark:
-        "<timings>/show_reports/{paper}.{figure}.tsv"
-    wildcard_constraints:
-        figure=figures_of("reports", "neighbours"),
-
-
-FIGURE_PROGRAMS = {"curve": "cxrflow.tables.curve", "bars": "cxrflow.tables.bars"}
-
-
-rule draw_curve:
-    """Draw cells of a paper's tables, as curves over a common quantity or as bars."""
-    input:
-        metrics=figure_metrics,
-        predictions=lambda wildcards: predictions(figure_paired(wildcards)),
-    output:
-        picture="<results>/figures/{paper}/{figure}.png",
-        content="<results>/figures/{paper}/{figure}.json",
-        tests="<results>/figures/{paper}/{figure}.tests.json",
-    log:
-        "<logs>/draw_curve/{paper}.{figure}.log",
-    benchmark:
-        "<timings>/draw_curve/{paper}.{figure}.tsv"
-    wildcard_constraints:
-        figure=figures_of("curve", "bars"),
-    conda:
-        "../envs/cpu.yaml"
-    params:
-        **settings_of(lambda wildcards: run.paired_tests),
-        code=lambda wildcards: code_digest(
-            FIGURE_PROGRAMS[figure(wildcards).kind].removeprefix("cxrflow."),
-            "benchmarks.paired_tests",
-            *statistics(figure_paired(wildcards)),
-        ),
-        program=lambda wildcards: FIGURE_PROGRAMS[figure(wildcards).kind],
-        figure=lambda wildcards: deciding(figure(wildcards)),
-        content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: run.library.source(wildcards.paper),
-    shell:
-        r"""
-        python -m cxrflow.benchmarks.compare_rows \
-            --predictions {input.predictions:q} \
-            --settings {params.given:q} \
-            --output {output.tests:q} \
-            >{log:q} 2>&1
-        python -m {params.program} \
-            --paper {params.paper:q} \
-            --figure {wildcards.figure:q} \
-            --metrics {input.metrics:q} \
-            --tests {output.tests:q} \
-            --output {output.picture:q} \
-            >>{log:q} 2>&1
         """

@@ -1,6 +1,6 @@
 """What can be asked for by name: one paper, labels, controls."""
 
-for paper in run.chosen:
+for paper in run.results:
 
     rule:
         name:
@@ -23,8 +23,8 @@ rule controls:
     input:
         [
             path
-            for paper in run.chosen
-            for model in run.controls(paper)
-            for task in run.tasks_of(model)
+            for results in run.results.values()
+            for model in results.controls
+            for task in run.tasks.of_model(model)
             for path in metrics(task, model)
         ],

@@ -10,7 +10,7 @@ rule build_vocabulary:
     input:
         documents=lambda wildcards: [
             documents(dataset, paper_of(wildcards.vocabulary))
-            for dataset in run.vocabulary_datasets(wildcards.vocabulary)
+            for dataset in run.texts.datasets(wildcards.vocabulary)
         ],
     output:
         vocabulary="<results>/vocabulary/{vocabulary}/vocab.txt",
@@ -24,7 +24,7 @@ rule build_vocabulary:
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.known_vocabularies[wildcards.vocabulary].settings()),
+        **settings_of(lambda wildcards: run.texts.vocabularies[wildcards.vocabulary].settings()),
         code=lambda wildcards: code_digest("text.vocabulary"),
         folder=subpath(output.record, parent=True),
     shell:
@@ -54,7 +54,7 @@ rule tokenise_documents:
     conda:
         "../envs/cpu.yaml"
     params:
-        **settings_of(lambda wildcards: run.tokens),
+        **settings_of(lambda wildcards: run.values.tokens),
         code=lambda wildcards: code_digest("text.tokens"),
         vocabulary=subpath(input.vocabulary, parent=True),
         folder=subpath(output.record, parent=True),

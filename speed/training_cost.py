@@ -131,20 +131,20 @@ class Invented(NamedTuple):
 
 def options(config: Models, name: str, invented: Invented, done: Path) -> dict[str, Any]:
     """The files and folders that a training reads."""
-    model = config.model(name)
+    model = config.models[name]
     read: dict[str, Any] = {"pairs": invented.root / "pairs.parquet"}
     if "vocabulary" in model.recipe.kind.accepts:
         read["vocabulary"] = invented.root / "vocabulary"
-    if config.corpora_of(name):
+    if config.models[name].corpora:
         read["tokens"] = invented.root / "tokens"
     if model.geometry is not None:
         read["pixels"] = invented.store(model.geometry)
     # What it starts from counts for nothing but its shapes: any model of the same program does, and
     # weights of a program that is not measured are left out.
-    for option, parent in config.parents_of(name).items():
-        program = config.recipes[parent].program
-        configured = [one for one in MODELS if one in config.recipes]
-        alike = [one for one in configured if config.recipes[one].program == program]
+    for option, parent in config.models[name].parents.items():
+        program = config.models[parent].recipe.program
+        configured = [one for one in MODELS if one in config.models]
+        alike = [one for one in configured if config.models[one].recipe.program == program]
         if not alike:
             continue
         standing = next((one for one in (parent, *alike) if (done / one).is_dir()), None)
@@ -164,7 +164,7 @@ def cost(
     changes: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Train a model for a few steps; its row of the table."""
-    model = config.model(name)
+    model = config.models[name]
     settings = model.settings.model_dump(mode="json")
     whole = settings["training"]
     short = {

@@ -133,8 +133,8 @@ import torch
 from torch import nn
 
 from cxrflow.objectives.biovil import symmetric_cross_entropy
-from cxrflow.pretrain.objective import Needs, Term
-from cxrflow.pretrain.terms.base_settings import OutsideTermSettings
+from cxrflow.pretrain.objective import Term
+from cxrflow.pretrain.terms.base_settings import Needs, OutsideTermSettings
 from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 
@@ -159,13 +159,15 @@ class Scaled(Similarity):
 
 class ScaledSettings(OutsideTermSettings):
     title = "Scaled"
-    projects = True
     nested: bool = False
+
+    @property
+    def needs(self):
+        return Needs(images=1, texts=("intact",))
 
 
 class ScaledPairs(Term):
     settings: ScaledSettings
-    needs = Needs(images=1, texts=("intact",))
     compares = True
     pairs = "image and text"
 
@@ -216,11 +218,11 @@ def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.Monk
     paper = str(beside / "my_losses.yaml")
     (beside / "run.yaml").write_text(f"papers: [{json.dumps(paper)}]\n")
     run = load_config(files)
-    code = run.code_of("my_losses/sigmoid")
+    code = run.models["my_losses/sigmoid"].code
     assert {LOSS, ENCODER, "pretrain.terms.mlm"} <= {*code}
     assert "pretrain.terms.global_alignment" not in code
-    assert run.outside_modules == ["my_encoders", "my_losses"]
-    settings = run.model("my_losses/sigmoid").settings
+    assert run.whole.outside_modules == ["my_encoders", "my_losses"]
+    settings = run.models["my_losses/sigmoid"].settings
     assert isinstance(settings, JointPretrainingSettings)
     assert settings.encoder.kind == ENCODER and settings.encoder.channels == 1
     assert read_settings(settings.model_dump_json(), JointPretrainingSettings) == settings

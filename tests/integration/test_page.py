@@ -319,9 +319,11 @@ def test_five_papers_open_within_a_second_and_three_megabytes(browser, tmp_path)
     """Four more papers, each with every table of the first and pictures of its own."""
     config = load()
     papers: list[Any] = ["biovil"]
-    headline = [{"table": part.table} for part in config.chosen["biovil"].headline]
+    headline = [{"table": part.table} for part in config.library.chosen["biovil"].headline]
     for number in range(4):
-        tables = {name: {"extends": f"biovil/{name}"} for name in config.chosen["biovil"].tables}
+        tables = {
+            name: {"extends": f"biovil/{name}"} for name in config.library.chosen["biovil"].tables
+        }
         papers.append(str(tmp_path / f"copy{number}.yaml"))
         said = {"title": f"Copy {number}: of BioViL", "tables": tables, "headline": headline}
         write_json(Path(papers[-1]), said)

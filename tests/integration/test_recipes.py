@@ -65,8 +65,8 @@ DEMO = configuration("demo")
 
 def small(name: str) -> str:
     """A model's settings but for its sizes."""
-    recipe = DEMO.recipes[name]
-    settings = DEMO.model(name).settings.model_dump(mode="json")
+    recipe = DEMO.models[name].recipe
+    settings = DEMO.models[name].settings.model_dump(mode="json")
     settings.pop("training_share", None)  # a size
     is_transformer = settings.get("encoder", {}).get("kind") == "vit"
     alone = is_transformer and recipe.program in ("supervised", "image")
@@ -79,7 +79,7 @@ def small(name: str) -> str:
 
 CLIP = "low_data/clip_released"  # published weights, which nothing trains
 # Of models that differ in their sizes and starts alone, the first.
-DISTINCT = {small(name): name for name in reversed(DEMO.recipes) if not name.startswith(CLIP)}
+DISTINCT = {small(name): name for name in reversed(list(DEMO.models)) if not name.startswith(CLIP)}
 
 
 def labelled(cohort: Path, folder: Path, classes: list[str]) -> Path:
@@ -106,7 +106,7 @@ def labelled_pairs(cohort: Path, folder: Path, classes: list[str]) -> Path:
 
 @pytest.mark.parametrize("name", [*reversed(DISTINCT.values())])
 def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> None:
-    recipe, models = DEMO.recipes[name], finished.models
+    recipe, models = DEMO.models[name].recipe, finished.models
     inputs: dict[str, Any] = {"pairs": finished.cohort / "pairs.parquet"}
     if recipe.program in ("text", "caption"):
         inputs["vocabulary"] = finished.vocabulary
@@ -145,7 +145,7 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
     if recipe.program != "report":  # here it starts from another kind of encoder
         # What the workflow watches, but for the task that selects weights: here the loss does.
         selecting = "pretrain.validation.selection", "benchmarks."
-        code = [module for module in DEMO.code_of(name) if not module.startswith(selecting)]
+        code = [module for module in DEMO.models[name].code if not module.startswith(selecting)]
         assert run["codes"] == [code_digest(*code)]
 
 
@@ -157,7 +157,7 @@ def test_a_step_from_the_published_clip(finished: Stages, tmp_path: Path) -> Non
         *(tmp_path / "published", None, ImportSettings(geometry="square64")),
         *("low_data/clip_released", 0, tmp_path / "clip"),
     )
-    settings = configuration("paper").model("low_data/clip").settings.model_dump(mode="json")
+    settings = configuration("paper").models["low_data/clip"].settings.model_dump(mode="json")
     imported = read_image_settings(tmp_path / "clip/image/config.json").model_dump(mode="json")
     settings |= {**ONE_STEP, "encoder": imported, "ghost_batch": None}
     inputs = {"pairs": finished.cohort / "pairs.parquet", "pixels": finished.pixels}
@@ -202,8 +202,8 @@ def test_a_file_adds_further_pairs_to_a_method(method, finished, tmp_path):
     values = yaml.safe_load(FILE.read_text()) | {"papers": [str(file)], "scale": "demo"}
     config = make_config(values, [FILE])
     name = f"mine/{method}_further"
-    recipe, models = config.recipes[name], finished.models
-    settings = overlay(config.model(name).settings.model_dump(mode="json"), SIZES[recipe.program])
+    recipe, models = config.models[name].recipe, finished.models
+    settings = overlay(config.models[name].settings.model_dump(mode="json"), SIZES[recipe.program])
     inputs = {"pairs": finished.cohort / "pairs.parquet", "pixels": finished.pixels}
     inputs |= {"text": models / "sections", "image": models / "images"}
     folders = {"state": tmp_path / "state", "output": tmp_path / "model"}
@@ -211,7 +211,7 @@ def test_a_file_adds_further_pairs_to_a_method(method, finished, tmp_path):
         f"pretrain.{recipe.program}", settings, **inputs, **folders, model=name, seed=0
     ).succeeds()
     line = json.loads((tmp_path / "model/metrics.jsonl").read_text().splitlines()[0])
-    plain = DEMO.model(f"{method}/{method}").settings.terms.named()
+    plain = DEMO.models[f"{method}/{method}"].settings.terms.named()
     assert {*plain, "multi_view", "neighbours"} <= line.keys()
     run = json.loads((tmp_path / "model/run.json").read_text())
-    assert run["codes"] == [code_digest(*config.code_of(name))]
+    assert run["codes"] == [code_digest(*config.models[name].code)]

@@ -53,7 +53,7 @@ MLM = {
 
 def load(**changes: Any) -> Config:
     """The demo's configuration of one paper with every row, and changes laid over it."""
-    base = load_config([ROOT / "config.yaml"], check_roots=False).model_dump(mode="json")
+    base = load_config([ROOT / "config.yaml"], check_roots=False).values.model_dump(mode="json")
     laid = overlay(base, {"papers": ["biovil"], "extent": "all", **changes})
     return make_config(laid, [ROOT / "config.yaml"], check_roots=False)
 
@@ -70,7 +70,7 @@ def edit(path: Path, **changes: Any) -> None:
 
 def write_record(root: Path, config: Config, overlays: Sequence[str] = ()) -> dict[str, Any]:
     """Write down the configuration."""
-    record = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
+    record = {"values": config.values.model_dump(mode="json"), "resolved": config.resolved()}
     write_json(root / "report/config.json", record | {"configfiles": ["config.yaml", *overlays]})
     return record
 
@@ -80,31 +80,31 @@ def write_results(
 ) -> Path:
     """Write every product of ``config`` below ``root``; gives the recorded configuration's path."""
     record = write_record(root, config, overlays)
-    for number, name in enumerate(config.cohorts_in_use):
+    for number, name in enumerate(config.whole.cohorts):
         write_json(root / f"cohorts/{name}/flow.json", _flow(config, name, 227_835 // 4**number))
-    for name in config.all_needs.corpora:
+    for name in config.whole.corpora:
         write_json(root / f"corpus/{name}/corpus.json", _corpus(config, name))
-    for name in config.vocabularies_in_use:
+    for name in config.whole.vocabularies:
         _vocabulary(root, config, name)
     for number, (name, made) in enumerate(record["resolved"]["models"].items()):
-        if controls or not config.recipes[name].control:
-            for seed in config.seeds_of(name):
+        if controls or not config.models[name].recipe.control:
+            for seed in config.models.seeds_of(name):
                 _training(root, config, name, seed, made["settings"], number)
-    results = [one for paper in config.chosen for one in config.results_of(paper, "all")]
+    results = [one for paper in config.library.chosen for one in config.results[paper].all("all")]
     if controls:
-        results += [(task, CONTROL) for task in config.tasks_of(CONTROL)]
+        results += [(task, CONTROL) for task in config.tasks.of_model(CONTROL)]
     for task, model in dict.fromkeys(results):
         if model is None:
             write_counts(root, config, task)
         else:
-            for seed in config.seeds_of(model):
+            for seed in config.models.seeds_of(model):
                 write_scores(root, config, task, model, seed)
     for given in config.label_comparisons():
         write_agreement(root, config, given)
-    for paper in config.chosen:
-        for table in config.table_names(paper):
+    for paper in config.library.chosen:
+        for table in config.results[paper].tables():
             write_table(root, config, paper, table)
-        if config.chosen[paper].orderings:
+        if config.library.chosen[paper].orderings:
             write_rankings(root, config, paper)
     return root / "report/config.json"
 
@@ -119,7 +119,7 @@ def _step(name: str, unit: str, kept: int, *dropped: dict[str, Any]) -> dict[str
 
 
 def _flow(config: Config, name: str, size: int) -> dict[str, Any]:
-    found = config.known_cohorts[name]
+    found = config.cohorts[name]
     cohort, drawn = found.recipe, config.data.drawn(found.dataset)
     size = size if drawn else 150
     tenth = size // 10
@@ -208,14 +208,14 @@ def _vocabulary(root: Path, config: Config, name: str) -> None:
     sources = [
         {"dataset": dataset, "documents": 1500, "other_splits": 0, "characters": 1_000_000,
          "sha256": "0" * 64}
-        for dataset in config.vocabulary_datasets(name)
+        for dataset in config.texts.datasets(name)
     ]  # fmt: skip
     write_json(
         root / f"vocabulary/{name}/vocabulary.json",
         {"size": 2000, "distinct_words": 9120, "words": 412_345, "sources": sources,
          "settings": {}, "fingerprint": "fedcba9876543210"},
     )  # fmt: skip
-    for dataset in config.vocabulary_datasets(name):
+    for dataset in config.texts.datasets(name):
         write_json(
             root / f"tokens/{name}/{dataset}/tokens.json",
             {"vocabulary": short_name(name), "dataset": dataset, "documents": 1500,
@@ -226,9 +226,9 @@ def _vocabulary(root: Path, config: Config, name: str) -> None:
 def _training(
     root: Path, config: Config, name: str, seed: int, settings: dict[str, Any], number: int
 ) -> None:
-    recipe = config.recipes[name]
+    recipe = config.models[name].recipe
     folder = root / f"models/{name}/seed{seed}"
-    dataset = config.known_cohorts[recipe.cohort].dataset
+    dataset = config.cohorts[recipe.cohort].dataset
     steps = 600
     write_json(
         folder / "run.json",

@@ -77,8 +77,8 @@ def _estimate(value: float, n: int) -> dict[str, Any]:
 def _write_metrics(
     root: Path, config: Config, task: str, place: str, model: str, seed: int, metrics: Any
 ) -> None:
-    resolved = config.task(task)
-    dataset = config.known_cohorts[resolved.task.cohort].dataset
+    resolved = config.tasks[task]
+    dataset = config.cohorts[resolved.task.cohort].dataset
     content = {"task": task, "benchmark": resolved.task.benchmark, "model": model, "seed": seed}
     content["learnt"] = None if not place or "/reference/" in place else True
     content["data"] = {
@@ -97,7 +97,7 @@ def write_scores(root: Path, config: Config, task: str, name: str, seed: int) ->
     folder = root / f"benchmarks/{task}/{name}/seed{seed}"
     factor = WORSE.get(short_name(name), 0.5) * (1 + 0.02 * seed)
     metrics = {key: _estimate(value * factor, 400) for key, value in SCORES[benchmark].items()}
-    settings = config.task(task).settings.model_dump(mode="json")
+    settings = config.tasks[task].settings.model_dump(mode="json")
     if benchmark == "phrase_grounding":
         for number, finding in enumerate(settings["categories"]):
             slug = "_".join(finding.lower().split())
@@ -136,11 +136,11 @@ def _pictures(folder: Path) -> None:
 
 def write_counts(root: Path, config: Config, task: str) -> None:
     """What is measured without a model: the vocabularies, or the statistics of MS-CXR."""
-    settings = config.task(task).settings.model_dump(mode="json")
+    settings = config.tasks[task].settings.model_dump(mode="json")
     benchmark = config.library.tasks[task].benchmark
     if benchmark == "vocabulary":
         metrics: dict[str, Any] = {"words": _estimate(51.2, 442)}
-        for name in map(short_name, config.vocabularies_in_use):
+        for name in map(short_name, config.whole.vocabularies):
             metrics[f"tokens/{name}"] = _estimate(55.9, 442)
             metrics[f"increase/{name}"] = _estimate(0.091, 442)
             metrics[f"unknown/{name}"] = _estimate(0.0, 442)
@@ -160,7 +160,7 @@ def write_counts(root: Path, config: Config, task: str) -> None:
 
 def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
     """Paired tests of the rows of a table, as the option that takes them."""
-    asked = config.comparisons(paper, table)
+    asked = config.results[paper].comparisons(table)
     if not asked:
         return []
     entries = [
@@ -219,27 +219,27 @@ def _files(root: Path, config: Config, cells: Iterable[tuple[str, str | None]]) 
     files = [
         root / "benchmarks" / task / ("" if model is None else f"{model}/seed{seed}")
         for task, model in cells
-        for seed in ([0] if model is None else config.seeds_of(model))
+        for seed in ([0] if model is None else config.models.seeds_of(model))
     ]
     return ["--metrics", *(str(file / "metrics.json") for file in files)] if files else []
 
 
 def _source(config: Config, paper: str) -> str:
-    (source,) = (source for source in config.papers if load_paper(source).name == paper)
+    (source,) = (source for source in config.values.papers if load_paper(source).name == paper)
     return source
 
 
 def write_table(root: Path, config: Config, paper: str, table: str) -> None:
     """A table, by the program itself."""
     output = root / f"tables/{paper}/{table}"
-    named = _files(root, config, config.table_cells(paper, table))
+    named = _files(root, config, config.results[paper].cells(table))
     named += [*_tests(output, config, paper, table), "--output", str(output)]
     make_table.main(["--paper", _source(config, paper), "--table", table, *named])
 
 
 def write_rankings(root: Path, config: Config, paper: str) -> None:
     """What a paper claims, by the program itself."""
-    cells = {one: None for table in config.table_names(paper) for one in
-             config.table_cells(paper, table)}  # fmt: skip
+    cells = {one: None for table in config.results[paper].tables() for one in
+             config.results[paper].cells(table)}  # fmt: skip
     named = [*_files(root, config, cells), "--output", str(root / f"tables/{paper}/orderings")]
     orderings.main(["--paper", _source(config, paper), *named])

@@ -9,7 +9,7 @@ import pytest
 
 from cxrflow.config.cost import durations, parse, read_table, simulate
 
-from .conftest import ROOT, Checkout, Job, copy_of, jobs_of, models_of
+from .conftest import JOB, ROOT, Checkout, Job, copy_of, jobs_of, models_of
 
 ENVIRONMENT = 1.7  # minutes that `make demo` needs to make one
 
@@ -335,3 +335,17 @@ def test_a_learning_curve_trains_shares_of_the_pairs(
     made = {path for job in jobs for path in job.output}
     assert f"results/{folder}/figures/{paper}/retrieval.png" in made
     assert f"results/{folder}/report/{paper}.html" in made
+
+
+def test_jobs_ask_for_what_the_configuration_says(fresh: Checkout) -> None:
+    """Of the rule, or of the benchmark; the command line wins (rules/internals.smk)."""
+    asked = {
+        "build_pairs": {"threads": 2, "mem_mb": 1234, "runtime": 7},
+        "linear_probe": {"mem_mb": 4321},
+    }
+    table = "results/benchmarks/biovil/linear_probe/biovil/simclr/seed0/metrics.json"
+    written = fresh.write("resources.yaml", {"resources": asked})
+    said = written.dry_run(table, "--set-resources", "build_samples:runtime=9")
+    lines = dict(JOB.findall(said))
+    assert re.search(r"threads: 2\n.*mem_mb=1234,.* runtime=9", lines["build_samples"])
+    assert "mem_mb=4321," in lines["evaluate"]

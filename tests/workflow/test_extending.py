@@ -162,10 +162,10 @@ DIGESTS = """
 from cxrflow.config import load_config
 from cxrflow.programs.source_code import code_digest
 run = load_config(["config.yaml"])
-for name in run.models_in_use:
-    print(name, code_digest(*run.code_of(name)), run.model(name).settings.record())
-for name in run.tasks_in_use:
-    print(name, code_digest(f"benchmarks.{run.task(name).benchmark.program}"))
+for name in run.whole.models:
+    print(name, code_digest(*run.models[name].code), run.models[name].settings.record())
+for name in run.tasks.available:
+    print(name, code_digest(f"benchmarks.{run.tasks[name].benchmark.program}"))
 """
 
 
@@ -210,10 +210,10 @@ def test_the_program_is_a_command_and_trains_a_model(extended: Checkout) -> None
     python(extended.folder, "-c", """
 from cxrflow.config import load_config
 run = load_config(["config.yaml", "three.yaml"])
-name = "my_method/adapted"
-assert run.recipes[name].offers == {"image"} and run.recipes[name].kind.rule == "pretrain_image"
-assert run.parents_of(name) == {"image": "biovil/simclr"} and run.trainable(name)
-assert run.code_of(name)[:2] == ["pretrain.adaptation", "pretrain.terms.simclr"]
+model = run.models["my_method/adapted"]
+assert model.recipe.offers == {"image"} and model.recipe.kind.rule == "pretrain_image"
+assert model.parents == {"image": "biovil/simclr"} and model.trainable
+assert model.code[:2] == ["pretrain.adaptation", "pretrain.terms.simclr"]
 """)  # fmt: skip
 
 
@@ -222,11 +222,11 @@ def test_the_term_is_one_of_its_model(extended: Checkout) -> None:
     python(extended.folder, "-c", """
 from cxrflow.config import load_config
 run = load_config(["config.yaml", "three.yaml"])
-terms = run.model("my_method/my_method").settings.terms
+terms = run.models["my_method/my_method"].settings.terms
 assert list(terms.named()) == ["mlm", "cross_attention"]
 assert terms.similarity == "cross_attention"
 assert {"pretrain.terms.cross_attention", "similarity.cross_attention"} <= {
-    *run.code_of("my_method/my_method")
+    *run.models["my_method/my_method"].code
 }
 """)  # fmt: skip
 
@@ -238,9 +238,9 @@ import torch
 from cxrflow.config import load_config
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
 run = load_config(["config.yaml", "three.yaml"])
-settings = run.model("my_method/my_transformer").settings.encoder
+settings = run.models["my_method/my_transformer"].settings.encoder
 assert settings.kind == "patch_transformer" and settings.blocks == 2
-assert "encoders.patch_transformer" in run.code_of("my_method/my_transformer")
+assert "encoders.patch_transformer" in run.models["my_method/my_transformer"].code
 image, frames = ImageEncoder(settings), Frames(torch.rand(3, 1, 64, 96))
 whole = image.encoder(frames)
 assert whole.grid.shape == (3, 64, 4, 6)

@@ -231,12 +231,12 @@ def test_quantiles_of_resamples() -> None:
 
 def test_real_images_have_no_truth(overlay: Callable) -> None:
     config = overlay({"papers": ["biovil_t"]})
-    assert "biovil_t/registration_error" in config.tasks_in_use
-    assert ("biovil_t/progression", "shorter128") in config.stores
+    assert "biovil_t/registration_error" in config.tasks.available
+    assert ("biovil_t/progression", "shorter128") in config.whole.stores
     names = ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "ms_cxr_t", "chest_imagenome")
     published = overlay({"papers": ["biovil_t"], "datasets": real(*names)}, check_roots=False)
-    assert "biovil_t/temporal_classification_registered" in published.tasks_in_use
-    assert "biovil_t/registration_error" not in published.tasks_in_use
+    assert "biovil_t/temporal_classification_registered" in published.tasks.available
+    assert "biovil_t/registration_error" not in published.tasks.available
     table = load_paper("biovil_t").tables["registration"]
     reasons = {cell.reason for cell in make_cells(table, Results({}, {}))}
     assert reasons == {None, table.rows[0].reason} and "not known" in str(table.rows[0].reason)

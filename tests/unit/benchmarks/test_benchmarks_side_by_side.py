@@ -251,13 +251,13 @@ def test_what_is_refused(root: Path) -> None:
 
 def test_privacy_decides_whether_it_is_drawn(overlay) -> None:
     paper = {"papers": ["biovil_t"], "extent": "all"}
-    assert "with_prior" in overlay(paper).figures("biovil_t", "headline")
+    assert "with_prior" in overlay(paper).results["biovil_t"].figures("headline")
     hidden = overlay(paper | {"privacy": {"show_images": False}})
     assert "with_prior" not in hidden.figures("biovil_t")
     names = ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "ms_cxr_t", "chest_imagenome")
     published = paper | {"datasets": real(*names)}
-    assert "with_prior" not in overlay(published, check_roots=False).figures("biovil_t")
+    assert "with_prior" not in overlay(published, check_roots=False).results["biovil_t"].figures()
     shown = overlay(published | {"privacy": {"show_images": True}}, check_roots=False)
     assert "with_prior" in shown.figures("biovil_t")
     task = shown.figures("biovil_t")["with_prior"].task
-    assert shown.shows("images", task) and not shown.shows("text", task)
+    assert shown.tasks[task].shows("images") and not shown.tasks[task].shows("text")

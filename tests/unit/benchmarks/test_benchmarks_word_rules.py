@@ -29,7 +29,7 @@ from cxrflow.config import load_config
 from cxrflow.data.readers.nli import LABELS
 
 RULES = BENCHMARKS["paraphrase_detection"].references
-HOSPITAL = load_config([DEMO]).synthetic_hospital  # of the demonstration
+HOSPITAL = load_config([DEMO]).values.synthetic_hospital  # of the demonstration
 LARGEST = 0.75
 FIRST = ["No left effusion.", "Clear lungs.", "Small left effusion", "Edema, edema"]
 SECOND = ["There is no effusion.", "The lungs are clear.", "No left effusion", "opacity"]

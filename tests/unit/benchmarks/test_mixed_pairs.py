@@ -22,7 +22,7 @@ from cxrflow.benchmarks.grounding.mixed_pairs import (
 from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.model_inputs import ModelInputs
-from cxrflow.config import load_config
+from cxrflow.config import Config, load_config
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
 from cxrflow.encoders.settings import MgcaHeadSettings, VitSettings
@@ -163,12 +163,13 @@ def test_what_cannot_be_paired_is_named(inputs: ModelInputs) -> None:
 def test_it_is_measured_where_the_hospital_knows_the_truth() -> None:
     root = Path(__file__).parents[3]
     plain = load_config([root / "config.yaml"])
-    assert not plain.knows_findings
+    assert not plain.models.knows_findings("medcutmix/mimic_cxr")
     tailed = load_config([root / "config.yaml", root / "long_tail.yaml"])
-    assert tailed.chosen.keys() == {"medcutmix"} and tailed.results == "results/long_tail"
-    assert tailed.available("medcutmix/mixed_pairs")
-    assert tailed.table_cells("medcutmix", "mixed_pairs")
-    without = tailed.model_copy(
-        update={"synthetic_hospital": plain.synthetic_hospital}  # the papers stay
-    )
-    assert not without.available("medcutmix/mixed_pairs")
+    assert tailed.results.keys() == {"medcutmix"}
+    assert tailed.models.knows_findings("medcutmix/mimic_cxr")
+    assert tailed.values.results == "results/long_tail"
+    assert tailed.tasks["medcutmix/mixed_pairs"].available
+    assert tailed.results["medcutmix"].cells("mixed_pairs")
+    hospital = {"synthetic_hospital": plain.values.synthetic_hospital}
+    without = Config(tailed.values.model_copy(update=hospital))  # the papers stay
+    assert not without.tasks["medcutmix/mixed_pairs"].available

@@ -21,19 +21,25 @@ NAN, INF = float("nan"), float("inf")
 
 
 def test_the_demo_is_valid_and_synthetic(demo):
-    assert demo.data.drawn(*demo.datasets_in_use())
-    assert demo.trainable("biovil/biovil") and demo.extent == "headline"
+    assert demo.data.drawn(*demo.datasets)
+    assert demo.models["biovil/biovil"].trainable and demo.values.extent == "headline"
     hospital = HospitalSettings(followed=FollowedSettings(), radnli_pairs=480)  # as published
-    assert demo.synthetic_hospital == hospital
+    assert demo.values.synthetic_hospital == hospital
 
 
 def test_the_paper_overlay_is_real(monkeypatch):
     monkeypatch.setenv("CXR_DATA", "/data")
     config = load_config([DEMO, ROOT / "paper.yaml"], check_roots=False)
-    assert (config.scale, config.extent, config.results) == ("paper", "all", "results/paper")
+    assert (config.values.scale, config.values.extent, config.values.results) == (
+        "paper",
+        "all",
+        "results/paper",
+    )
     assert config.data.present["ms_cxr"].root == "/data/ms-cxr/0.1"
-    assert str(config.reports.typo_list).endswith("farrell236-mimic-cxr/txt/section_parser.py")
-    assert not any(config.data.drawn(name) for name in config.datasets_in_use())
+    assert str(config.values.reports.typo_list).endswith(
+        "farrell236-mimic-cxr/txt/section_parser.py"
+    )
+    assert not any(config.data.drawn(name) for name in config.datasets)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +309,7 @@ def test_a_file_that_is_no_mapping_is_named(tmp_path, text):
 
 def test_values_from_snakemake_need_no_file():
     values = yaml.safe_load(DEMO.read_text())
-    assert make_config(values, []).seeds == [0]
+    assert make_config(values, []).values.seeds == [0]
     with pytest.raises(InputError, match="configuration: unknown key 'nothing'"):
         make_config(values | {"nothing": 1}, [])
 
@@ -311,7 +317,7 @@ def test_values_from_snakemake_need_no_file():
 def test_values_are_typed_as_for_snakemake(capsys):
     main(["check", "--configfile", str(DEMO), "--config", "papers=[convirt]", "seeds=[3]"])
     assert "papers convirt" in capsys.readouterr().out
-    assert load_config([DEMO], typed=["seeds=[3]"]).seeds == [3]
+    assert load_config([DEMO], typed=["seeds=[3]"]).values.seeds == [3]
     for typed, message in (
         ("papers", "expected KEY=VALUE"),
         ("papers=[biovil", "expected KEY=VALUE"),
@@ -328,9 +334,9 @@ def test_values_are_typed_as_for_snakemake(capsys):
 
 def test_programs_of_reports_get_their_own_part(demo):
     """The corpus does not depend on how a splitter is trained, nor on entities."""
-    settings = demo.reports.settings().record()
+    settings = demo.values.reports.settings().record()
     assert not {"sentence_splitter", "stanza_folder", "entities"} & set(settings)
-    assert demo.reports.entities.training == EntityTaggerSettings()
+    assert demo.values.reports.entities.training == EntityTaggerSettings()
 
 
 def test_show_prints_yaml_that_is_complete(demo, capsys):
@@ -340,7 +346,7 @@ def test_show_prints_yaml_that_is_complete(demo, capsys):
     assert shown["tasks"]["biovil/linear_probe"]["settings"]["solver"]["tolerance"] > 0
     main(["show", "--configfile", str(DEMO), "--model", "biovil/biovil"])
     shown = yaml.safe_load(capsys.readouterr().out)
-    settings = demo.model("biovil/biovil").settings.record()
+    settings = demo.models["biovil/biovil"].settings.record()
     assert shown["settings"] == settings and shown["geometry"] == "shorter128"
     with pytest.raises(InputError, match="model: 'nothing' is not known; there are"):
         main(["show", "--configfile", str(DEMO), "--model", "nothing"])
@@ -369,7 +375,7 @@ def test_record_keeps_values_and_what_they_were_laid_over(demo, tmp_path):
     values, output = yaml.safe_load(DEMO.read_text()), tmp_path / "c.json"
     files = ["config.yaml", "mine.yaml"]
     main(["record", *options(values=values, output=output, configfile=files)])
-    resolved = {"values": demo.model_dump(mode="json"), "resolved": demo.resolved()}
+    resolved = {"values": demo.values.model_dump(mode="json"), "resolved": demo.resolved()}
     assert json.loads(output.read_text()) == {**resolved, "configfiles": files}
 
 

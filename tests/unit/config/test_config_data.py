@@ -17,12 +17,12 @@ ALL_TASKS = {*GROUNDED, *ZERO_SHOT, *PROBES, *TEXT, "vocabulary", "ms_cxr_statis
 
 def tasks(config):
     """What is measured, by names without their paper."""
-    return {short_name(name) for name in config.tasks_in_use}
+    return {short_name(name) for name in config.tasks.available}
 
 
 def models(config):
     """What is trained, by names without their paper."""
-    return {short_name(name) for name in config.models_in_use}
+    return {short_name(name) for name in config.whole.models}
 
 
 # --- a data set that is not there ---------------------------------------------------------------
@@ -47,43 +47,46 @@ def models(config):
 def test_without_a_data_set_what_needs_it_is_left_out(overlay, name, lost_tasks, lost_models):
     demo, without = (overlay({**BIOVIL, **lost}) for lost in ({}, {"datasets": {name: None}}))
     assert tasks(demo) == ALL_TASKS and tasks(without) == ALL_TASKS - lost_tasks
-    assert name in demo.datasets_in_use() and name not in without.datasets_in_use()
+    assert name in demo.datasets and name not in without.datasets
     assert models(demo) - models(without) == lost_models
-    for paper in without.chosen:
-        for table in without.table_names(paper, "all"):
-            assert not lost_tasks & {short_name(t) for t, _ in without.table_cells(paper, table)}
+    for paper in without.library.chosen:
+        for table in without.results[paper].tables("all"):
+            assert not lost_tasks & {short_name(t) for t, _ in without.results[paper].cells(table)}
 
 
 def test_without_the_reports_nothing_is_trained_and_the_others_images_stay(overlay):
     without = overlay({"papers": ["biovil", "biovil_t"], "datasets": {"mimic_cxr": None}})
     assert models(without) == set() and "linear_probe" in tasks(without)
-    assert without.results_of("biovil", "all") == [("biovil/ms_cxr_statistics", None)]
+    assert without.results["biovil"].all("all") == [("biovil/ms_cxr_statistics", None)]
 
 
 def test_without_the_jpgs_their_models_are_left_out_and_can_take_the_dicom_files(overlay):
     without = overlay({"datasets": {"mimic_cxr_jpg": None}})
-    assert "mimic_cxr_reports" not in {short_name(n) for n in without.cohorts_in_use}
+    assert "mimic_cxr_reports" not in {short_name(n) for n in without.whole.cohorts}
     dicom = {"mimic_cxr_reports": None, "mimic_cxr": None, "ms_cxr": "mimic_cxr"}
     cohorts = {f"biovil/{name}": {"images": images} for name, images in dicom.items()}
     config = overlay({"datasets": {"mimic_cxr_jpg": None}, "cohorts": cohorts})
-    assert config.trainable("biovil/biovil") and not config.trainable("biovil/biovil_more")
-    assert config.known_cohorts["biovil/ms_cxr"].holder == "mimic_cxr"
+    assert (
+        config.models["biovil/biovil"].trainable
+        and not config.models["biovil/biovil_more"].trainable
+    )
+    assert config.cohorts["biovil/ms_cxr"].holder == "mimic_cxr"
     # Studies and their dates are then counted from the images' headers.
-    holders = config.statistics_datasets("biovil/ms_cxr_statistics")
+    holders = config.tasks["biovil/ms_cxr_statistics"].datasets
     assert holders == ["ms_cxr", "mimic_cxr", "mimic_iv"]
 
 
 def test_no_hospital_is_no_synthetic_data(overlay):
     config = overlay({"synthetic_hospital": None})
-    assert config.datasets_in_use() == [] and config.models_in_use == config.tasks_in_use == []
+    assert config.datasets == [] and config.whole.models == config.tasks.available == []
 
 
 def test_a_hospital_that_follows_nobody_has_no_data_about_them(overlay):
     config = overlay({"synthetic_hospital": {"followed": None}})
-    assert {"ms_cxr_t", "chest_imagenome"} & set(config.datasets_in_use()) == set()
-    assert config.known_cohorts["biovil_t/mimic_cxr"].held_out == ("ms_cxr",)
-    assert "biovil_t/progression" not in config.cohorts_in_use
-    assert "biovil_t/temporal_classification" not in config.tasks_in_use
+    assert {"ms_cxr_t", "chest_imagenome"} & set(config.datasets) == set()
+    assert config.cohorts["biovil_t/mimic_cxr"].held_out == ("ms_cxr",)
+    assert "biovil_t/progression" not in config.whole.cohorts
+    assert "biovil_t/temporal_classification" not in config.tasks.available
 
 
 @pytest.mark.parametrize("path", ["$ROOM/here/", "./$ROOM//here", "~/here"])
@@ -91,12 +94,15 @@ def test_the_place_of_results_is_as_a_shell_would_have_it(overlay, monkeypatch, 
     monkeypatch.setenv("ROOM", "/room")
     monkeypatch.setenv("HOME", "/room")
     config = overlay({"pathvars": {"results": path.replace("$ROOM", "${ROOM}")}})
-    assert config.results == ("room/here" if path.startswith(".") else "/room/here")
+    assert config.values.results == ("room/here" if path.startswith(".") else "/room/here")
 
 
 def test_a_cohort_that_is_null_is_left_out(overlay):
     config = overlay({"cohorts": {"biovil/mimic_cxr_raw": None}})
-    assert not config.trainable("biovil/biovil_raw") and config.trainable("biovil/biovil_more")
+    assert (
+        not config.models["biovil/biovil_raw"].trainable
+        and config.models["biovil/biovil_more"].trainable
+    )
     study = load_config([DEMO, ROOT / "study.yaml"])
     assert {"biovil_more", "biovil_raw"} & models(study) == set()
 
@@ -111,14 +117,14 @@ def test_another_split_may_be_laid_over_the_values_of_the_one_it_replaces(overla
     shares = {"train": 0.7, "validate": 0.0, "test": 0.3}
     splits = {"method": "patients", "shares": shares}
     config = overlay({"cohorts": {"medcutmix/rsna": {"splits": splits}}})
-    found = config.known_cohorts["medcutmix/rsna"].recipe.splits
+    found = config.cohorts["medcutmix/rsna"].recipe.splits
     assert (found.method, found.shares) == ("patients", shares)
-    assert config.known_cohorts["biovil_t/mimic_cxr"].recipe.splits.shares["train"] == 0.9
+    assert config.cohorts["biovil_t/mimic_cxr"].recipe.splits.shares["train"] == 0.9
 
 
 def test_missing_roots_matter_only_where_used(overlay):
     spare = {"spare": {"layout": "rsna", "root": "/no/such"}}
-    assert "spare" not in overlay({"datasets": spare}).datasets_in_use()
+    assert "spare" not in overlay({"datasets": spare}).datasets
 
 
 # --- another in its place -----------------------------------------------------------------------
@@ -126,29 +132,29 @@ def test_missing_roots_matter_only_where_used(overlay):
 
 def test_ones_own_hospital_is_one_key(overlay):
     config = overlay({**BIOVIL, **ALONE}, check_roots=False)
-    assert config.datasets_in_use() == ["mine"]
-    assert config.trainable("biovil/biovil") and not config.trainable("biovil/gloria")
-    cohort = config.known_cohorts["biovil/mimic_cxr"]
+    assert config.datasets == ["mine"]
+    assert config.models["biovil/biovil"].trainable and not config.models["biovil/gloria"].trainable
+    cohort = config.cohorts["biovil/mimic_cxr"]
     assert (cohort.dataset, cohort.holder, cohort.held_out) == ("mine", "mine", ())
     assert tasks(config) == {"mask_prediction", "vocabulary"}
     # Nothing of the headline can be measured: every row that can be is made.
-    made = {short_name(name) for name in config.needs(("biovil", config.extent)).models}
+    made = {short_name(name) for name in config.needs(("biovil", config.values.extent)).models}
     assert made == {"cxr_bert_phase2", "cxr_bert", "simclr", "biovil"}
-    assert config.stores == [("biovil/mimic_cxr", "shorter128")]
+    assert config.whole.stores == [("biovil/mimic_cxr", "shorter128")]
 
 
 @pytest.mark.parametrize("name", ["hospital", "mimic_cxr"])
 def test_pictures_of_a_hospitals_own_folder_are_stored_upright(overlay, name):
     mine = {"layout": name, "root": "/mine", "in_place_of": "mimic_cxr"}
     config = overlay({**BIOVIL, "datasets": {"mine": mine}}, check_roots=False)
-    assert config.pixels_of("biovil/mimic_cxr").upright == (name == "hospital")
+    assert config.cohorts.pixels("biovil/mimic_cxr").upright == (name == "hospital")
 
 
 def test_ones_own_images_may_lie_apart(overlay):
     jpgs = {"layout": "mimic_cxr_jpg", "root": "/jpgs", "in_place_of": "mimic_cxr_jpg"}
     config = overlay({"datasets": {**ALONE["datasets"], "jpgs": jpgs}}, check_roots=False)
-    assert config.known_cohorts["biovil/mimic_cxr"].holder == "jpgs"
-    assert config.known_cohorts["biovil/mimic_cxr_raw"].holder == "mine"
+    assert config.cohorts["biovil/mimic_cxr"].holder == "jpgs"
+    assert config.cohorts["biovil/mimic_cxr_raw"].holder == "mine"
 
 
 @pytest.mark.parametrize("with_boxes", [True, False])
@@ -158,11 +164,11 @@ def test_open_i_stands_for_mimic_and_nothing_is_synthetic(tmp_path, monkeypatch,
         (tmp_path / name).mkdir()
     monkeypatch.setenv("CXR_REAL_DATA", str(tmp_path))
     config = load_config([DEMO, ROOT / "real.yaml"])
-    assert sorted(config.datasets_in_use()) == (["open_i", "rsna"] if with_boxes else ["open_i"])
+    assert sorted(config.datasets) == (["open_i", "rsna"] if with_boxes else ["open_i"])
     assert config.data.absent == ([] if with_boxes else ["rsna"])
     assert ("segmentation" in tasks(config)) == with_boxes and "retrieval" in tasks(config)
-    assert config.trainable("biovil/biovil") and config.results == "results/real"
-    assert config.known_cohorts["biovil/mimic_cxr"].dataset == "open_i"
+    assert config.models["biovil/biovil"].trainable and config.values.results == "results/real"
+    assert config.cohorts["biovil/mimic_cxr"].dataset == "open_i"
 
 
 def test_what_an_absent_data_set_stands_for_is_absent_too(overlay):
@@ -170,7 +176,7 @@ def test_what_an_absent_data_set_stands_for_is_absent_too(overlay):
     mine = {"layout": "rsna", "root": "/no/such", "in_place_of": "rsna", "optional": True}
     config = overlay({**BIOVIL, "datasets": {"mine": mine, "rsna": {"root": "/data/rsna"}}}, False)
     assert config.data.absent == ["mine"] and config.data.at("rsna") is None
-    assert "biovil/rsna" not in config.known_cohorts
+    assert "biovil/rsna" not in config.cohorts
     assert not (ZERO_SHOT | PROBES) & tasks(config)
 
 
@@ -185,13 +191,13 @@ def test_another_data_set_brings_its_images(overlay):
     notes = {"covid_chestxray": {"root": "/data/covid"}}
     cohorts = {"biovil/mimic_cxr": {"dataset": "covid_chestxray"}}
     config = overlay({"datasets": notes, "cohorts": cohorts}, check_roots=False)
-    assert config.known_cohorts["biovil/mimic_cxr"].holder == "covid_chestxray"
+    assert config.cohorts["biovil/mimic_cxr"].holder == "covid_chestxray"
 
 
 def test_images_of_a_cohort_may_be_put_elsewhere(overlay):
     """Without a word they lie in the data set itself, or where its layout keeps them."""
     elsewhere = {"biovil/ms_cxr_raw": {"images": None}, "biovil/mimic_cxr": {"images": None}}
-    cohorts = overlay({"cohorts": elsewhere}).known_cohorts
+    cohorts = overlay({"cohorts": elsewhere}).cohorts
     assert cohorts["biovil/ms_cxr_raw"].holder == "mimic_cxr_jpg"
     assert cohorts["biovil/mimic_cxr"].holder == "mimic_cxr"
 
@@ -237,18 +243,18 @@ def test_strangers_need_not_be_held_out(overlay):
     apart = {"datasets": {**real("mimic_cxr", "mimic_cxr_jpg"), "mimic_iv": None}}
     for sets in (apart, {"datasets": {"ms_cxr": None}}):
         config = overlay({**BIOVIL, **sets, **nobody_held_out(*COHORTS)}, check_roots=False)
-        assert config.trainable("biovil/biovil")
-    assert overlay(apart, check_roots=False).known_cohorts["biovil/mimic_cxr"].held_out == ()
+        assert config.models["biovil/biovil"].trainable
+    assert overlay(apart, check_roots=False).cohorts["biovil/mimic_cxr"].held_out == ()
 
 
 def test_reports_are_read_by_split(demo, overlay):
-    assert demo.document_cohort("mimic_cxr", "biovil") == "biovil/mimic_cxr_reports"
-    assert demo.document_cohort("pubmed", "biovil") is None
+    assert demo.texts.cohort("mimic_cxr", "biovil") == "biovil/mimic_cxr_reports"
+    assert demo.texts.cohort("pubmed", "biovil") is None
     reads = {"vocabularies": {"biovil/cxr_bert": {"documents": ["open_i"]}}}
     cohorts = {"cohorts": {"biovil/mimic_cxr_more": {"dataset": "open_i", "held_out": []}}}
     config = overlay({"datasets": {"open_i": OPEN_I}, **reads, **cohorts}, check_roots=False)
-    assert config.document_cohort("open_i", "biovil") == "biovil/mimic_cxr_more"
-    assert "biovil/mimic_cxr_more" in config.cohorts_in_use
+    assert config.texts.cohort("open_i", "biovil") == "biovil/mimic_cxr_more"
+    assert "biovil/mimic_cxr_more" in config.whole.cohorts
 
 
 # --- pictures and stores ------------------------------------------------------------------------
@@ -257,8 +263,12 @@ def test_reports_are_read_by_split(demo, overlay):
 def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
     def pictures(show, sets=MIMIC):
         config = overlay({"datasets": real(*sets), "privacy": show}, check_roots=False)
-        settings = config.task("biovil/phrase_grounding").settings
-        return settings.figures, settings.figure_phrases, bool(config.figures("biovil", "all"))
+        settings = config.tasks["biovil/phrase_grounding"].settings
+        return (
+            settings.figures,
+            settings.figure_phrases,
+            bool(config.results["biovil"].figures("all")),
+        )
 
     shown = {"show_images": True, "show_text": True}
     assert pictures({}, ()) == (8, True, True)
@@ -273,10 +283,10 @@ def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
     pairs = ("mimic_cxr", "mimic_cxr_labelled", "mimic_cxr_more", "mimic_cxr_raw")
     pictured = (*pairs, "ms_cxr", "ms_cxr_raw", "rsna")
     demo = [(f"biovil/{name}", "shorter128") for name in pictured]
-    assert overlay(BIOVIL).stores == demo
+    assert overlay(BIOVIL).whole.stores == demo
     # Imported weights see their own pixels, under the one spelling that names a folder.
     weights = {"biovil/biovil": {"path": "/w", "geometry": "shorter64crop64"}}
-    stores = overlay({**BIOVIL, "weights": weights}, check_roots=False).stores
+    stores = overlay({**BIOVIL, "weights": weights}, check_roots=False).whole.stores
     seen = {f"biovil/{name}" for name in ("ms_cxr", "rsna", "ms_cxr_raw")}
     assert set(stores) - set(demo) == {(name, "shorter64") for name in seen}
     broken = {"biovil/biovil": {"path": "/w", "geometry": "shorter480crop512"}}
@@ -287,7 +297,7 @@ def test_a_cohort_has_a_store_for_each_geometry_it_is_seen_at(overlay):
 def test_lines_of_a_hospitals_own_reports_are_sentences(monkeypatch):
     monkeypatch.setenv("CXR_HOSPITAL", "/data")
     config = load_config([ROOT / "config.yaml", ROOT / "hospital.yaml"], check_roots=False)
-    assert config.reports.settings().of_layout("hospital").splitter == "lines"
+    assert config.values.reports.settings().of_layout("hospital").splitter == "lines"
 
 
 JPG_TABLES = layout("mimic_cxr_jpg").label_tables
@@ -330,7 +340,7 @@ def test_labels_of_ones_own_are_compared_as_the_configuration_says(overlay, tmp_
     settings = config.label_comparisons()[0].settings
     assert (settings.layout, settings.id_column, settings.positives_only) == ("table", "key", True)
     assert settings.uncertain == "negative"
-    assert "open_i" in config.datasets_in_use()  # its reports are processed for it
+    assert "open_i" in config.datasets  # its reports are processed for it
 
 
 def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, tmp_path):

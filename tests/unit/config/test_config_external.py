@@ -23,15 +23,17 @@ def example(paper):
 
 def test_the_row_of_the_page_is_scored_and_nothing_is_trained_for_it(overlay, example):
     alone, config = overlay({"papers": ["biovil"]}), overlay({"papers": [example]})
-    assert PROBE in config.results_of("elsewhere", "all")
-    assert config.seeds_of(PROBE[1]) == [0]
+    assert PROBE in config.results["elsewhere"].all("all")
+    assert config.models.seeds_of(PROBE[1]) == [0]
     # It is scored on the images that our first model can see.
-    assert config.geometry_of(*PROBE) == config.geometry_of(PROBE[0], "biovil/simclr")
-    assert set(config.models_in_use) <= set(alone.models_in_use)
-    assert config.stores and set(config.stores) <= set(alone.stores)
-    names = {one.model for one in config.comparisons("elsewhere", "table6")}
+    assert config.tasks[PROBE[0]].geometry(PROBE[1]) == config.tasks[PROBE[0]].geometry(
+        "biovil/simclr"
+    )
+    assert set(config.whole.models) <= set(alone.whole.models)
+    assert config.whole.stores and set(config.whole.stores) <= set(alone.whole.stores)
+    names = {one.model for one in config.results["elsewhere"].comparisons("table6")}
     assert PROBE[1] in names
-    (row,) = [row for row in config.table("elsewhere", "table6").rows if row.is_external]
+    (row,) = [row for row in config.results["elsewhere"].table("table6").rows if row.is_external]
     assert row.label.startswith("RAD-DINO")
 
 
@@ -49,8 +51,8 @@ def test_a_note_says_what_it_has_learnt_from_and_whom_it_shares(overlay, example
 
 def test_the_second_row_of_the_page_is_a_paper_s(overlay, paper):
     config = overlay({"papers": [paper(textwrap.dedent(EXAMPLES[1]), "elsewhere.yaml")]})
-    assert ("medcutmix/nih", "elsewhere/carzero") in config.results_of("elsewhere", "all")
-    cells = config.table_cells("elsewhere", "table1")
+    assert ("medcutmix/nih", "elsewhere/carzero") in config.results["elsewhere"].all("all")
+    cells = config.results["elsewhere"].cells("table1")
     assert not any(
         model == "elsewhere/carzero" and task != "medcutmix/nih" for task, model in cells
     )
@@ -68,12 +70,12 @@ def test_a_table_may_have_no_model_of_ours(overlay, paper):
     mine = paper(values)
     config = overlay({"papers": [mine]})
     names = ["mine/theirs", "reference/thumbnail"]
-    assert config.table_cells("mine", "t") == [("biovil/linear_probe", name) for name in names]
-    assert config.models_in_use == [] and config.stores == [("biovil/rsna", "shorter128")]
+    assert config.results["mine"].cells("t") == [("biovil/linear_probe", name) for name in names]
+    assert config.whole.models == [] and config.whole.stores == [("biovil/rsna", "shorter128")]
     # Another paper may show it.
     more = {"tables": {"t": {"extends": "mine/t", "title": "Again"}}}
     both = overlay({"papers": [paper(more, "more.yaml"), mine]})
-    assert both.table_cells("more", "t") == config.table_cells("mine", "t")
+    assert both.results["more"].cells("t") == config.results["mine"].cells("t")
 
 
 @pytest.mark.parametrize(

@@ -29,47 +29,46 @@ TRUTH = {"synthetic_hospital": {"finding_truth": True}}  # which some tasks need
 @pytest.mark.parametrize("scale", SCALES)
 def test_everything_resolves_at_every_scale(overlay, scale):
     config = overlay({"scale": scale, "papers": paper_names(), **TRUTH})
-    for name, recipe in config.recipes.items():
+    for name, model in config.models.items():
         if name == "low_data/clip_released":  # published weights, whose settings are theirs
             continue
-        model = config.model(name)
-        if recipe.program != "initial":
+        if model.recipe.program != "initial":
             assert model.settings.training.optimiser.learning_rate > 0
-        assert (model.geometry is None) == (recipe.program == "text")
+        assert (model.geometry is None) == (model.recipe.program == "text")
     for name in config.library.tasks:
-        assert type(config.task(name).settings) is config.task(name).benchmark.settings
-    assert set(config.known_vocabularies) == set(config.library.vocabularies)
+        assert type(config.tasks[name].settings) is config.tasks[name].benchmark.settings
+    assert set(config.texts.vocabularies) == set(config.library.vocabularies)
     public = {"public_data/index_terms"}  # of Open-I, which nobody draws
-    assert set(config.known_cohorts) == set(config.library.cohorts) - public
+    assert set(config.cohorts) == set(config.library.cohorts) - public
     without = {name for name, task in config.library.tasks.items() if task.cohort in public}
-    assert set(config.tasks_in_use) == set(config.library.tasks) - without
+    assert set(config.tasks.available) == set(config.library.tasks) - without
 
 
 def test_a_scale_is_sizes_and_paper_is_the_papers_own(demo, overlay):
     paper = overlay({"scale": "paper"})
-    settings = paper.model("biovil/biovil").settings
+    settings = paper.models["biovil/biovil"].settings
     assert (settings.training.batch_size, settings.training.optimiser.learning_rate) == (240, 2e-5)
-    small = demo.model("biovil/biovil").settings
+    small = demo.models["biovil/biovil"].settings
     assert (settings.dropout, small.dropout) == (0.25, 0.1)
     assert settings.terms == small.terms  # a method
     assert small.training.batch_size == 32
-    geometries = [c.model("biovil/biovil").geometry for c in (demo, paper)]
+    geometries = [c.models["biovil/biovil"].geometry for c in (demo, paper)]
     assert geometries == ["shorter128", "shorter512"]
-    sizes = [c.known_vocabularies["biovil/cxr_bert"].size for c in (demo, paper)]
+    sizes = [c.texts.vocabularies["biovil/cxr_bert"].size for c in (demo, paper)]
     assert sizes == [2000, 30522]
 
 
 def test_a_scale_may_name_another_start(demo, overlay):
     """MedCutMix's small models are ResNets; CLIP's published encoders have their sizes alone."""
     starts = {
-        config.scale: config.recipes["medcutmix/medcutmix_layer8"].parents["image"]
+        config.values.scale: config.models["medcutmix/medcutmix_layer8"].recipe.parents["image"]
         for config in (demo, overlay({"scale": "study"}), overlay({"scale": "paper"}))
     }
     small = "convirt/imagenet_pretraining"
     assert starts == {"demo": small, "study": small, "paper": "medcutmix/vit_pretraining"}
-    halves = demo.recipes["low_data/clip_share10"].parents
+    halves = demo.models["low_data/clip_share10"].recipe.parents
     assert halves == dict.fromkeys(("text", "image"), "low_data/clip_pretraining")
-    published = overlay({"scale": "paper"}).recipes["low_data/clip_share10"].parents
+    published = overlay({"scale": "paper"}).models["low_data/clip_share10"].recipe.parents
     assert published == dict.fromkeys(("text", "image"), "low_data/clip_released")
     with pytest.raises(ValueError, match="a model of the program text has no 'image'"):
         Recipe(program="text", vocabulary="words", scales={"demo": {"image": "trunk"}})
@@ -78,9 +77,9 @@ def test_a_scale_may_name_another_start(demo, overlay):
 def test_the_papers_grid_is_a_sixteenth_of_the_image(demo, overlay):
     """BioViL section 2.2; the demo's images are small, and its models' grid finer."""
     task = "biovil/segmentation"
-    assert overlay({"scale": "paper"}).task(task).settings == SegmentationSettings()
+    assert overlay({"scale": "paper"}).tasks[task].settings == SegmentationSettings()
     assert SegmentationSettings().dilate == (False, False, True)
-    assert demo.task(task).settings.dilate == (False, True, True)
+    assert demo.tasks[task].settings.dilate == (False, True, True)
 
 
 def test_overlays_lie_over_the_scale(demo, overlay):
@@ -91,14 +90,15 @@ def test_overlays_lie_over_the_scale(demo, overlay):
             "vocabularies": {"biovil/cxr_bert": {"size": 50, "documents": ["pubmed"]}},
         }
     )
-    before, after = demo.model("biovil/biovil"), changed.model("biovil/biovil")
+    before, after = demo.models["biovil/biovil"], changed.models["biovil/biovil"]
     assert after.settings.training.batch_size == 7 != before.settings.training.batch_size
     assert after.geometry == "shorter64" != before.geometry
     assert after.settings.training.epochs == before.settings.training.epochs
-    assert changed.task("biovil/linear_probe").settings.fractions == [0.3]
-    assert changed.known_vocabularies["biovil/cxr_bert"].size == 50
-    assert changed.vocabulary_datasets("biovil/cxr_bert") == ["pubmed"]
-    assert changed.model("biovil/gloria") == demo.model("biovil/gloria")
+    assert changed.tasks["biovil/linear_probe"].settings.fractions == [0.3]
+    assert changed.texts.vocabularies["biovil/cxr_bert"].size == 50
+    assert changed.texts.datasets("biovil/cxr_bert") == ["pubmed"]
+    gloria = demo.models["biovil/gloria"].described()
+    assert changed.models["biovil/gloria"].described() == gloria
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_overlays_lie_over_the_scale(demo, overlay):
 )
 def test_a_geometry_fits_its_model(overlay, name, geometry, message):
     with pytest.raises(InputError, match=message):
-        overlay({"models": {name: {"geometry": geometry}}}).model(name)
+        overlay({"models": {name: {"geometry": geometry}}}).models[name]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_task_names_a_benchmark_and_what_that_is_trained_on(values, message):
 
 def test_shared_models_serve_all_seeds(overlay):
     config = overlay({"seeds": [4, 5]})
-    text = config.recipes["biovil/biovil"].text
-    assert text == "biovil/cxr_bert" and config.recipes[text].seeds == "shared"
-    assert config.seeds_of("biovil/biovil") == [4, 5] and config.seeds_of(text) == [4]
-    assert config.parents("biovil/biovil", 5)["text"] == (text, 4)
-    assert config.ancestors("biovil/biovil") == [
+    text = config.models["biovil/biovil"].recipe.text
+    assert text == "biovil/cxr_bert" and config.models[text].recipe.seeds == "shared"
+    assert config.models.seeds_of("biovil/biovil") == [4, 5] and config.models.seeds_of(text) == [4]
+    assert config.models["biovil/biovil"].parents_at(5)["text"] == (text, 4)
+    assert config.models["biovil/biovil"].ancestors == [
         f"biovil/{name}" for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil")
     ]
 
@@ -161,41 +161,41 @@ def test_shared_models_can_be_one_a_seed_too(overlay, tmp_path):
     both = {"papers": ["biovil", "biovil_t", "convirt"], "seeds": [4, 5], "shared_models": "each"}
     config = overlay(both)
     parents = {"text": ("biovil/cxr_bert", 5), "image": ("biovil/simclr", 5)}
-    assert config.parents("biovil/biovil", 5) == parents
-    assert config.parents("biovil/cxr_bert", 5)["start"] == ("biovil/cxr_bert_phase2", 5)
-    assert config.seeds_of("biovil_t/biovil_t_clean") == [4]  # chooses one set of images
-    assert config.seeds_of("convirt/imagenet") == [4, 5]
+    assert config.models["biovil/biovil"].parents_at(5) == parents
+    assert config.models["biovil/cxr_bert"].parents_at(5)["start"] == ("biovil/cxr_bert_phase2", 5)
+    assert config.models.seeds_of("biovil_t/biovil_t_clean") == [4]  # chooses one set of images
+    assert config.models.seeds_of("convirt/imagenet") == [4, 5]
     # Published weights are there once, and so is a start that is nothing else.
     (tmp_path / "resnet50.pth").touch()
     weights = {"convirt/imagenet_pretraining": str(tmp_path / "resnet50.pth")}
     published = overlay(both | {"weights": weights})
-    assert published.seeds_of("convirt/imagenet_pretraining") == [4]
-    assert published.seeds_of("convirt/imagenet") == [4]
+    assert published.models.seeds_of("convirt/imagenet_pretraining") == [4]
+    assert published.models.seeds_of("convirt/imagenet") == [4]
 
 
 def test_what_a_text_model_is_trained_on(demo, overlay):
-    assert demo.corpora_of("biovil/cxr_bert_phase2") == ["pubmed", "mimic_iii", "mimic_cxr"]
-    assert demo.corpora_of("biovil/cxr_bert") == []
-    for name, recipe in demo.recipes.items():
-        if recipe.program == "text" and recipe.start is not None:
-            assert demo.vocabulary_of(name) == demo.vocabulary_of(recipe.start)
+    assert demo.models["biovil/cxr_bert_phase2"].corpora == ["pubmed", "mimic_iii", "mimic_cxr"]
+    assert demo.models["biovil/cxr_bert"].corpora == []
+    for model in demo.models.values():
+        if model.recipe.program == "text" and model.recipe.start is not None:
+            assert model.vocabulary == demo.models[model.recipe.start].vocabulary
     without = overlay({"datasets": {"pubmed": None}})
-    assert without.corpora_of("biovil/cxr_bert_phase2") == ["mimic_iii", "mimic_cxr"]
+    assert without.models["biovil/cxr_bert_phase2"].corpora == ["mimic_iii", "mimic_cxr"]
     vocabularies = ["biovil/cxr_bert", "biovil/clinical_bert"]
     vocabularies += ["convirt/captions", "convirt/captions_bone", "low_data/general"]
-    assert without.vocabularies_in_use == vocabularies
+    assert without.whole.vocabularies == vocabularies
 
 
 def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(demo, overlay):
     head, trunk = "encoders.heads.biovil", "encoders.resnet"
     phase2 = ["pretrain.text", "pretrain.terms.mlm", head]
-    assert demo.code_of("biovil/cxr_bert_phase2") == phase2
+    assert demo.models["biovil/cxr_bert_phase2"].code == phase2
     simclr = ["pretrain.image", "pretrain.terms.simclr", head, trunk]
-    assert demo.code_of("biovil/simclr") == simclr
+    assert demo.models["biovil/simclr"].code == simclr
     terms = ["pretrain.terms.global_alignment", "pretrain.terms.mlm"]
-    assert demo.code_of("biovil/biovil") == ["pretrain.joint", *terms, head, trunk]
+    assert demo.models["biovil/biovil"].code == ["pretrain.joint", *terms, head, trunk]
     imported = overlay({"weights": {"biovil/simclr": "/w"}}, check_roots=False)
-    assert imported.kinds_of("biovil/simclr") == [head, trunk]
+    assert imported.models["biovil/simclr"].parts == [head, trunk]
 
 
 # --- what is measured and shown -----------------------------------------------------------------
@@ -207,31 +207,31 @@ def test_tables_ask_only_for_what_a_model_can_do(demo):
         "image": ("image", "supervised", "joint"),
         "text": ("text", "joint"),
     }
-    for table in demo.table_names("biovil", "all"):
-        for task, model in demo.table_cells("biovil", table):
+    for table in demo.results["biovil"].tables("all"):
+        for task, model in demo.results["biovil"].cells(table):
             if is_reference(model):
-                assert short_name(model) in demo.task(task).benchmark.references
+                assert short_name(model) in demo.tasks[task].benchmark.references
                 continue
-            for needed in demo.task(task).benchmark.needs:
-                assert demo.recipes[model].program in programs[needed]
+            for needed in demo.tasks[task].benchmark.needs:
+                assert demo.models[model].recipe.program in programs[needed]
     both = {"biovil/natural_language_inference", "biovil/sentence_similarity"}
     for model, able in (("biovil", both), ("cxr_bert", both), ("simclr", set())):
-        assert both & set(demo.tasks_of(f"biovil/{model}")) == able
+        assert both & set(demo.tasks.of_model(f"biovil/{model}")) == able
 
 
 def test_a_task_sees_images_in_a_geometry_of_its_own(overlay):
     """ConVIRT's pairs are not padded to a square, what is classified is (Appendix B)."""
     config = overlay({"papers": ["convirt"], "scale": "paper"})
-    assert {g for cohort, g in config.stores if cohort == "convirt/rsna"} == {"longer224"}
-    pairs = config.recipes["convirt/convirt"].cohort
-    assert (pairs, "longer256unpadded") in config.stores
-    assert config.geometry_of("convirt/rsna_linear", "convirt/convirt") == "longer224"
+    assert {g for cohort, g in config.whole.stores if cohort == "convirt/rsna"} == {"longer224"}
+    pairs = config.models["convirt/convirt"].recipe.cohort
+    assert (pairs, "longer256unpadded") in config.whole.stores
+    assert config.tasks["convirt/rsna_linear"].geometry("convirt/convirt") == "longer224"
     said = {"tasks": {"convirt/rsna_linear": {"geometry": "longer224crop224"}}}
     named = overlay({"papers": ["convirt"], **said})
-    assert named.task("convirt/rsna_linear").settings.geometry == "longer224"
+    assert named.tasks["convirt/rsna_linear"].settings.geometry == "longer224"
     own = overlay({"papers": ["convirt"], "tasks": {"convirt/rsna_linear": {"geometry": None}}})
-    own_geometry = own.model("convirt/convirt").geometry
-    assert own.geometry_of("convirt/rsna_linear", "convirt/convirt") == own_geometry
+    own_geometry = own.models["convirt/convirt"].geometry
+    assert own.tasks["convirt/rsna_linear"].geometry("convirt/convirt") == own_geometry
     wrong = {"tasks": {"convirt/rsna_linear": {"geometry": "round9"}}}
     with pytest.raises(InputError, match="tasks.convirt/rsna_linear.geometry.*'round9': expected"):
         overlay({"papers": ["convirt"], **wrong})
@@ -241,10 +241,10 @@ def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):
     """Nothing is described that no table, figure or control asks for."""
     papers = paper_names()
     config = overlay({"papers": papers, "scale": "paper", **TRUTH})  # others leave some out
-    clip = {name for name in config.recipes if name.startswith("low_data/clip")}
-    assert set(config.models_in_use) == set(config.recipes) - clip  # without CLIP's weights
-    assert clip - {"low_data/clip_released"} <= set(overlay({"papers": papers}).recipes)
-    results = [result for paper in papers for result in config.results_of(paper, "all")]
+    clip = {name for name in config.models if name.startswith("low_data/clip")}
+    assert set(config.whole.models) == set(config.models) - clip  # without CLIP's weights
+    assert clip - {"low_data/clip_released"} <= set(overlay({"papers": papers}).models)
+    results = [result for paper in papers for result in config.results[paper].all("all")]
     measured = {config.library.tasks[task].benchmark for task, _ in results}
     assert measured == set(BENCHMARKS)
 
@@ -252,42 +252,45 @@ def test_the_papers_have_every_model_and_benchmark_somewhere(overlay):
 def test_the_headline_is_five_tables_and_the_models_they_need(demo):
     names = ("table5", "controls", "grounding_protocols", "table6", "table7")
     tables = [f"headline/{name}" for name in names]
-    assert demo.table_names("biovil", "headline") == tables
+    assert demo.results["biovil"].tables("headline") == tables
     needs = demo.needs(("biovil", "headline"))
     assert {short_name(name) for name in needs.models} == {
         *("cxr_bert_phase2", "cxr_bert", "clinical_bert", "simclr", "biovil"),
         *("baseline_clinical_bert", "report_labels"),
     }
-    cells = [cell for table in tables for cell in demo.table_cells("biovil", table)]
+    cells = [cell for table in tables for cell in demo.results["biovil"].cells(table)]
     scored = {cell for cell in cells if not is_reference(cell[1])}
     assert len(scored) == 12 and len({*cells}) == 22
-    assert {*cells} < {*demo.results_of("biovil", "all")}
-    compared = {c.model for c in demo.comparisons("biovil", tables[0])}
+    assert {*cells} < {*demo.results["biovil"].all("all")}
+    compared = {c.model for c in demo.results["biovil"].comparisons(tables[0])}
     assert {m for m in compared if not is_reference(m)} == {"biovil/baseline_clinical_bert"}
-    assert "headline/table5" not in demo.table_names("biovil", "all")
-    assert demo.figures("biovil", "headline").keys() < demo.figures("biovil", "all").keys()
+    assert "headline/table5" not in demo.results["biovil"].tables("all")
+    assert (
+        demo.results["biovil"].figures("headline").keys()
+        < demo.results["biovil"].figures("all").keys()
+    )
 
 
 def test_controls_stand_apart(demo):
-    assert demo.controls("biovil") == ["biovil/biovil_shuffled_pairs"]
-    assert not set(demo.controls("biovil")) & set(demo.needs(("biovil", "all")).models)
-    assert "biovil/phrase_grounding" in demo.tasks_of("biovil/biovil_shuffled_pairs")
+    assert demo.results["biovil"].controls == ["biovil/biovil_shuffled_pairs"]
+    assert not set(demo.results["biovil"].controls) & set(demo.needs(("biovil", "all")).models)
+    assert "biovil/phrase_grounding" in demo.tasks.of_model("biovil/biovil_shuffled_pairs")
 
 
 def test_rows_are_compared_where_both_were_measured(demo, overlay):
-    *to_reference, claimed = demo.comparisons("biovil", "table5")
+    *to_reference, claimed = demo.results["biovil"].comparisons("table5")
     assert {one.reference_model for one in to_reference} == {"biovil/biovil"}
     models = {one.model.removeprefix("biovil/") for one in to_reference}
     known = {"reference/finding_box", "biovil_l", "gloria", "convirt", "baseline_clinical_bert"}
     assert known < models
     assert len(to_reference) == 9 * len(models)  # eight findings and their average
     assert (claimed.model, claimed.reference_model) == ("biovil/gloria", "biovil/convirt")
-    assert overlay({"datasets": {"ms_cxr": None}}).comparisons("biovil", "table5") == []
+    assert overlay({"datasets": {"ms_cxr": None}}).results["biovil"].comparisons("table5") == []
 
 
 def test_the_study_has_every_model_of_the_papers_orders():
     config = load_config([DEMO, ROOT / "study.yaml"])
-    assert (config.scale, config.results) == ("study", "results/study")
+    assert (config.values.scale, config.values.results) == ("study", "results/study")
     left_out = {"biovil_more", "biovil_raw", "biovil_shuffled_pairs"}
     shown = {short_name(name) for name in config.needs(("biovil", "all")).models}
     assert shown == set(load_paper("biovil").models) - left_out
@@ -295,10 +298,10 @@ def test_the_study_has_every_model_of_the_papers_orders():
 
 def test_statistics_need_dates_and_may_know_demographics(demo, overlay):
     task = "biovil/ms_cxr_statistics"
-    assert demo.statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
+    assert demo.tasks[task].datasets == ["ms_cxr", "mimic_cxr_jpg", "mimic_iv"]
     bare = overlay({"datasets": {"mimic_iv": None}})
-    assert bare.statistics_datasets(task) == ["ms_cxr", "mimic_cxr_jpg"]
-    assert bare.statistics_datasets("biovil/linear_probe") == []
+    assert bare.tasks[task].datasets == ["ms_cxr", "mimic_cxr_jpg"]
+    assert bare.tasks["biovil/linear_probe"].datasets == []
 
 
 SERIES = {"benchmark": "checkpoint_series", "cohort": "convirt/rsna", "settings": {"metric": "f1"}}
@@ -306,7 +309,7 @@ SERIES = {"benchmark": "checkpoint_series", "cohort": "convirt/rsna", "settings"
 
 def test_a_series_has_the_settings_of_its_task_and_its_own_over_them(overlay):
     config = overlay({"papers": ["convirt"], "tasks": {"convirt/rsna_linear": {"patience": 7}}})
-    each, series = (config.task(f"convirt/{name}") for name in ("rsna_linear", "rsna_checkpoints"))
+    each, series = (config.tasks[f"convirt/{name}"] for name in ("rsna_linear", "rsna_checkpoints"))
     found = series.settings
     assert found.benchmark == "linear_classification" and found.metric == "auroc/1"
     expected = {**each.settings.model_dump(mode="json"), "fractions": [0.01]}
@@ -315,7 +318,7 @@ def test_a_series_has_the_settings_of_its_task_and_its_own_over_them(overlay):
     assert [one.program for one in series.computed] == programs
     model = "convirt/convirt"
     for task in ("convirt/rsna_linear", "convirt/rsna_checkpoints"):
-        assert config.geometry_of(task, model) == each.settings.geometry
+        assert config.tasks[task].geometry(model) == each.settings.geometry
 
 
 def test_a_series_is_checked_by_the_rows_that_its_task_scores(overlay, paper):
@@ -332,8 +335,8 @@ def test_a_series_is_checked_by_the_rows_that_its_task_scores(overlay, paper):
     values = {"models": {"kept": kept}, "tasks": {"series": series}, "tables": {"t": table}}
     own = {"papers": [paper(values)]}
     config = overlay(own)
-    assert config.results_of("mine", "all") == [("mine/series", "mine/kept")]
-    assert config.task("mine/series").settings.split is None
+    assert config.results["mine"].all("all") == [("mine/series", "mine/kept")]
+    assert config.tasks["mine/series"].settings.split is None
     with pytest.raises(InputError, match="key 'tasks.mine/series.split': expected null: rows are"):
         overlay({**own, "tasks": {"mine/series": {"split": "test"}}})
     with pytest.raises(InputError, match="mine/series scores mine/kept on 'mimic_cxr', which"):
@@ -347,12 +350,12 @@ def test_a_series_is_checked_by_the_rows_that_its_task_scores(overlay, paper):
 def test_only_models_that_keep_checkpoints_and_can_do_the_task_have_a_series(overlay):
     config = overlay({"papers": ["convirt", "biovil"]})
     series = "convirt/text_retrieval_checkpoints"
-    assert config.task(series).needs == {"checkpoints", "joint"}
-    assert config.can_do("convirt/convirt", series)
-    assert not config.can_do("biovil/biovil", series)
-    assert config.can_do("biovil/biovil", "convirt/text_retrieval")
-    assert not config.can_do("biovil/simclr", "convirt/text_retrieval")
-    assert config.can_do("biovil/simclr", "convirt/image_retrieval")
+    assert config.tasks[series].needs == {"checkpoints", "joint"}
+    assert config.tasks[series].scores("convirt/convirt")
+    assert not config.tasks[series].scores("biovil/biovil")
+    assert config.tasks["convirt/text_retrieval"].scores("biovil/biovil")
+    assert not config.tasks["convirt/text_retrieval"].scores("biovil/simclr")
+    assert config.tasks["convirt/image_retrieval"].scores("biovil/simclr")
 
 
 @pytest.mark.parametrize("change", [{}, {"benchmark": "linear_probe", "of": "convirt/rsna_linear"}])
@@ -364,17 +367,17 @@ def test_of_goes_with_the_benchmark_of_checkpoints(change):
 def test_saliency_is_drawn_where_radiographs_may_be_shown_and_maps_anywhere(overlay):
     for shown in (True, False):
         config = overlay({"papers": ["convirt"], "privacy": {"show_images": shown}})
-        assert ("figure4" in config.figures("convirt")) is shown
-        assert {"figure3", "figure5_rsna"} <= set(config.figures("convirt"))
+        assert ("figure4" in config.results["convirt"].figures()) is shown
+        assert {"figure3", "figure5_rsna"} <= set(config.results["convirt"].figures())
 
 
 def test_the_control_of_shuffled_pairs_is_searched_by_text_and_keeps_no_checkpoints(overlay):
     config = overlay({"papers": ["convirt"]})
-    assert "convirt/convirt_shuffled" in config.controls("convirt")
-    tasks = config.tasks_of("convirt/convirt_shuffled")
+    assert "convirt/convirt_shuffled" in config.results["convirt"].controls
+    tasks = config.tasks.of_model("convirt/convirt_shuffled")
     assert {"convirt/text_retrieval", "convirt/image_retrieval"} <= set(tasks)
     assert not [task for task in tasks if task.endswith("_checkpoints")]
-    own, control = (config.model(f"convirt/{n}").settings for n in ("convirt", "convirt_shuffled"))
+    own, control = (config.models[f"convirt/{n}"].settings for n in ("convirt", "convirt_shuffled"))
     changed = {"shuffled_pairs", "training"}
     for name in set(type(own).model_fields) - changed:
         assert getattr(own, name) == getattr(control, name)
@@ -383,7 +386,7 @@ def test_the_control_of_shuffled_pairs_is_searched_by_text_and_keeps_no_checkpoi
 
 def test_simclr_is_the_code_that_the_paper_names(overlay):
     """github.com/sthalles/SimCLR: a head without normalisation, a rate that hardly changes."""
-    settings = overlay({"papers": ["convirt"], "scale": "paper"}).model("convirt/simclr").settings
+    settings = overlay({"papers": ["convirt"], "scale": "paper"}).models["convirt/simclr"].settings
     steps, batches, epochs = 290_000, 2900, 100
     ours = [
         learning_rate_factor(settings.training.schedule, step, steps) for step in (0, 9, steps - 1)

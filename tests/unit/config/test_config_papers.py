@@ -29,28 +29,37 @@ def example(paper):
 
 def trainings(config):
     """Every training of a run: model and seed."""
-    return [(name, seed) for name in config.models_in_use for seed in config.seeds_of(name)]
+    return [(name, seed) for name in config.whole.models for seed in config.models.seeds_of(name)]
 
 
 def test_a_method_is_a_row_without_touching_the_package(overlay, example):
     config = overlay({"papers": [example], "seeds": [0, 1]})
-    mine, biovil = config.model("my_method/my_method"), config.model("biovil/biovil")
+    mine, biovil = config.models["my_method/my_method"], config.models["biovil/biovil"]
     assert mine.settings.terms.global_alignment.temperature == 0.1
     assert mine.settings.training == biovil.settings.training and mine.geometry == biovil.geometry
-    assert config.ancestors("my_method/my_method")[:-1] == config.ancestors("biovil/biovil")[:-1]
+    assert (
+        config.models["my_method/my_method"].ancestors[:-1]
+        == config.models["biovil/biovil"].ancestors[:-1]
+    )
     # It stands in BioViL's own table, in its own task, tested against the same row.
-    table, published = config.table("my_method", "table5"), load_paper("biovil").tables["table5"]
+    table, published = (
+        config.results["my_method"].table("table5"),
+        load_paper("biovil").tables["table5"],
+    )
     assert table.rows[:-1] == published.rows and table.columns == published.columns
-    cells = config.results_of("my_method", "all")
+    cells = config.results["my_method"].all("all")
     assert ("biovil/phrase_grounding", "my_method/my_method") in cells
-    rows = {comparison.reference_model for comparison in config.comparisons("my_method", "table5")}
+    rows = {
+        comparison.reference_model
+        for comparison in config.results["my_method"].comparisons("table5")
+    }
     assert rows == {"biovil/biovil"}
-    cells = config.table_cells("my_method", "headline/table5")
+    cells = config.results["my_method"].cells("headline/table5")
     assert [cell for cell in cells if not is_reference(cell[1])] == [
         ("biovil/phrase_grounding", name) for name in ("biovil/biovil", "my_method/my_method")
     ]
     added = set(config.needs(("my_method", "headline")).models) - {
-        *config.ancestors("biovil/biovil")
+        *config.models["biovil/biovil"].ancestors
     }
     assert added == {"my_method/my_method"}
 
@@ -64,11 +73,11 @@ def test_the_recipe_for_few_pairs_needs_nothing_but_ones_own_pairs(tmp_path, mon
     papers = f"papers=[learning_curve, {tmp_path / 'few_pairs.yaml'}]"
     run = load_config(files, check_roots=False, typed=[papers])
     name = "few_pairs/few_pairs"
-    assert run.trainable(name) and run.recipes[name].cohort == "learning_curve/pairs"
-    plain = run.model("learning_curve/adapted").settings
+    assert run.models[name].trainable and run.models[name].recipe.cohort == "learning_curve/pairs"
+    plain = run.models["learning_curve/adapted"].settings
     added = {"local_alignment", "multi_view", "neighbours"}
-    assert {*run.model(name).settings.terms.named()} == {*plain.terms.named()} | added
-    assert {f"{name}_share{share}" for share in (10, 20, 50)} <= {*run.all_needs.models}
+    assert {*run.models[name].settings.terms.named()} == {*plain.terms.named()} | added
+    assert {f"{name}_share{share}" for share in (10, 20, 50)} <= {*run.whole.models}
 
 
 def test_a_curve_of_other_shares_needs_nothing_but_ones_own_pairs(tmp_path, monkeypatch):
@@ -80,11 +89,11 @@ def test_a_curve_of_other_shares_needs_nothing_but_ones_own_pairs(tmp_path, monk
     papers = f"papers=[{tmp_path / 'my_shares.yaml'}]"
     run = load_config(files, check_roots=False, typed=[papers])
     names = [f"my_shares/{name}" for name in ("adapted_share5", "adapted_share25", "adapted")]
-    assert all(run.trainable(name) and len(run.seeds_of(name)) == 3 for name in names)
-    figure = run.figures("my_shares")["retrieval"]
+    assert all(run.models[name].trainable and len(run.models.seeds_of(name)) == 3 for name in names)
+    figure = run.results["my_shares"].figures()["retrieval"]
     cells = [("learning_curve/retrieval", name) for name in names]
-    assert run.figure_results("my_shares", "retrieval") == cells and figure.power_law
-    others = {name for name in run.all_needs.models if name.startswith("learning_curve/")}
+    assert run.results["my_shares"].shown_in("retrieval") == cells and figure.power_law
+    others = {name for name in run.whole.models if name.startswith("learning_curve/")}
     assert not others  # nothing else is trained but what they start from
 
 
@@ -92,10 +101,10 @@ def test_beside_its_paper_nothing_is_trained_twice(overlay, example):
     one, both = (overlay({"papers": ["biovil", *more]}) for more in ([], [example]))
     assert set(trainings(both)) == {*trainings(one), ("my_method/my_method", 0)}
     assert len(trainings(both)) == len(trainings(one)) + 1
-    assert both.stores == one.stores and both.tasks_in_use == one.tasks_in_use
-    assert both.cohorts_in_use == one.cohorts_in_use
-    assert both.code_of("my_method/my_method") == one.code_of("biovil/biovil")
-    for task in one.tasks_in_use:
+    assert both.whole.stores == one.whole.stores and both.tasks.available == one.tasks.available
+    assert both.whole.cohorts == one.whole.cohorts
+    assert both.models["my_method/my_method"].code == one.models["biovil/biovil"].code
+    for task in one.tasks.available:
         assert both.vocabularies_of(task) == one.vocabularies_of(task)
 
 
@@ -122,18 +131,18 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
         },
     }
     config = overlay({"papers": [paper(own)]})
-    assert config.ancestors("mine/joint") == ["mine/text", "biovil/simclr", "mine/joint"]
-    assert config.vocabulary_of("mine/text") == "mine/words"
-    assert config.known_cohorts["mine/pairs"].recipe.choose == "first"
-    assert config.task("mine/probe").settings.fractions == [0.5]
+    assert config.models["mine/joint"].ancestors == ["mine/text", "biovil/simclr", "mine/joint"]
+    assert config.models["mine/text"].vocabulary == "mine/words"
+    assert config.cohorts["mine/pairs"].recipe.choose == "first"
+    assert config.tasks["mine/probe"].settings.fractions == [0.5]
     # Without a headline of its own all of it is the headline.
     cells = [("mine/probe", "mine/joint"), ("mine/probe", "biovil/simclr")]
-    assert config.table_cells("mine", "headline/probes") == cells
+    assert config.results["mine"].cells("headline/probes") == cells
     # Its documents are split by its own cohort, as those of its vocabulary are.
-    assert dict(config.all_needs.documents)["mimic_cxr"] == "mine"
-    assert config.document_cohort("mimic_cxr", "mine") == "mine/pairs"
-    assert ("mine/pairs", "shorter128") in config.stores
-    assert set(config.models_in_use) == {"mine/text", "biovil/simclr", "mine/joint"}
+    assert dict(config.whole.documents)["mimic_cxr"] == "mine"
+    assert config.texts.cohort("mimic_cxr", "mine") == "mine/pairs"
+    assert ("mine/pairs", "shorter128") in config.whole.stores
+    assert set(config.whole.models) == {"mine/text", "biovil/simclr", "mine/joint"}
     with pytest.raises(InputError, match="leak/pairs.held_out': 'ms_cxr', on which biovil/phrase"):
         own["cohorts"]["pairs"]["held_out"] = []
         rows = own["tables"]["probes"]["rows"][:1]
@@ -152,7 +161,7 @@ def test_a_paper_more_splits_no_documents_of_another(overlay, paper):
     mine = paper(own)
     read = "biovil/mimic_cxr_reports"
     for papers in ([mine], ["own_data", mine], ["low_data", mine]):
-        assert overlay({"papers": papers}).document_cohort("mimic_cxr", "mine") == read
+        assert overlay({"papers": papers}).texts.cohort("mimic_cxr", "mine") == read
 
 
 @pytest.mark.parametrize(
@@ -170,7 +179,9 @@ def test_a_metric_that_no_task_measures_is_refused(overlay, paper, metric, said)
     table = {"title": "T", "source": "ours", "task": "biovil/linear_probe", "rows": rows}
     own = paper({"tables": {"probes": table | {"columns": [column]}}})
     if said is None:
-        assert overlay({"papers": [own]}).table("mine", "probes").column("a").metric == metric
+        assert (
+            overlay({"papers": [own]}).results["mine"].table("probes").column("a").metric == metric
+        )
         return
     with pytest.raises(InputError, match=f"mine.yaml: key 'tables.probes.columns.0.metric' {said}"):
         overlay({"papers": [own]})
@@ -178,7 +189,7 @@ def test_a_metric_that_no_task_measures_is_refused(overlay, paper, metric, said)
     rows.append({"label": "BioViL", "model": "biovil/biovil", "task": "biovil/phrase_grounding"})
     own = paper({"tables": {"probes": table | {"columns": [column]}}}, "mixed.yaml")
     if metric == "cnr":
-        assert overlay({"papers": [own]}).table("mixed", "probes").rows[1].label == "BioViL"
+        assert overlay({"papers": [own]}).results["mixed"].table("probes").rows[1].label == "BioViL"
     else:
         with pytest.raises(InputError, match=f"{said}.*; phrase_grounding measures cnr, cnr_micro"):
             overlay({"papers": [own]})
@@ -208,7 +219,7 @@ def test_papers_use_each_others_models(overlay, paper):
     fourth = paper(model("d", extends="first/a"), "fourth.yaml")
     assert load_paper(fourth).models["d"] == load_paper(first).models["a"]
     config = overlay({"papers": [third, second, first]})
-    assert config.ancestors("third/c")[-3:] == ["biovil/simclr", "first/a", "third/c"]
+    assert config.models["third/c"].ancestors[-3:] == ["biovil/simclr", "first/a", "third/c"]
     with pytest.raises(InputError, match="'papers': model third/c names 'second/b': 'second' is"):
         overlay({"papers": [third, first]})
 
@@ -293,7 +304,7 @@ def test_a_papers_name_is_its_files(overlay, paper):
     for values in ({"tables": 1}, {"models": "x"}, {"tasks": ["a"]}):
         with pytest.raises(InputError, match=f"key '{next(iter(values))}' is "):
             load_paper(paper(values, f"{next(iter(values))}.yaml"))
-    assert Path(paper({})).stem not in {name for name in load_config([DEMO]).chosen}
+    assert Path(paper({})).stem not in {name for name in load_config([DEMO]).library.chosen}
 
 
 def test_all_reports_and_all_frontal_images_as_docs_say_it(overlay, paper):
@@ -305,19 +316,19 @@ def test_all_reports_and_all_frontal_images_as_docs_say_it(overlay, paper):
     read["papers"] = ["biovil", paper(yaml.safe_load(textwrap.dedent(own)))]
     config, before = overlay(read), load_config([DEMO])
     names = ("mimic_cxr_reports", "mimic_cxr")
-    reports, pairs = (config.known_cohorts[f"biovil/{name}"].recipe for name in names)
+    reports, pairs = (config.cohorts[f"biovil/{name}"].recipe for name in names)
     assert reports.require == ("findings", "impression")
-    assert pairs == before.known_cohorts["biovil/mimic_cxr"].recipe
-    images = config.known_cohorts["mine/images"].recipe
+    assert pairs == before.cohorts["biovil/mimic_cxr"].recipe
+    images = config.cohorts["mine/images"].recipe
     assert (images.unit, images.require) == ("image", ("image",))
     assert images.splits == pairs.splits and images.held_out == pairs.held_out
-    assert config.ancestors("mine/biovil")[-2:] == ["mine/simclr", "mine/biovil"]
-    assert config.recipes["mine/simclr"].cohort == "mine/images"
+    assert config.models["mine/biovil"].ancestors[-2:] == ["mine/simclr", "mine/biovil"]
+    assert config.models["mine/simclr"].recipe.cohort == "mine/images"
 
 
 def test_uncertain_labels_of_chexpert_count_as_mapped_or_as_asked(overlay):
     task = "convirt/chexpert_linear"
-    settings = overlay({"papers": ["convirt"]}).task(task).settings
+    settings = overlay({"papers": ["convirt"]}).tasks[task].settings
     assert settings.uncertain == {
         **dict.fromkeys(("Atelectasis", "Edema", "Pleural Effusion"), "one"),
         **dict.fromkeys(("Cardiomegaly", "Consolidation"), "zero"),
@@ -325,7 +336,7 @@ def test_uncertain_labels_of_chexpert_count_as_mapped_or_as_asked(overlay):
     assert set(settings.uncertain) == set(settings.classes) and settings.unknown == "zero"
     for value in ("zero", "one", "ignore"):
         asked = {"papers": ["convirt"], "tasks": {task: {"uncertain": value}}}
-        assert overlay(asked).task(task).settings.uncertain == value
+        assert overlay(asked).tasks[task].settings.uncertain == value
 
 
 @pytest.mark.parametrize("name", paper_names())
@@ -337,7 +348,7 @@ def test_a_file_of_overrides_serves_runs_without_the_paper_it_overrides(overlay,
         "tasks": {"biovil_t/temporal_probe": {"split": "test"}},
         "vocabularies": {"convirt/captions": {"size": 500}},
     }
-    assert list(overlay({"papers": [name], **laid}).chosen) == [name]
+    assert list(overlay({"papers": [name], **laid}).library.chosen) == [name]
     for key, values in laid.items():
         (first,) = values
         with pytest.raises(InputError, match=f"key '{key}': '{first}x' is not known"):

@@ -25,7 +25,7 @@ def test_published_weights_stand_for_the_models_of_one_program():
 def test_imported_models_are_scored_on_the_only_data_there_are(overlay):
     data = ("mimic_cxr", "pubmed", "mimic_iii", "ms_cxr", "mimic_cxr_jpg")
     config = overlay({"papers": ["biovil"], "datasets": dict.fromkeys(data), **released()})
-    assert config.stores == [("biovil/rsna", "shorter128")]
+    assert config.whole.stores == [("biovil/rsna", "shorter128")]
 
 
 def released(path="/weights", **more):
@@ -34,29 +34,29 @@ def released(path="/weights", **more):
 
 def test_an_imported_model_has_no_parents_and_one_run(overlay):
     config = overlay({"seeds": [3, 4], **released()})
-    assert config.imported("biovil/biovil") and not config.imported("biovil/cxr_bert")
-    assert config.seeds_of("biovil/biovil") == [3]
-    assert config.parents("biovil/biovil", 3) == {}
-    assert config.seeds_of("biovil/baseline_phase2") == [3, 4]
-    assert set(config.parents("biovil/baseline_phase2", 4)) == {"text", "image"}
+    assert config.models["biovil/biovil"].imported and not config.models["biovil/cxr_bert"].imported
+    assert config.models.seeds_of("biovil/biovil") == [3]
+    assert config.models["biovil/biovil"].parents_at(3) == {}
+    assert config.models.seeds_of("biovil/baseline_phase2") == [3, 4]
+    assert set(config.models["biovil/baseline_phase2"].parents_at(4)) == {"text", "image"}
 
 
 def test_an_imported_model_needs_no_training_data(overlay):
     without = {"datasets": {"mimic_cxr": None}}
-    assert "biovil/biovil" not in overlay(without).models_in_use
+    assert "biovil/biovil" not in overlay(without).whole.models
     config = overlay({**without, **released()})
-    assert "biovil/biovil" in config.models_in_use
-    assert ("biovil/phrase_grounding", "biovil/biovil") in config.results_of("biovil", "headline")
-    assert "biovil/baseline_phase2" not in config.models_in_use
+    assert "biovil/biovil" in config.whole.models
+    assert ("biovil/phrase_grounding", "biovil/biovil") in config.results["biovil"].all("headline")
+    assert "biovil/baseline_phase2" not in config.whole.models
 
 
 def test_models_that_start_from_an_imported_one_have_its_vocabulary(overlay):
-    assert overlay({}).vocabulary_model("biovil/cxr_bert") is None
+    assert overlay({}).models["biovil/cxr_bert"].vocabulary_model is None
     config = overlay({"weights": {"biovil/cxr_bert": "/weights"}})
-    assert config.vocabulary_model("biovil/cxr_bert") == "biovil/cxr_bert"
-    assert config.vocabulary_model("biovil/cxr_bert_phase2") is None
+    assert config.models["biovil/cxr_bert"].vocabulary_model == "biovil/cxr_bert"
+    assert config.models["biovil/cxr_bert_phase2"].vocabulary_model is None
     earlier = overlay({"weights": {"biovil/cxr_bert_phase2": "/weights"}})
-    assert earlier.vocabulary_model("biovil/cxr_bert") == "biovil/cxr_bert_phase2"
+    assert earlier.models["biovil/cxr_bert"].vocabulary_model == "biovil/cxr_bert_phase2"
 
 
 START = "biovil/cxr_bert"
@@ -92,7 +92,7 @@ def test_corpora_are_not_cut_for_an_imported_model(overlay, papers):
 def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, papers):
     names = {"mine/bert", "mine/on_it"}
     without, given = overlay(papers), overlay({**papers, "weights": {"mine/bert": "/weights"}})
-    assert not names & set(without.models_in_use) and names <= set(given.models_in_use)
+    assert not names & set(without.whole.models) and names <= set(given.whole.models)
     assert given.resolved()["models"].keys() >= names
 
 
@@ -100,10 +100,15 @@ def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
     """The weights have their own; pixels without a published geometry have the model's."""
     weights = {"weights": {"biovil/biovil": "/weights"}}
     models = {"biovil/biovil": {"geometry": "shorter64"}}
-    assert overlay({**weights, "models": models}, check_roots=False).imported("biovil/biovil")
-    plain = overlay({**weights, "models": models}, check_roots=False).model("biovil/biovil")
+
+    def model():
+        config = overlay({**weights, "models": models}, check_roots=False)
+        return config.models["biovil/biovil"]
+
+    plain = model()
+    assert plain.imported
     models["biovil/biovil"]["training"] = {"epochs": 1}  # as an overlay may have it
-    assert overlay({**weights, "models": models}, check_roots=False).model("biovil/biovil") == plain
+    assert model().described() == plain.described()
     models["biovil/biovil"]["lenght"] = 3
     with pytest.raises(InputError, match="models.biovil/biovil.lenght"):
         overlay({**weights, "models": models}, check_roots=False)
@@ -119,8 +124,8 @@ def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
 )
 def test_where_biovil_lies_can_be_said_in_two_ways(overlay, given, expected):
     config = overlay({"weights": {"biovil/biovil": given}})
-    assert config.weights["biovil/biovil"].places("biovil") == expected
-    model = config.model("biovil/biovil")
+    assert config.values.weights["biovil/biovil"].places("biovil") == expected
+    model = config.models["biovil/biovil"]
     assert type(model.settings) is ImportSettings
     assert model.settings.geometry == model.geometry == "shorter512crop480"
 
@@ -128,7 +133,7 @@ def test_where_biovil_lies_can_be_said_in_two_ways(overlay, given, expected):
 def test_geometry_is_said_where_there_are_images(overlay):
     image = {"path": "/r.pt", "geometry": "shorter128"}
     config = overlay({"weights": {"biovil/simclr": image, "biovil/cxr_bert": "/t"}})
-    geometries = {name: config.model(name).settings.geometry for name in config.weights}
+    geometries = {name: config.models[name].settings.geometry for name in config.values.weights}
     assert geometries == {"biovil/simclr": "shorter128", "biovil/cxr_bert": None}
 
 
@@ -200,15 +205,15 @@ def mine(paper, overlay):
 
 def test_a_curated_cohort_brings_its_model_and_what_that_chooses_from(overlay):
     config = overlay(ALL)
-    assert CLEAN in config.models_in_use and config.seeds_of(CLEAN) == [0]
-    assert config.known_cohorts["biovil_t/mimic_cxr_clean"].recipe.acquisitions == "single"
-    assert {CURATED, "biovil_t/mimic_cxr_acquisitions"} <= set(config.cohorts_in_use)
-    assert ("biovil_t/mimic_cxr_acquisitions", "shorter128crop112") in config.stores
-    cells = config.table_cells("biovil_t", "table2")
+    assert CLEAN in config.whole.models and config.models.seeds_of(CLEAN) == [0]
+    assert config.cohorts["biovil_t/mimic_cxr_clean"].recipe.acquisitions == "single"
+    assert {CURATED, "biovil_t/mimic_cxr_acquisitions"} <= set(config.whole.cohorts)
+    assert ("biovil_t/mimic_cxr_acquisitions", "shorter128crop112") in config.whole.stores
+    cells = config.results["biovil_t"].cells("table2")
     assert ("biovil_t/temporal_classification_curated", "biovil_t/biovil_t") in cells
-    assert config.table_cells("biovil_t", "curation") == [("biovil_t/curation_statistics", None)]
+    assert config.results["biovil_t"].cells("curation") == [("biovil_t/curation_statistics", None)]
     # The same cohort but for the choice, and the program is told nothing of models.
-    plain, curated = (config.known_cohorts[name].recipe for name in (CURATED[:-8], CURATED))
+    plain, curated = (config.cohorts[name].recipe for name in (CURATED[:-8], CURATED))
     assert plain.settings() == curated.settings() and curated.curation.margin == 0.2
     headline = overlay({**ALL, "extent": "headline"}).needs(("biovil_t", "headline"))
     assert CLEAN not in headline.models and CURATED not in headline.cohorts
@@ -221,10 +226,10 @@ def test_without_the_data_or_the_word_nothing_is_curated(overlay):
         {"cohorts": {CURATED: {"curation": None}}},
     ):
         config = overlay({**ALL, **said})
-        assert "biovil_t/curation_statistics" not in config.tasks_in_use
-        assert CLEAN not in config.models_in_use
+        assert "biovil_t/curation_statistics" not in config.tasks.available
+        assert CLEAN not in config.whole.models
         # Without a word of curation the cohort is that of the row above.
-        known = "biovil_t/temporal_classification_curated" in config.tasks_in_use
+        known = "biovil_t/temporal_classification_curated" in config.tasks.available
         assert known == (CURATED in said["cohorts"])
 
 
@@ -246,9 +251,9 @@ def test_a_model_may_learn_from_a_curated_cohort(mine):
             }
         },
     )
-    assert CLEAN in config.ancestors("mine/m")
-    assert {"mine/pairs", "biovil_t/mimic_cxr_acquisitions"} <= set(config.cohorts_in_use)
-    assert config.document_cohort("mimic_cxr", "mine") != "mine/pairs"
+    assert CLEAN in config.models["mine/m"].ancestors
+    assert {"mine/pairs", "biovil_t/mimic_cxr_acquisitions"} <= set(config.whole.cohorts)
+    assert config.texts.cohort("mimic_cxr", "mine") != "mine/pairs"
 
 
 GOOD = {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"}

@@ -106,14 +106,14 @@ def config_of(folder: Path, split: str, task: str = "valid", more: str = "") -> 
 
 def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path) -> None:
     config = config_of(tmp_path, "validate")
-    model = config.model("mine/mine")
-    assert config.selecting_cohort("mine/mine") == "medcutmix/chexpert"
-    assert ("medcutmix/chexpert", model.geometry) in config.stores
-    assert "medcutmix/chexpert" in config.all_needs.cohorts
+    model = config.models["mine/mine"]
+    assert config.models["mine/mine"].selecting_cohort == "medcutmix/chexpert"
+    assert ("medcutmix/chexpert", model.geometry) in config.whole.stores
+    assert "medcutmix/chexpert" in config.whole.cohorts
     assert {"pretrain.validation.selection", f"benchmarks.classification.{TASK}"} <= set(
-        config.code_of("mine/mine")
+        config.models["mine/mine"].code
     )
-    assert "pretrain.validation.selection" not in config.code_of("biovil/clinical_bert")
+    assert "pretrain.validation.selection" not in config.models["biovil/clinical_bert"].code
     for split in ("test", "null"):
         with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by"):
             config_of(tmp_path / split, split)
@@ -146,7 +146,7 @@ def test_images_that_choose_are_tested_under_no_name(parts, chosen_on, tmp_path:
     (tmp_path / "over.yaml").write_text(f"papers: [{path}]\n")
     files = [Path(__file__).parents[3] / "config.yaml", tmp_path / "over.yaml"]
     if not chosen_on:
-        assert load_config(files).task("mine/tested").task.cohort == "mine/other"
+        assert load_config(files).tasks["mine/tested"].task.cohort == "mine/other"
         return
     with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by which"):
         load_config(files)
@@ -157,8 +157,8 @@ def test_medcutmix_is_chosen_by_chexperts_valid_part(tmp_path: Path) -> None:
     over.write_text("papers: [medcutmix]\n")
     config = load_config([Path(__file__).parents[3] / "config.yaml", over])
     for name in ("mgca", "medcutmix_40", "medcutmix_layer5", "mgca_as_coded"):
-        stopping = config.model(f"medcutmix/{name}").settings.training.stopping
+        stopping = config.models[f"medcutmix/{name}"].settings.training.stopping
         assert (stopping.monitor, stopping.mode) == ("selection/auroc", "max")
         assert stopping.keep == "best"
-        task = config.task(config.recipes[f"medcutmix/{name}"].selection)
+        task = config.tasks[config.models[f"medcutmix/{name}"].recipe.selection]
         assert task.task.cohort == "medcutmix/chexpert" and task.settings.split == "validate"

@@ -152,5 +152,5 @@ def test_the_example_of_own_data_is_a_configuration(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text(textwrap.dedent(block), encoding="utf-8")
     config = load_config([TOP / "config.yaml", mine], check_roots=False)
-    assert config.datasets_in_use() == ["my_hospital"]
-    assert config.trainable("biovil/biovil")
+    assert config.datasets == ["my_hospital"]
+    assert config.models["biovil/biovil"].trainable

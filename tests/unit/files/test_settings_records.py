@@ -204,7 +204,7 @@ for folder in sys.argv[3:]:
     from cxrflow.programs.source_code import code_digest
     run = load_config([sys.argv[1]])
     digests[folder] = {
-        name: [code_digest(*run.code_of(name)), fingerprint(run.model(name).settings.record())]
+        name: [code_digest(*run.models[name].code), fingerprint(run.models[name].settings.record())]
         for name in set(run.library.models) - {sys.argv[2]}
     }
 print(json.dumps(digests))
@@ -235,7 +235,7 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
     assert done.returncode == 0, done.stderr
     digests, run = json.loads(done.stdout), load_config([DEMO])
     before = {
-        name: [code_digest(*run.code_of(name)), fingerprint(run.model(name).settings.record())]
+        name: [code_digest(*run.models[name].code), fingerprint(run.models[name].settings.record())]
         for name in trained(run)
     }
 
@@ -249,7 +249,7 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
 
 def models_with(kind: str) -> set[str]:
     run = load_config([DEMO])
-    encoders = {name: getattr(run.model(name).settings, "encoder", None) for name in trained(run)}
+    encoders = {name: getattr(run.models[name].settings, "encoder", None) for name in trained(run)}
     return {name for name, encoder in encoders.items() if getattr(encoder, "kind", None) == kind}
 
 

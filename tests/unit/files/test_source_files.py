@@ -27,7 +27,7 @@ SETTINGS = "pretrain/terms/settings.py"
 CONFIG = load_config([DEMO])
 STAGES = {
     **{
-        name: CONFIG.code_of(f"biovil/{name}")
+        name: CONFIG.models[f"biovil/{name}"].code
         for name in ("cxr_bert_phase2", "cxr_bert", "simclr", "biovil", "biovil_l")
     },
     "mimic_cxr": ["data.cohorts.cohort", *layout("mimic_cxr").source("tables")],
@@ -209,11 +209,11 @@ def test_a_programs_code_is_what_it_imports() -> None:
 def test_rules_of_the_labeller_count_where_settings_read_them() -> None:
     rules = set(PACKAGES["cxr_labels"].glob("rules/scope/*.yaml"))
     for name, read in (("mixed_pairs", set()), ("mixed_pairs_labeller", rules)):
-        code = CONFIG.task(f"medcutmix/{name}").code
+        code = CONFIG.tasks[f"medcutmix/{name}"].code
         assert {path for path in files(*code) if path.suffix == ".yaml"} == read
     assert "*task.code" in TEXT  # the rule's
     for name, read in (("medcutmix_40", set()), ("medcutmix_labeller", rules)):
-        code = CONFIG.code_of(f"medcutmix/{name}")
+        code = CONFIG.models[f"medcutmix/{name}"].code
         assert {path for path in files(*code) if path.suffix == ".yaml"} == read
 
 
@@ -238,8 +238,8 @@ RULES = {
 }
 # Rules whose program follows from their wildcards, and what says its code.
 BY_WILDCARDS = {
-    "training": "run.code_of(",
-    "initialise": "run.code_of(",
+    "training": ".code)",
+    "initialise": ".code)",
     "evaluate": "task_code(",
     "draw_figure": "figure_code(",
 }

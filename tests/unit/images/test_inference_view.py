@@ -40,8 +40,8 @@ def configuration() -> Config:
 CONFIG = configuration()
 SEEING = [
     name
-    for name, recipe in CONFIG.recipes.items()
-    if recipe.geometry is not None and recipe.share == 100 and CONFIG.trainable(name)
+    for name, model in CONFIG.models.items()
+    if model.recipe.geometry is not None and model.recipe.share == 100 and model.trainable
 ]
 
 
@@ -56,7 +56,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         Image.fromarray(grey).save(folder / f"{name}.png")
     listed = SAMPLES.assign(image_path=SAMPLES["image_id"] + ".png")
     listed.to_parquet(folder / "images.parquet")
-    geometries = {str(CONFIG.model(name).geometry) for name in SEEING}
+    geometries = {str(CONFIG.models[name].geometry) for name in SEEING}
     for geometry in geometries:
         store_pixels(
             ["--root", str(folder), "--images", str(folder / "images.parquet")]
@@ -67,7 +67,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def write_run(folder: Path, name: str) -> Path:
     """A model folder with what a training records of its images."""
-    model = CONFIG.model(name)
+    model = CONFIG.models[name]
     folder.mkdir(exist_ok=True)
     record = {"settings": model.settings.record(), "data": {"geometry": model.geometry}}
     write_json(folder / "run.json", {"model": name, **record})
@@ -76,7 +76,7 @@ def write_run(folder: Path, name: str) -> Path:
 
 def validated(store: Path, name: str) -> Tensor:
     """The images as the program of the recipe validates: from its store, without a draw."""
-    settings = CONFIG.model(name).settings
+    settings = CONFIG.models[name].settings
     stored = SplitImages(PixelStore(store), SAMPLES, torch.device("cpu")).take(np.arange(3)).current
     return Augmentation(settings.augmentation).centre(stored)  # type: ignore[attr-defined]
 
@@ -86,15 +86,15 @@ def read(pixels: object) -> Tensor:
     return frames.current
 
 
-@pytest.mark.parametrize("name", [n for n in SEEING if CONFIG.recipes[n].kind.learns])
+@pytest.mark.parametrize("name", [n for n in SEEING if CONFIG.models[n].recipe.kind.learns])
 def test_tasks_show_what_validation_shows(
     name: str, stores: dict[str, Path], tmp_path: Path
 ) -> None:
-    folder = stores[str(CONFIG.model(name).geometry)]
+    folder = stores[str(CONFIG.models[name].geometry)]
     model, expected = write_run(tmp_path / "model", name), validated(folder, name)
     torch.testing.assert_close(read(model_pixels(folder, model)), expected, rtol=0, atol=1e-6)
     options = Namespace(model=model, pixels=folder, cohort=tmp_path)
-    tasks = [task for task in CONFIG.library.tasks if CONFIG.can_do(name, task)]
+    tasks = [task for task in CONFIG.library.tasks if CONFIG.tasks[task].scores(name)]
     assert tasks
     for task in map(CONFIG.task, tasks):
         if task.benchmark.reads != "pixels" or getattr(task.settings, "geometry", None):

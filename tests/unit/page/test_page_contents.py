@@ -157,8 +157,12 @@ def test_synthetic_radiographs_can_be_forbidden_too(results):
 def test_privacy_rules():
     auto, other = load(), load(privacy={"show_images": True, "show_text": False})
     for what in ("images", "text"):
-        assert auto.may_show(what, True) and not auto.may_show(what, False)
-    assert other.may_show("images", False) and not other.may_show("text", True)
+        assert auto.values.privacy.permits(what, True) and not auto.values.privacy.permits(
+            what, False
+        )
+    assert other.values.privacy.permits("images", False) and not other.values.privacy.permits(
+        "text", True
+    )
 
 
 def test_several_seeds_and_controls(tmp_path):
@@ -202,7 +206,7 @@ def test_hints_of_the_page_name_the_overlays_of_the_run(results):
 def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(results):
     config = load(extent="headline")
     write_record(results, config)
-    for table in config.table_names("biovil"):
+    for table in config.results["biovil"].tables():
         write_table(results, config, "biovil", table)
     html = build(results)
     assert "Not in the headline: Table 1, Table 3, Table 4, Table A.1" in html

@@ -28,23 +28,23 @@ GROUNDED = ["figure3", "figure_a1", "figure_a2"]
 
 def test_the_demo_draws_the_figures_of_models_it_can_train():
     config = load()
-    assert list(config.figures("biovil")) == [*GROUNDED, "figure_c1", "labels"]
-    assert list(config.figures("biovil", "headline")) == ["figure3", "labels"]
+    assert list(config.results["biovil"].figures()) == [*GROUNDED, "figure_c1", "labels"]
+    assert list(config.results["biovil"].figures("headline")) == ["figure3", "labels"]
     task = "biovil/phrase_grounding"
-    assert config.figure_results("biovil", "figure3") == [(task, "biovil/biovil")]
-    shown = config.figure_results("biovil", "figure_a1")
+    assert config.results["biovil"].shown_in("figure3") == [(task, "biovil/biovil")]
+    shown = config.results["biovil"].shown_in("figure_a1")
     assert len(shown) == 4 and {name for name, _ in shown} == {task}
-    drawn = {model for _, model in config.figure_results("biovil", "labels")}
+    drawn = {model for _, model in config.results["biovil"].shown_in("labels")}
     assert drawn == {"biovil/biovil", "biovil/simclr"}
 
 
 def test_no_pictures_no_figures():
     """The switch that privacy guards is that of the figures too."""
     none = {"tasks": {"biovil/phrase_grounding": {"figures": 0}}}
-    assert list(load(**none).figures("biovil")) == ["figure_c1", "labels"]
-    assert list(load(datasets={"ms_cxr": None}).figures("biovil")) == ["labels"]
+    assert list(load(**none).results["biovil"].figures()) == ["figure_c1", "labels"]
+    assert list(load(datasets={"ms_cxr": None}).results["biovil"].figures()) == ["labels"]
     nothing = dict.fromkeys(("mimic_cxr_jpg", "rsna", "ms_cxr"))
-    assert load(datasets=nothing).figures("biovil") == {}
+    assert load(datasets=nothing).results["biovil"].figures() == {}
 
 
 def test_the_columns_are_the_papers():
@@ -132,8 +132,8 @@ def test_a_picture_of_patients_is_drawn_and_shown_as_privacy_says(tmp_path, imag
     """Figure 3 of BioViL-T, which its task draws; Figure 4 shows nobody."""
     config = load(papers=["biovil_t"], privacy={"show_images": images})
     task, model = "biovil_t/attention_rollout", "biovil_t/biovil_t"
-    assert config.task(task).settings.figures == (6 if images else 0)
-    shown = config.figures("biovil_t")
+    assert config.tasks[task].settings.figures == (6 if images else 0)
+    shown = config.results["biovil_t"].figures()
     assert ("figure3" in shown) == bool(images) and "figure4" in shown
     if not images:
         return
@@ -182,7 +182,7 @@ def test_a_damaged_figure_is_named(tmp_path):
 
 
 def test_public_codes_protocol_is_a_task_of_its_own():
-    task = load_config([ROOT / "config.yaml"]).task("biovil/phrase_grounding_released").settings
+    task = load_config([ROOT / "config.yaml"]).tasks["biovil/phrase_grounding_released"].settings
     assert (task.smoothing_sigma, task.rescale, task.strip_punctuation) == (1.5, "none", True)
 
 

@@ -87,7 +87,7 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
 def test_what_leads_stands_beside_what_it_starts_from(results):
     """That is a row whose weights it starts from, or one that is not trained at all."""
     config = load(papers=["convirt"])
-    paper = config.chosen["convirt"]
+    paper = config.library.chosen["convirt"]
     lead = paper.leads[0]
     names = starts(config, paper.tables[lead.table], lead)
     assert {"convirt/imagenet", "convirt/random"} <= names and "convirt/convirt" not in names

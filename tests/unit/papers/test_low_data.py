@@ -110,7 +110,7 @@ def test_the_losses_are_weighted_by_equation_5(study, kind):
 
 
 def test_images_are_split_by_their_folder_and_shares_are_of_studies(study):
-    cohort = study.known_cohorts["low_data/pairs"].recipe
+    cohort = study.cohorts["low_data/pairs"].recipe
     assert cohort.split_method == "folders" and cohort.share_unit == "study"
     assert cohort.splits.folders == {"p10": "test", "p11": "validate"}
     assert study.model("low_data/infonce").geometry == "square512"
@@ -129,15 +129,18 @@ def test_what_text_encoders_have_read_stands_below_the_tables(study):
         reader, _, models = note.partition(" started")[0].partition(", from which ")
         assert {*models.split(", ")} == readers[reader]
     assert overlap_notes(study, "low_data", "table1") == []
-    twin = study.ancestors("low_data/infonce_unseen")
+    twin = study.models["low_data/infonce_unseen"].ancestors
     assert not any("biovil/" in name for name in twin)
 
 
 def test_a_demonstration_has_three_of_the_shares():
     demo = load(papers=["low_data"])
-    made = [s for s in SHARES if demo.trainable(name_of_share("low_data/both", s))]
+    made = [s for s in SHARES if demo.models[name_of_share("low_data/both", s)].trainable]
     assert made == [1, 10, 100]
-    assert not demo.trainable("low_data/biovil") and not demo.trainable("low_data/infonce_unseen")
+    assert (
+        not demo.models["low_data/biovil"].trainable
+        and not demo.models["low_data/infonce_unseen"].trainable
+    )
 
 
 def test_figure_5_and_table_4_are_all_there(study):
@@ -255,7 +258,7 @@ def test_a_term_that_reads_augmented_texts_is_refused_before_anything_runs(overl
         model = {"extends": "low_data/infonce", "settings": {"terms": terms}}
         file = paper(mine(model), f"{[*terms][0]}.yaml")
         if not refused:
-            assert overlay({"papers": [file]}).model("neighbours/m").settings.terms.neighbours
+            assert overlay({"papers": [file]}).models["neighbours/m"].settings.terms.neighbours
             continue
         message = "m': terms.multi_view reads augmented texts, but text_augmentation is null"
         with pytest.raises(InputError, match=message):
@@ -272,7 +275,7 @@ def test_labels_that_a_cohort_lacks_are_missed_before_anything_runs(overlay, pap
         values = mine({"cohort": "c"}, cohorts=cohorts, tasks=tasks, table=table)
         file = paper(values, f"labels_{source}.yaml")
         if source == "reports":
-            assert overlay({"papers": [file]}).task("labels_reports/z")
+            assert overlay({"papers": [file]}).tasks["labels_reports/z"]
             continue
         refused = "/z.label_source' is 'cohort', but cohort 'labels_cohort/c' has no labels; exp"
         with pytest.raises(InputError, match=refused):
@@ -285,7 +288,7 @@ def test_the_documented_table_of_shares_is_one(overlay, paper):
     config = overlay({"papers": [paper(textwrap.dedent(block))]})
     mine = [f"mine/{name}" for name in ("mine_share1", "mine_share10", "mine")]
     theirs = [name.replace("mine/mine", "low_data/infonce") for name in mine]
-    assert config.table_cells("mine", "pairs") == [
+    assert config.results["mine"].cells("pairs") == [
         ("low_data/retrieval", name) for name in (*mine, *theirs)
     ]
-    assert config.model(mine[0]).settings.training_share == 0.01
+    assert config.models[mine[0]].settings.training_share == 0.01

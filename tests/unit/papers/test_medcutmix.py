@@ -91,17 +91,17 @@ def by_path(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
 
 
 def values_of(config: Config, name: str) -> dict[str, Any]:
-    return dict(by_path(config.model(f"medcutmix/{name}").settings.model_dump()))
+    return dict(by_path(config.models[f"medcutmix/{name}"].settings.model_dump()))
 
 
 def settings_of(paper: Config, name: str) -> dict:
     """What decides the training, without its term."""
-    return paper.model(f"medcutmix/{name}").settings.record()
+    return paper.models[f"medcutmix/{name}"].settings.record()
 
 
 def test_the_base_is_mgca_with_its_three_losses_of_equal_weights(paper: Config) -> None:
     """Eq. 7 without its last summand; 72 pairs on each of two GPUs."""
-    settings = paper.model("medcutmix/mgca").settings
+    settings = paper.models["medcutmix/mgca"].settings
     terms = settings.terms.named()
     assert {name: term.weight for name, term in terms.items()} == {
         "global_alignment": 1.0, "token_alignment": 1.0, "prototypes": 1.0,
@@ -130,30 +130,30 @@ def test_mgca_is_as_written_and_as_coded(paper: Config, demo: Config) -> None:
         assert written.keys() == coded.keys()
         assert differing == {key: values[place] for key, values in AS_CODED.items()}
         for name in ("mgca", "mgca_as_coded"):
-            augmentation = config.model(f"medcutmix/{name}").settings.augmentation
+            augmentation = config.models[f"medcutmix/{name}"].settings.augmentation
             assert {key for key, value in augmentation if value} == {"size", *OFF}
 
 
 def test_encoders_images_and_cohort_are_the_paper_s(paper: Config, demo: Config) -> None:
     """ClinicalBERT; the longer side 256; a row an image, AP and PA; validate alone validates."""
     for name in ("mgca", "mgca_as_coded", "medcutmix_40"):
-        recipe = paper.recipes[f"medcutmix/{name}"]
+        recipe = paper.models[f"medcutmix/{name}"].recipe
         assert (recipe.program, recipe.text) == ("image_reports", "biovil/clinical_bert")
         assert (recipe.image, recipe.weights) == ("medcutmix/vit_pretraining", None)
-        assert paper.recipes["medcutmix/vit_pretraining"].weights == "deit"
-        assert demo.recipes[f"medcutmix/{name}"].image == "convirt/imagenet_pretraining"
-        geometries = [one.model(f"medcutmix/{name}").geometry for one in (paper, demo)]
+        assert paper.models["medcutmix/vit_pretraining"].recipe.weights == "deit"
+        assert demo.models[f"medcutmix/{name}"].recipe.image == "convirt/imagenet_pretraining"
+        geometries = [one.models[f"medcutmix/{name}"].geometry for one in (paper, demo)]
         assert geometries == ["longer256", "longer128"]
         assert recipe.cohort == "medcutmix/mimic_cxr"
     for config in (paper, demo):
-        cohort = config.known_cohorts["medcutmix/mimic_cxr"]
+        cohort = config.cohorts["medcutmix/mimic_cxr"]
         recipe, splits = cohort.recipe, cohort.recipe.splits
         assert (cohort.dataset, cohort.holder) == ("mimic_cxr", "mimic_cxr_jpg")
         assert (recipe.unit, recipe.views, recipe.require) == (
             "image", ("AP", "PA"), ("image", "text"),
         )  # fmt: skip
         assert (recipe.labels, splits.method, splits.parts) == ("published", "official", None)
-        selection = config.task("medcutmix/selection")
+        selection = config.tasks["medcutmix/selection"]
         assert (selection.task.cohort, selection.settings.split) == (
             "medcutmix/chexpert", "validate",
         )  # fmt: skip
@@ -169,7 +169,7 @@ def test_all_that_differs_is_the_term(paper: Config) -> None:
     wanted |= {f"medcutmix_{c}": {"pairs": 40, "layer": 11, "control": c} for c in CONTROLS}
     seen = []
     for name, values in wanted.items():
-        settings = paper.model(f"medcutmix/{name}").settings
+        settings = paper.models[f"medcutmix/{name}"].settings
         term = settings.terms.cutmix
         stated = {"weight": 1.0, "warmup_epochs": 5, "region_temperature": 0.005}
         stated |= {"temperature": 0.07, "first_layer": 1, "per": "batch", "cls": "target"}
@@ -179,7 +179,7 @@ def test_all_that_differs_is_the_term(paper: Config) -> None:
         record = settings_of(paper, name)
         assert record["terms"].pop("cutmix") is not None
         assert record == plain, name
-        recipe, base = (paper.recipes[f"medcutmix/{one}"] for one in (name, "mgca"))
+        recipe, base = (paper.models[f"medcutmix/{one}"].recipe for one in (name, "mgca"))
         for field in ("text", "image", "cohort", "geometry", "selection", "program"):
             assert getattr(recipe, field) == getattr(base, field), (name, field)
         seen.append(term)
@@ -194,19 +194,19 @@ def test_stages_stand_for_layers_at_demo(paper: Config, demo: Config) -> None:
     stages |= {"medcutmix_layer5": 1, "medcutmix_layer11_from_0": 4, "medcutmix_labeller": 3}
     stages |= {f"medcutmix_{control}": 3 for control in CONTROLS}
     for name, stage in stages.items():
-        term = demo.model(f"medcutmix/{name}").settings.terms.cutmix
+        term = demo.models[f"medcutmix/{name}"].settings.terms.cutmix
         assert (term.stage, term.warmup_epochs) == (stage, 1), name
-        of_paper = paper.model(f"medcutmix/{name}").settings.terms.cutmix
+        of_paper = paper.models[f"medcutmix/{name}"].settings.terms.cutmix
         same = {"layer": term.layer, "warmup_epochs": term.warmup_epochs}
         assert of_paper.model_copy(update=same) == term
 
 
 def test_tables_say_that_smaller_scales_train_another_encoder(demo: Config) -> None:
     """Each that has rows of these models."""
-    tables = demo.chosen["medcutmix"].tables
+    tables = demo.library.chosen["medcutmix"].tables
     for name, table in tables.items():
         trained = [m for r in table.rows if (m := r.model or "").startswith("medcutmix/")]
-        kinds = {demo.model(model).settings.encoder.kind for model in trained}
+        kinds = {demo.models[model].settings.encoder.kind for model in trained}
         said = [note for note in table.notes if note.startswith("At the scales demo and study ")]
         assert (kinds, len(said)) == ({"resnet"}, 1), name
         assert "models are ResNets" in said[0]
@@ -214,7 +214,7 @@ def test_tables_say_that_smaller_scales_train_another_encoder(demo: Config) -> N
 
 
 def test_rows_name_the_models_that_they_stand_for(paper: Config) -> None:
-    tables = paper.chosen["medcutmix"].tables
+    tables = paper.library.chosen["medcutmix"].tables
     for pairs in PAIRS:
         row = tables["table1"].row(f"N_max = {pairs}")
         assert row.model == f"medcutmix/medcutmix_{pairs}"
@@ -252,7 +252,7 @@ def test_a_term_that_reads_labels_needs_a_cohort_that_has_them(overlay, tmp_path
     refused = f"terms.{term}': reads labels, but cohort 'biovil/mimic_cxr' has none; expected"
     with pytest.raises(InputError, match=refused):
         overlay({"papers": [str(papers[0])]})
-    given = overlay({"papers": [str(papers[1])]}).model("mimic_cxr_labelled/m").settings
+    given = overlay({"papers": [str(papers[1])]}).models["mimic_cxr_labelled/m"].settings
     assert getattr(given.terms, term)
 
 
@@ -261,15 +261,15 @@ NO_FINDINGS = ["normal", "unchanged", "exclude", "suboptimal study"]
 
 def test_padchest_is_scored_with_and_without_what_is_no_finding(paper: Config) -> None:
     whole, findings = (
-        paper.task(f"medcutmix/{name}").settings for name in ("padchest", "padchest_findings")
+        paper.tasks[f"medcutmix/{name}"].settings for name in ("padchest", "padchest_findings")
     )
     assert findings.without == NO_FINDINGS and set(NO_FINDINGS) < set(layout_names())
     # Where nothing is left out the record is that of before.
     assert "without" not in whole.record()
     assert findings.record() == {**whole.record(), "without": NO_FINDINGS}
-    columns = [column.key for column in paper.table("medcutmix", "table1").columns]
+    columns = [column.key for column in paper.results["medcutmix"].table("table1").columns]
     assert columns[2:4] == ["padchest", "padchest_findings"]
-    average = paper.table("medcutmix", "table1").column("average")
+    average = paper.results["medcutmix"].table("table1").column("average")
     assert "padchest_findings" not in (average.mean_of or ())
 
 
@@ -315,7 +315,7 @@ def test_other_test_images_as_the_page_says_it_train_nothing_anew(
     own = tmp_path / "other_images.yaml"
     own.write_text(page.partition("# other_images.yaml\n")[2].partition("\n```")[0])
     config = load(papers=["medcutmix", str(own)], scale="paper")
-    cells = {cell for cell in config.table_cells("other_images", "images")}
+    cells = {cell for cell in config.results["other_images"].cells("images")}
     assert cells == {
         (f"other_images/{task}", f"medcutmix/{model}")
         for task in ("chexpert5_first", "chexpert14_first", "padchest_frontal")
@@ -323,18 +323,19 @@ def test_other_test_images_as_the_page_says_it_train_nothing_anew(
     }
     for name in ("mgca", "medcutmix_40"):
         name = f"medcutmix/{name}"
-        assert config.recipes[name] == paper.recipes[name]
-        assert config.model(name).settings.record() == paper.model(name).settings.record()
-        chosen_by = config.selecting_cohort(name)
-        assert chosen_by == paper.selecting_cohort(name) == "medcutmix/chexpert"
-    assert set(config.all_needs.models) == set(paper.all_needs.models)
-    cohorts = config.known_cohorts
-    assert cohorts["medcutmix/chexpert"].recipe == paper.known_cohorts["medcutmix/chexpert"].recipe
+        assert config.models[name].recipe == paper.models[name].recipe
+        assert config.models[name].settings.record() == paper.models[name].settings.record()
+        chosen_by = config.models[name].selecting_cohort
+        assert chosen_by == paper.models[name].selecting_cohort == "medcutmix/chexpert"
+    assert set(config.whole.models) == set(paper.whole.models)
+    cohorts = config.cohorts
+    assert cohorts["medcutmix/chexpert"].recipe == paper.cohorts["medcutmix/chexpert"].recipe
     first, frontal = (cohorts[f"other_images/{c}"] for c in ("chexpert_first", "padchest_frontal"))
     assert (first.recipe.frontal, first.recipe.choose) == (True, "first")
     assert (frontal.recipe.frontal, frontal.recipe.choose) == (True, "all")
     tests = (
-        config.task(f"{p}/chexpert5{s}") for p, s in (("medcutmix", ""), ("other_images", "_first"))
+        config.tasks[f"{p}/chexpert5{s}"]
+        for p, s in (("medcutmix", ""), ("other_images", "_first"))
     )
     one, other = (task.settings.record() for task in tests)
     assert one == other
@@ -350,26 +351,26 @@ def test_on_a_vision_transformer_the_rows_of_a_base_differ_in_the_term_alone(
 ) -> None:
     config = load(papers=["medcutmix_vit"], scale=scale)
     names = [f"medcutmix_vit/{name}{base}" for name in ("mgca", "medcutmix", "unmixed")]
-    mgca, mixed, unmixed = (config.model(name).settings.model_dump() for name in names)
+    mgca, mixed, unmixed = (config.models[name].settings.model_dump() for name in names)
     cutmix = [row["terms"].pop("cutmix") for row in (mgca, mixed, unmixed)]
     assert mgca == mixed == unmixed
     # The term is that of N_max = 40 in the paper's Table 1, mixed before the last block.
-    table1 = load(papers=["medcutmix"], scale=scale).model("medcutmix/medcutmix_40").settings
+    table1 = load(papers=["medcutmix"], scale=scale).models["medcutmix/medcutmix_40"].settings
     expected = table1.terms.cutmix.model_dump() | {"layer": layer, "warmup_epochs": warmup}
     assert cutmix == [None, expected, expected | {"control": "unmixed"}]
     assert (layer, epochs) == (mgca["encoder"]["blocks"] - 1, mgca["training"]["epochs"])
     # Each starts from SimCLR on the images of its own training part, and sees them as that did.
-    first, start = (config.recipes[name] for name in (names[0], "medcutmix_vit/simclr"))
+    first, start = (config.models[name].recipe for name in (names[0], "medcutmix_vit/simclr"))
     seen = ("kind", "normalisation", "blocks", "width", "heads", "grid")
-    encoder = config.model("medcutmix_vit/simclr").settings.model_dump()["encoder"]
+    encoder = config.models["medcutmix_vit/simclr"].settings.model_dump()["encoder"]
     assert {key: encoder[key] for key in seen} == {key: mgca["encoder"][key] for key in seen}
     for name in names:
-        recipe = config.recipes[name]
+        recipe = config.models[name].recipe
         starts = {"text": "biovil/clinical_bert", "image": "medcutmix_vit/simclr"}
-        assert starts.items() <= config.parents_of(name).items()
-        assert (recipe.cohort, config.model(name).geometry) == (
+        assert starts.items() <= config.models[name].parents.items()
+        assert (recipe.cohort, config.models[name].geometry) == (
             start.cohort,
-            config.model("medcutmix_vit/simclr").geometry,
+            config.models["medcutmix_vit/simclr"].geometry,
         )
         assert recipe.selection == first.selection == "medcutmix/selection"
 
@@ -378,7 +379,7 @@ def test_on_a_vision_transformer_the_rows_of_a_base_differ_in_the_term_alone(
 def test_the_local_base_has_the_local_loss_of_the_low_data_study(scale: str) -> None:
     config = load(papers=["medcutmix_vit", "low_data"], scale=scale)
     names = ("medcutmix_vit/mgca", "medcutmix_vit/mgca_local", "low_data/local")
-    mgca, local, study = (config.model(name).settings.model_dump()["terms"] for name in names)
+    mgca, local, study = (config.models[name].settings.model_dump()["terms"] for name in names)
     # Weighed as the term in whose place it stands; images and texts are compared as wholes.
     weighed = {"weight": mgca["token_alignment"]["weight"], "model_similarity": False}
     assert local["local_alignment"] == study["local_alignment"] | weighed
@@ -391,10 +392,10 @@ def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(paper:
     """Both are ViT-B/16, one from DeiT, one from SimCLR; with and without the term."""
     vit = load(papers=["medcutmix_vit"], scale="paper")
     for one, other in (("mgca", "mgca"), ("medcutmix_40", "medcutmix")):
-        models = paper.model(f"medcutmix/{one}"), vit.model(f"medcutmix_vit/{other}")
+        models = paper.models[f"medcutmix/{one}"], vit.models[f"medcutmix_vit/{other}"]
         assert models[0].settings.record() == models[1].settings.record()
         assert models[0].geometry == models[1].geometry
-    parents = paper.parents_of("medcutmix/mgca"), vit.parents_of("medcutmix_vit/mgca")
+    parents = paper.models["medcutmix/mgca"].parents, vit.models["medcutmix_vit/mgca"].parents
     images = [starts.pop("image") for starts in map(dict, parents)]
     assert images == ["medcutmix/vit_pretraining", "medcutmix_vit/simclr"]
     assert parents[0] | {"image": None} == parents[1] | {"image": None}

@@ -317,7 +317,7 @@ tables:
     )
     config = overlay({"papers": [str(path)]})
     for host in ("biovil", "gloria"):
-        model, plain = config.model(f"mixed/{host}_cutmix"), config.model(f"biovil/{host}")
+        model, plain = config.models[f"mixed/{host}_cutmix"], config.models[f"biovil/{host}"]
         assert model.settings.terms.cutmix == CutmixSettings(layer=3, layers=4)
         terms = model.settings.terms.model_copy(update={"cutmix": None})
         assert model.settings.model_copy(update={"terms": terms}) == plain.settings

@@ -14,7 +14,8 @@ from torch.nn.functional import normalize
 from cxr_files.errors import InputError
 from cxrflow.compute.fifo import enqueue
 from cxrflow.encoders.word_aggregation import Words
-from cxrflow.pretrain.objective import Batch, Needs
+from cxrflow.pretrain.objective import Batch
+from cxrflow.pretrain.terms.base_settings import NOTHING, Needs
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.multi_view import MultiView
 from cxrflow.pretrain.terms.neighbours import Neighbours
@@ -116,7 +117,9 @@ def test_further_views_make_three_pairs(base: tuple[str, ...]) -> None:
     named = {key: value for name in base for key, value in losses[name].items()}
     settings = MultiViewSettings.model_validate({"base": named})
     term = MultiView(settings, local_encoders())
-    assert term.needs == Needs(2, ("intact", "augmented"), 1)
+    parts = {"global": {"whole", "pooled"}, "local": {"words"}}
+    read = frozenset(part for name in base for part in parts[name])
+    assert term.needs == Needs(2, ("intact", "augmented"), 1, parts=read)
     (first, text, own), (second, augmented, further) = local_views(0), local_views(10)
     views: Any = SimpleNamespace(
         batch=Batch(np.arange(N), 0, 0, ALONE),
@@ -240,7 +243,7 @@ def test_random_vectors_are_neighbours_before_texts_are() -> None:
 
 def test_a_queue_of_no_texts_is_no_term() -> None:
     term = term_of(SampleTable(range(STUDIES)), queue=0)
-    assert term.needs == Needs()
+    assert term.needs == Needs(parts=NOTHING)
     views: Any = SimpleNamespace()  # nothing is read
     assert float(term.loss(views)) == 0 and term.comparisons(views) is None
     term.after_update()

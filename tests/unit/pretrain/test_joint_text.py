@@ -22,7 +22,7 @@ from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings, TextPooling
 from cxrflow.models.model import Model
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.objective import Batch, Needs, Term, Views
+from cxrflow.pretrain.objective import Batch, Term, Views
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews
 from cxrflow.pretrain.pairs.tables import pair_texts, required_section
 from cxrflow.pretrain.report_text import (
@@ -32,6 +32,7 @@ from cxrflow.pretrain.report_text import (
 )
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below, start_text, train_only
+from cxrflow.pretrain.terms.base_settings import Needs
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
@@ -164,8 +165,8 @@ def test_a_report_is_impression_then_findings(text_folder: Path) -> None:
 def test_texts_go_through_the_encoder_as_the_terms_need(text, text_folder, layers, forward):
     texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 32), ("findings",), True)
     batch = Batch(np.array([0, 3, 2, 6]), 7, 1, ALONE)
-    mlm = Needs(masking=MaskedLanguageSettings.model_validate({"forward": forward}))
-    needs = Needs.of_all([mlm, Needs(texts=("findings",), layers=layers)])
+    mlm = MaskedLanguageSettings.model_validate({"forward": forward})
+    needs = Needs.of_all([mlm.needs, Needs(texts=("findings",), layers=layers)])
     passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
     taken = texts.intact(batch)
     output = passes(taken, batch)

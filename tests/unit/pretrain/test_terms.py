@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cxr_files.errors import InputError
 from cxr_files.settings import overlay
 from cxrflow.pretrain.inputs import Run
-from cxrflow.pretrain.objective import Batch, Needs, Term, TermsProgram, Views
+from cxrflow.pretrain.objective import Batch, Term, TermsProgram, Views
 from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS
 from cxrflow.pretrain.settings import (
     JointPretrainingSettings,
@@ -23,6 +23,7 @@ from cxrflow.pretrain.settings import (
     TextPretrainingSettings,
 )
 from cxrflow.pretrain.terms import term_class
+from cxrflow.pretrain.terms.base_settings import NOTHING, Needs, TermSettings
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.pretrain.terms.settings import (
     JointTerms,
@@ -179,6 +180,7 @@ def test_every_term_has_its_module_which_nobody_imports() -> None:
 class Doubled(Term):
     """The sum of a view, and how often it was told of an update."""
 
+    needs = Needs()
     compares = False
     updates = 0
 
@@ -225,8 +227,9 @@ def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Value(Term):
-    """The mean of a view."""
+    """The mean of a view, whatever its settings read."""
 
+    needs = Needs()
     compares = False
 
     def loss(self, views: "Rows") -> Tensor:
@@ -282,7 +285,7 @@ def test_every_term_says_whether_it_compares_samples_and_which_views_it_reads() 
         assert isinstance(vars(kind).get("compares"), bool), name
         code = Path(inspect.getfile(kind)).read_text("utf-8")
         reads = set(re.findall(r"views\.(images|texts|masked)", code))
-        assert bool(reads) == ("Needs(" in code), name
+        assert bool(reads) == (TERMS[name].needs is not TermSettings.needs), name
         # Samples are compared where those of other processes are gathered, or keys of a queue.
         gathers = "batch.gather(" in code or "PairLosses(" in code
         assert not kind.compares or gathers, name
@@ -290,10 +293,12 @@ def test_every_term_says_whether_it_compares_samples_and_which_views_it_reads() 
 
 def test_needs_of_terms_are_joined() -> None:
     mlm = MaskedLanguageSettings()
-    needs = [Needs(masking=mlm), Needs(images=1, texts=("intact",), layers=4)]
-    needs += [Needs(images=2), Needs(texts=("other", "intact"))]
-    assert Needs.of_all(needs) == Needs(2, ("intact", "other"), 4, mlm)
-    assert Needs.of_all([Needs(masking=mlm)]).layers == 0  # no text is read intact
+    words, pooled = frozenset({"words"}), frozenset({"pooled"})
+    needs = [mlm.needs, Needs(images=1, texts=("intact",), layers=4, parts=words)]
+    needs += [Needs(images=2, parts=pooled), Needs(texts=("other", "intact"), parts=NOTHING)]
+    joined = Needs(2, ("intact", "other"), 4, mlm.masking, parts=words | pooled)
+    assert Needs.of_all(needs) == joined
+    assert Needs.of_all([mlm.needs]).layers == 0  # no text is read intact
 
 
 def test_a_text_that_a_program_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,22 +99,22 @@ def test_a_share_is_a_model_of_its_own_and_all_pairs_are_the_model_without_share
     config = overlay({"papers": [paper(PAPER)]})
     names = ["base", "both", "base_share1", "base_share10", "base_share0_5",
              "both_share1", "both_share10", "both_share0_5"]  # fmt: skip
-    assert [*config.chosen["mine"].models] == names
-    shares = {name: config.model(f"mine/{name}").settings.training_share for name in names}
+    assert [*config.library.chosen["mine"].models] == names
+    shares = {name: config.models[f"mine/{name}"].settings.training_share for name in names}
     assert [*shares.values()] == [1, 1, 0.01, 0.1, 0.005, 0.01, 0.1, 0.005]
-    assert config.model("mine/both_share10").settings.length == 64
+    assert config.models["mine/both_share10"].settings.length == 64
     alone = {name: recipe | {"shares": None} for name, recipe in PAPER["models"].items()}
     columns = [PAPER["tables"]["retrieval"]["columns"][1]]
     tables = {"retrieval": PAPER["tables"]["retrieval"] | {"columns": columns}}
     without = overlay({"papers": [paper(PAPER | {"models": alone, "tables": tables}, "b.yaml")]})
     for name in ("base", "both"):
-        ours, theirs = config.model(f"mine/{name}"), without.model(f"b/{name}")
+        ours, theirs = config.models[f"mine/{name}"], without.models[f"b/{name}"]
         assert ours.settings.record() == theirs.settings.record()
         assert ours.described() == theirs.described() | {"cohort": "mine/pairs"}
-    assert [*without.chosen["b"].models] == ["base", "both"]
+    assert [*without.library.chosen["b"].models] == ["base", "both"]
     # A scale says which of them are made; the others stay in the tables, without a value.
-    made = [name for name in names[2:5] if config.trainable(f"mine/{name}")]
-    assert made == ["base_share10"] and config.trainable("mine/base")
+    made = [name for name in names[2:5] if config.models[f"mine/{name}"].trainable]
+    assert made == ["base_share10"] and config.models["mine/base"].trainable
 
 
 def test_what_the_configuration_says_of_a_model_holds_for_its_shares(overlay, paper):
@@ -123,7 +123,7 @@ def test_what_the_configuration_says_of_a_model_holds_for_its_shares(overlay, pa
     models = {"mine/base": said, "mine/base_share10": {"length": 32}}
     config = overlay({"papers": [paper(PAPER)], "models": models})
     names = ("base", "base_share1", "base_share10", "both", "both_share1")
-    made = [config.model(f"mine/{name}") for name in names]
+    made = [config.models[f"mine/{name}"] for name in names]
     assert [model.settings.length for model in made] == [48, 48, 32, 64, 64]
     assert [model.settings.training_share for model in made] == [0.5, 0.01, 0.1, 1, 0.01]
     assert [model.geometry for model in made[:4]] == [*["square64"] * 3, "shorter128"]
@@ -134,7 +134,7 @@ def test_what_the_configuration_says_of_a_model_holds_for_its_shares(overlay, pa
 
 def test_a_table_names_a_model_and_its_share(overlay, paper):
     config = overlay({"papers": [paper(PAPER)]})
-    cells = config.table_cells("mine", "retrieval")
+    cells = config.results["mine"].cells("retrieval")
     assert cells == [
         *(("mine/retrieval", f"mine/{name}") for name in ("base_share10", "base")),
         *(("mine/retrieval", f"mine/{name}") for name in ("both_share10", "both")),

@@ -3,8 +3,8 @@
 Nothing is computed here. The modules that it names are not imported here.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from cxr_files.settings import Settings
@@ -44,7 +44,12 @@ class Benchmark:
     ``of_training``: it measures what a training does with its data, and so may use what a model has
     learnt from.
 
+    ``of_task``: it puts every checkpoint of a training to a task, whose benchmark and settings its
+    own hold. ``demographics``: a task may name a data set that says who the patients are.
+
     ``resumes``: it trains, and takes a folder for the state of what is not finished.
+    ``shows``: settings that draw pictures with images or report text in them, by what they show;
+    where that may not be shown they have their defaults, which draw none.
     ``truth``: it takes what only the synthetic hospital knows of its images, and cannot do without
     (needed), or does more with it (used); findings: what the hospital knows of findings in images
     and reports, without which it cannot do (``finding_truth`` of the hospital).
@@ -71,12 +76,20 @@ class Benchmark:
     own: tuple[str, ...] = ()
     compares: bool = False
     of_training: bool = False
+    of_task: bool = False
+    demographics: bool = False
     resumes: bool = False
+    shows: Mapping[str, Literal["images", "text"]] = field(default_factory=dict)
     truth: Literal["needed", "used", "findings"] | None = None
     references: Sequence[str] = ()
     oracles: Sequence[str] = ()
     baselines: str = ""
     external: bool = False
+
+    @property
+    def images(self) -> bool:
+        """True if it reads images, as pixels or as features of a model."""
+        return bool({"pixels", "features"} & READ_BY[self.reads])
 
     @property
     def statistic_module(self) -> str | None:
@@ -106,11 +119,15 @@ class Benchmark:
         }
         return read | {name for name, needed in more.items() if needed}
 
+    def files(self, settings: Settings, without_model: bool, is_oracle: bool) -> set[str]:
+        """Return all that name what is read, if it exists included."""
+        return self.inputs(settings, without_model, is_oracle) | self.optional_inputs()
+
     def optional_inputs(self) -> set[str]:
         """Return the options that name inputs which are read only if they exist."""
         more = {
             "training": self.reports,
             "truth": self.truth == "used",
-            "demographics": self.reads == "datasets",
+            "demographics": self.demographics,
         }
         return {name for name, taken in more.items() if taken}

@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Not above: a mistake in the options need not wait for libraries.
     from cxrflow.benchmarks.figures.frame import FigureInputs
 
-    module = importlib.import_module(f"cxrflow.benchmarks.{kind.PROGRAM}")
+    module = importlib.import_module(f"cxrflow.{kind.PROGRAM}")
     inputs = FigureInputs(options, kind.READS, getattr(module, "COLUMNS", ()))
     drawing = module.draw(inputs, settings)
     if drawing.picture is not None:

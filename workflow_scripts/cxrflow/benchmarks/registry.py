@@ -87,6 +87,7 @@ BENCHMARKS = {
         reads="pixels",
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
+        shows={"figures": "images", "figure_phrases": "text"},
         references=("centre", "mean_box", "finding_box", "place_box"),
         baselines="rows.boxes:Phrases",
         external=True,
@@ -271,6 +272,7 @@ BENCHMARKS = {
         needs=FRAMES,
         reads="pixels",
         truth="used",
+        shows={"figures": "images"},
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",
@@ -340,12 +342,17 @@ BENCHMARKS = {
         None,
         needs=CHECKPOINTS,
         reads="pixels",
+        of_task=True,
     ),
     "vocabulary": Benchmark(
         "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
     ),
     "ms_cxr_statistics": Benchmark(
-        "data.ms_cxr_statistics", MsCxrStatisticsSettings, "grounding", reads="datasets"
+        "data.ms_cxr_statistics",
+        MsCxrStatisticsSettings,
+        "grounding",
+        reads="datasets",
+        demographics=True,
     ),
     "course_statistics": Benchmark(
         "data.course_statistics", CourseStatisticsSettings, "progression", reads="datasets"

@@ -44,18 +44,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.action == "record":
         files = list(map(str, options.configfile))
         config = make_config(json.loads(options.values), files, check_roots=False)
-        values = {"values": config.model_dump(mode="json"), "resolved": config.resolved()}
+        values = {"values": config.values.model_dump(mode="json"), "resolved": config.resolved()}
         write_json(options.output, values | {"configfiles": files})
         return
     files = list(map(str, in_order(options.configfile)))
     config = load_config(files, typed=options.config)
     if options.action == "check":
         print(
-            f"{' + '.join(files)}: valid; scale {config.scale}, "
-            f"papers {', '.join(config.papers)}, {len(config.recipes)} models"
+            f"{' + '.join(files)}: valid; scale {config.values.scale}, "
+            f"papers {', '.join(config.values.papers)}, {len(config.models)} models"
         )
         return
-    values = config.model(options.model).described() if options.model else config.described()
+    values = config.models[options.model].described() if options.model else config.described()
     print(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100), end="")
 
 

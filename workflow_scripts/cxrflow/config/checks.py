@@ -12,7 +12,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS, METRICS, measures
 from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
 from cxrflow.config.held_out import check_held_out
-from cxrflow.config.models import unknown
+from cxrflow.config.models import ResolvedModel, unknown
 from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.data.layouts import holders, layout
@@ -44,10 +44,10 @@ def check_all(config: Config) -> None:
     check_demographics(config)
     check_held_out(config)
     config.label_comparisons()
-    for name in config.recipes:
-        if config.trainable(name):
-            check_training_share(config, name)
-            check_term_labels(config, name)
+    for model in config.models.values():
+        if model.trainable:
+            check_training_share(config, model)
+            check_term_labels(config, model)
 
 
 def check_names(config: Config) -> None:
@@ -55,31 +55,31 @@ def check_names(config: Config) -> None:
 
     Names of our other papers are allowed: one file of overrides serves several choices of papers.
     """
-    for name, paper in config.chosen.items():
+    for name, paper in config.library.chosen.items():
         if name in RESERVED or name in RULES:
             raise WrongKey(("papers",), f"'{name}' means something else in the workflow")
         if ORDERINGS in paper.tables:
             raise WrongKey(("papers",), f"a table of '{name}' is called '{ORDERINGS}', as another")
     library = config.library
     for key in ("models", "tasks", "cohorts", "vocabularies"):
-        names = (name for name in getattr(config, key) if not _left_out(key, name))
+        names = (name for name in getattr(config.values, key) if not _left_out(key, name))
         _check_defined(key, names, getattr(library, key))
-    _check_defined("weights", config.weights, library.models)
+    _check_defined("weights", config.values.weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     if library.models:  # of files from elsewhere alone any scale is the same
-        _check_defined("scale", [config.scale], {"paper", *scales})
-    _check_defined("resources", config.resources, {*RULES, *BENCHMARKS})
-    for name in BENCHMARKS.keys() & config.resources.keys():
-        if config.resources[name].retries != Resources().retries:
+        _check_defined("scale", [config.values.scale], {"paper", *scales})
+    _check_defined("resources", config.values.resources, {*RULES, *BENCHMARKS})
+    for name in BENCHMARKS.keys() & config.values.resources.keys():
+        if config.values.resources[name].retries != Resources().retries:
             rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
             why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
-    for name, resources in config.resources.items():
+    for name, resources in config.values.resources.items():
         if not name.startswith("pretrain_") and (resources.processes, resources.nodes) != (1, 1):
             key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
-    if len(set(config.seeds)) != len(config.seeds):
-        raise WrongKey(("seeds",), f"{config.seeds} names a seed twice")
+    if len(set(config.values.seeds)) != len(config.values.seeds):
+        raise WrongKey(("seeds",), f"{config.values.seeds} names a seed twice")
 
 
 def _left_out(key: str, name: str) -> bool:
@@ -122,7 +122,7 @@ def check_datasets(config: Config) -> None:
 def _overlaid(config: Config) -> Iterator[tuple[str, Key, Path | None]]:
     """The data sets that overrides and scales name, with the key and, of a scale, its file."""
     for kind in ("cohorts", "vocabularies"):
-        for name, values in getattr(config, kind).items():
+        for name, values in getattr(config.values, kind).items():
             for dataset, field in _named(values or {}):
                 yield dataset, (kind, name, field), None
         for name, recipe in getattr(config.library, kind).items():
@@ -144,10 +144,10 @@ def _named(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def check_weights(config: Config) -> None:
     """Check that published weights stand for models that can be imported."""
-    for name, weights in config.weights.items():
-        kind = config.recipes[name].weights
+    for name, weights in config.values.weights.items():
+        kind = config.models[name].recipe.weights
         if kind is None:
-            able = [other for other, spec in config.recipes.items() if spec.weights is not None]
+            able = [n for n, model in config.models.items() if model.recipe.weights is not None]
             raise WrongKey(
                 ("weights",),
                 f"no published weights are known for '{name}' (its recipe has no 'weights'); "
@@ -157,8 +157,8 @@ def check_weights(config: Config) -> None:
             weights.places(kind)
         except ValueError as error:
             raise WrongKey(("weights", name), str(error)) from None
-    for name, recipe in config.recipes.items():
-        imported = config.vocabulary_model(name) if recipe.corpora else None
+    for name, model in config.models.items():
+        imported = model.vocabulary_model if model.recipe.corpora else None
         if imported not in (None, name):
             raise WrongKey(
                 ("weights",),
@@ -169,7 +169,7 @@ def check_weights(config: Config) -> None:
 
 def check_texts(config: Config) -> None:
     """Check that text comes from data sets with text, and that a cohort splits the reports."""
-    for name, paper in config.all_needs.documents:
+    for name, paper in config.whole.documents:
         layout = config.data.layout(name)
         if not (layout.reports or layout.documents):
             readable = ", ".join(holders("reports", "documents"))
@@ -178,7 +178,7 @@ def check_texts(config: Config) -> None:
                 f"has the layout {layout.name}, which has no text, but {paper} reads it as text; "
                 f"expected one of {readable}",
             )
-        if layout.reports and not config.document_cohort(name, paper):
+        if layout.reports and not config.texts.cohort(name, paper):
             raise WrongKey(
                 ("cohorts",),
                 f"'{name}' is a set of reports that {paper} reads as text, but no cohort of kind "
@@ -188,10 +188,10 @@ def check_texts(config: Config) -> None:
 
 def check_task_cohorts(config: Config) -> None:
     """Check that a task's cohorts are of the kind that its benchmark measures."""
-    for name in config.tasks_in_use:
-        task = config.task(name)
+    for name in config.tasks.available:
+        task = config.tasks[name]
         split = task.scored_by.get("split")
-        recipe = config.known_cohorts[task.task.cohort].recipe
+        recipe = config.cohorts[task.task.cohort].recipe
         if recipe.split_method == "all" and split not in (None, "test"):
             raise WrongKey(
                 ("tasks", name, "split"),
@@ -208,7 +208,7 @@ def check_task_cohorts(config: Config) -> None:
         if task.task.training is not None:
             kinds[task.task.training] = task.benchmark.training or "pairs"
         for cohort, expected in kinds.items():
-            kind = config.known_cohorts[cohort].recipe.kind
+            kind = config.cohorts[cohort].recipe.kind
             if expected is not None and kind != expected:
                 raise WrongKey(
                     ("tasks", name),
@@ -219,8 +219,8 @@ def check_task_cohorts(config: Config) -> None:
 
 def check_classes(config: Config) -> None:
     """Check that tasks name classes that their labels have, as far as these are known."""
-    for name in config.tasks_in_use:
-        settings = config.task(name).settings
+    for name in config.tasks.available:
+        settings = config.tasks[name].settings
         known, whose = _known_classes(config, name)
         for field in CLASS_FIELDS:
             named = getattr(settings, field, None)
@@ -229,7 +229,7 @@ def check_classes(config: Config) -> None:
                 continue
             key: Key = ("tasks", name, field)
             file = None
-            if field not in (config.tasks.get(name) or {}):
+            if field not in (config.values.tasks.get(name) or {}):
                 entries = paper_entries(config.library.file(paper_of(name)))
                 file, key = entries.place(("tasks", short_name(name), "settings", field))
             some = f"{len(known)} classes" if len(known) > MOST_LISTED else ", ".join(known)
@@ -238,9 +238,9 @@ def check_classes(config: Config) -> None:
 
 def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
     """The classes of a task's labels, and whose they are; () where only the files know them."""
-    task = config.task(name)
+    task = config.tasks[name]
     source = getattr(task.settings, "label_source", None)
-    cohort = config.known_cohorts[task.task.cohort]
+    cohort = config.cohorts[task.task.cohort]
     if source == "reports" or cohort.recipe.kind == "pairs":
         return layout("chexpert").classes, "CheXpert's"
     published = config.data.layout(cohort.dataset)
@@ -252,7 +252,7 @@ def check_metrics(config: Config) -> None:
 
     Rows of a table may have tasks that measure different things; such cells stay empty.
     """
-    for paper, content in config.chosen.items():
+    for paper, content in config.library.chosen.items():
         for name, table in content.tables.items():
             for number, column in enumerate(table.columns):
                 tasks = dict.fromkeys(table.task_of(row, column) for row in table.rows)
@@ -276,30 +276,30 @@ def check_metrics(config: Config) -> None:
                 raise WrongKey(key, f"is '{metric}', but {known}", file)
 
 
-def check_training_share(config: Config, name: str) -> None:
+def check_training_share(config: Config, model: ResolvedModel) -> None:
     """Check that a model that is trained on a share has a cohort whose rows have shares."""
-    share = getattr(config.model(name).settings, "training_share", 1)
-    cohort = config.recipes[name].cohort
-    if share < 1 and cohort and config.known_cohorts[cohort].recipe.share_unit is None:
+    share = getattr(model.settings, "training_share", 1)
+    cohort = model.recipe.cohort
+    if share < 1 and cohort and config.cohorts[cohort].recipe.share_unit is None:
         raise WrongKey(
-            ("models", name, "settings", "training_share"),
+            ("models", model.name, "settings", "training_share"),
             f"is {share:g}, but rows of cohort '{cohort}' have no share; expected its `share_unit`",
         )
 
 
-def check_term_labels(config: Config, name: str) -> None:
+def check_term_labels(config: Config, model: ResolvedModel) -> None:
     """Check that a model with a term that reads labels of pairs has a cohort with labels."""
-    terms = getattr(config.model(name).settings, "terms", None)
-    cohort = config.recipes[name].cohort
+    terms = getattr(model.settings, "terms", None)
+    cohort = model.recipe.cohort
     if terms is None or cohort is None:
         return
-    recipe = config.known_cohorts[cohort].recipe
+    recipe = config.cohorts[cohort].recipe
     if recipe.kind != "pairs" or recipe.labels is not None:
         return
     for term, settings in terms.named().items():
-        if settings.reads_labels:
+        if settings.needs.labels:
             raise WrongKey(
-                ("models", name, "settings", "terms", term),
+                ("models", model.name, "settings", "terms", term),
                 f"reads labels, but cohort '{cohort}' has none; expected `labels: published` or "
                 "`labels: reports` of the cohort",
             )
@@ -307,7 +307,7 @@ def check_term_labels(config: Config, name: str) -> None:
 
 def check_demographics(config: Config) -> None:
     """Check that demographics come from MIMIC-IV, synthetic ones for synthetic patients only."""
-    for name in config.tasks_in_use:
+    for name in config.tasks.available:
         task = config.library.tasks[name]
         place = config.data.at(task.demographics)
         if place is None:
@@ -319,7 +319,7 @@ def check_demographics(config: Config) -> None:
                 f"'{place}' has the layout {layout.name}; expected one of "
                 f"{', '.join(holders('demographics'))}",
             )
-        annotated = config.known_cohorts[task.cohort].dataset
+        annotated = config.cohorts[task.cohort].dataset
         kinds = [
             "synthetic" if config.data.drawn(dataset) else "real" for dataset in (place, annotated)
         ]

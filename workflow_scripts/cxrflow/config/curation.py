@@ -21,21 +21,21 @@ def check_curation(config: Config) -> None:
                 ("tasks", name, "cohort"),
                 f"'{task.cohort}' is not curated; {task.benchmark} needs a cohort with 'curation'",
             )
-    for name, cohort in config.known_cohorts.items():
+    for name, cohort in config.cohorts.items():
         curation = cohort.recipe.curation
         if curation is None:
             continue
         key = ("cohorts", name, "curation")
         for field, reference, defined in (
-            ("model", curation.model, config.recipes),
+            ("model", curation.model, config.models),
             ("candidates", curation.candidates, config.library.cohorts),
         ):
             if reference not in defined:
                 raise WrongKey((*key, field), unknown(reference, defined))
-        candidates = config.known_cohorts.get(curation.candidates)
+        candidates = config.cohorts.get(curation.candidates)
         if candidates is None:  # this run lacks the data, and so leaves the cohort out
             continue
-        recipe, candidate_recipe = config.recipes[curation.model], candidates.recipe
+        recipe, candidate_recipe = config.models[curation.model].recipe, candidates.recipe
         if "joint" not in recipe.offers:
             raise WrongKey(
                 (*key, "model"),
@@ -55,7 +55,7 @@ def check_curation(config: Config) -> None:
                 f"'{curation.candidates}' has the images of '{candidates.holder}'; expected those "
                 f"of '{cohort.holder}', as the cohort that is curated",
             )
-        learnt = config.known_cohorts.get(recipe.cohort or "")
+        learnt = config.cohorts.get(recipe.cohort or "")
         if (
             learnt is not None
             and learnt.recipe.acquisitions != "single"

@@ -34,6 +34,11 @@ class ResolvedCohort:
         return [name for name in datasets if name is not None]
 
     @property
+    def table(self) -> str:
+        """The name of the table of its rows: pairs or samples."""
+        return "pairs" if self.recipe.kind == "pairs" else "samples"
+
+    @property
     def pictured(self) -> bool:
         """True if its rows have images."""
         return self.recipe.kind != "nli" and not (

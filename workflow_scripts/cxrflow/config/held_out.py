@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import WrongKey
-from cxrflow.config.results import ResolvedTask
+from cxrflow.config.tasks import ResolvedTask
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, overlap
@@ -33,32 +33,34 @@ def check_held_out(config: Config) -> None:
 
     This covers every model and task of the tables and figures, and the controls.
     """
-    for paper in config.chosen:
-        for task, model in config.results_of(paper, "all"):
-            if model in config.recipes:
+    for paper in config.library.chosen:
+        for task, model in config.results[paper].all("all"):
+            if model is not None and model in config.models:
                 _check_pair(config, model, task)
-        for model in config.controls(paper):
-            for task in config.tasks_of(model):
-                if task != config.recipes[model].selection:
+        for model in config.results[paper].controls:
+            for task in config.tasks.of_model(model):
+                if task != config.models[model].recipe.selection:
                     _check_pair(config, model, task)
 
 
 def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
     """Sentences about models whose text encoders have read reports of scored patients."""
     readers: dict[tuple[tuple[str, ...], bool], list[str]] = {}
-    for task, model in config.table_cells(paper, table):
-        if model not in config.recipes or config.recipes[model].overlap is None:
+    for task, model in config.results[paper].cells(table):
+        if model is None or model not in config.models:
+            continue
+        if config.models[model].recipe.overlap is None:
             continue
         learners = [name for leak in _leaks(config, model, task) for name in leak.learners]
         imported = [
             name
-            for name in config.ancestors(model)
-            if config.imported(name) and "text" in config.recipes[name].kind.offers
+            for name in config.models[model].ancestors
+            if config.models[name].imported and "text" in config.models[name].recipe.kind.offers
         ]
         for names, published in ((learners, False), (imported, True)):
             if names:
                 key = tuple(dict.fromkeys(names)), published
-                of_share = name_of_share("", config.recipes[model].share)
+                of_share = name_of_share("", config.models[model].recipe.share)
                 readers.setdefault(key, []).append(short_name(model).removesuffix(of_share))
     return [_note(*key, models) for key, models in readers.items()]
 
@@ -74,14 +76,15 @@ def _note(learners: tuple[str, ...], published: bool, models: list[str]) -> str:
 
 def external_notes(config: Config, paper: str, table: str) -> list[str]:
     """Sentences about models that were run elsewhere: what and whom they have learnt from."""
-    labels = {name: row.label for row in config.table(paper, table).rows for name in row.named}
+    rows, external = config.results[paper].table(table).rows, config.library.external
+    labels = {name: row.label for row in rows for name in row.named}
     scored: dict[str, dict[str, None]] = {}  # data sets by model
-    for task, model in config.table_cells(paper, table):
-        if model in config.external:
-            cohort = config.known_cohorts[config.library.tasks[task].cohort]
+    for task, model in config.results[paper].cells(table):
+        if model in external:
+            cohort = config.cohorts[config.library.tasks[task].cohort]
             scored.setdefault(model, {})[cohort.dataset] = None
     return [
-        f"“{labels[model]}” was run elsewhere. Trained on: {config.external[model].trained_on}. "
+        f"“{labels[model]}” was run elsewhere. Trained on: {external[model].trained_on}. "
         f"{' '.join(_shared_people(config, model, dataset) for dataset in datasets)}"
         for model, datasets in scored.items()
     ]
@@ -91,7 +94,9 @@ def _shared_people(config: Config, model: str, dataset: str) -> str:
     if config.data.drawn(dataset):
         return f"The people of {dataset} are drawn, and so in no other data set."
     people = config.data.layout(dataset).people
-    shared = [name for name in config.external[model].people if layout(name).people & people]
+    shared = [
+        name for name in config.library.external[model].people if layout(name).people & people
+    ]
     if shared:
         return f"It has learnt from people of {', '.join(shared)}, who may be those of {dataset}."
     return f"It has learnt from no data set, as far as stated, with people of {dataset}."
@@ -100,14 +105,15 @@ def _shared_people(config: Config, model: str, dataset: str) -> str:
 def _check_pair(config: Config, model: str, task: str) -> None:
     for rows, evaluated, learners in _leaks(config, model, task):
         if rows.parts != TRAINED:
+            selection = config.models[learners[0]].recipe.selection
             raise WrongKey(
                 ("models", learners[0], "selection"),
-                f"is '{config.recipes[learners[0]].selection}', by which weights are chosen on "
+                f"is '{selection}', by which weights are chosen on "
                 f"images of '{rows.dataset}' on which {task} scores {model}; expected a task on a "
                 "part that no table tests on",
             )
-        pictured = [name for name in learners if "image" in config.recipes[name].kind.offers]
-        allowed = config.recipes[model].overlap is not None
+        pictured = [name for name in learners if "image" in config.models[name].recipe.kind.offers]
+        allowed = config.models[model].recipe.overlap is not None
         if allowed and not pictured:
             continue
         instead = "" if pictured else ", or `overlap: reports` in its recipe"
@@ -127,11 +133,11 @@ def _check_pair(config: Config, model: str, task: str) -> None:
 
 
 def _leaks(config: Config, model: str, task: str) -> Iterator[Leak]:
-    scored = config.task(task)
+    scored = config.tasks[task]
     if scored.benchmark.of_training:
         return
     learners: dict[CohortRows, list[str]] = {}  # by what they were trained on, or chosen by
-    for start in (model, *config.curators(scored.task.cohort)):
+    for start in (model, *config.cohorts.curators(scored.task.cohort)):
         for rows, learner in _trained_on(config, start):
             learners.setdefault(rows, []).append(learner)
     for evaluated in _rows(config, scored.task.cohort, *_parts(scored)):
@@ -147,19 +153,19 @@ def _parts(task: ResolvedTask) -> list[str]:
 
 def _trained_on(config: Config, model: str) -> Iterator[tuple[CohortRows, str]]:
     """The rows on which a model and its ancestors were trained or chosen, each with that model."""
-    for name in config.ancestors(model):
-        if config.imported(name):
+    for name in config.models[model].ancestors:
+        if config.models[name].imported:
             continue
-        cohort, selection = config.recipes[name].cohort, config.recipes[name].selection
+        cohort, selection = config.models[name].recipe.cohort, config.models[name].recipe.selection
         read: list[tuple[str, Collection[str]]] = []
         if cohort is not None:
             read.append((cohort, TRAINED))
         if selection is not None:
-            chosen = config.task(selection)
+            chosen = config.tasks[selection]
             thresholds = getattr(chosen.settings, "threshold_part", None)
             read.append((chosen.task.cohort, [*_parts(chosen), *filter(None, [thresholds])]))
-        for dataset in config.corpora_of(name):
-            documents = config.document_cohort(dataset, paper_of(config.vocabulary_of(name)))
+        for dataset in config.models[name].corpora:
+            documents = config.texts.cohort(dataset, paper_of(config.models[name].vocabulary))
             if documents is not None:
                 read.append((documents, TRAINED))
         for cohort, parts in read:
@@ -172,7 +178,7 @@ def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
     Of a progression with a data set for training all parts but test are of that one, without the
     patients that are tested on.
     """
-    cohort = config.known_cohorts[name]
+    cohort = config.cohorts[name]
     parts_by_dataset: dict[str, set[str]] = {}
     for part in splits:
         silver = None if part == "test" else cohort.training

@@ -19,6 +19,7 @@ from cxr_files.yaml_file import read_yaml
 from cxrflow.config.checks import check_all
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import Key, WrongKey, defines
+from cxrflow.config.schema import Values
 from cxrflow.config.weights import weights_files
 from cxrflow.text.settings import WORDNET_PARTS
 
@@ -110,7 +111,7 @@ def make_config(
             file or folder that a stage reads, is not there.
     """
     try:
-        config = Config.model_validate(_expand(values, ()))
+        config = Config(Values.model_validate(_expand(values, ())))
         check_all(config)
         if check_roots:
             _check_roots(config)
@@ -158,7 +159,7 @@ def _meant(item: ErrorDetails) -> str:
     if item["type"] != "extra_forbidden":
         return ""
     *above, name = item["loc"]
-    cls: Any = Config
+    cls: Any = Values
     for part in above:
         field = cls.model_fields.get(part)
         kinds = field and (get_args(field.annotation) or [field.annotation])
@@ -183,7 +184,7 @@ def _where(key: Key, files: Files, typed: Mapping[str, Any] | None) -> str:
 
 
 def _check_roots(config: Config) -> None:
-    for name in config.datasets_in_use():
+    for name in config.datasets:
         root = config.data.present[name].root
         if root is not None and not Path(root).is_dir():
             raise WrongKey(
@@ -194,21 +195,21 @@ def _check_roots(config: Config) -> None:
 
 
 def _check_files(config: Config) -> None:
-    reports = config.reports
+    reports = config.values.reports
     expected: list[tuple[Key, str | Path | None, str]] = [
         (("reports", "typo_list"), reports.typo_list, "file"),
         (("reports", "entities", "stanza_folder"), reports.entities.stanza_folder, "folder"),
     ]
     if reports.splitter == "stanza":
         expected.append((("reports", "stanza_folder"), reports.stanza_folder, "folder"))
-    for name in config.cohorts_in_use:
-        split_file = config.known_cohorts[name].recipe.splits.file
+    for name in config.whole.cohorts:
+        split_file = config.cohorts[name].recipe.splits.file
         expected.append((("cohorts", name, "splits", "file"), split_file, "file"))
-    for name in config.tasks_in_use:
-        for share, file in config.task(name).files.items():
+    for name in config.tasks.available:
+        for share, file in config.tasks[name].files.items():
             expected.append((("tasks", name, "lists", share), file, "file"))
-    for name in config.models_in_use:
-        augmentation = getattr(config.model(name).settings, "text_augmentation", None)
+    for name in config.whole.models:
+        augmentation = getattr(config.models[name].settings, "text_augmentation", None)
         if augmentation is not None and augmentation.wordnet is not None:
             place = ("models", name, "settings", "text_augmentation", "wordnet")
             expected.append((place, augmentation.wordnet, "folder"))
@@ -225,8 +226,8 @@ def _check_files(config: Config) -> None:
                 message += "come with it (label_agreement compares them)"
                 raise WrongKey(("datasets", labels.holder, "root"), message)
             expected.append((("label_agreement", "comparisons"), table, "file"))
-    for name, weights in config.weights.items():
-        stands_for = config.recipes[name].weights
+    for name, weights in config.values.weights.items():
+        stands_for = config.models[name].recipe.weights
         expected += weights_files(weights, name, stands_for) if stands_for else []
     for key, path, kind in expected:
         exists = path is None or (Path(path).is_dir() if kind == "folder" else Path(path).is_file())

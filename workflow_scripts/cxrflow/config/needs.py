@@ -1,32 +1,37 @@
 """The models, cohorts and texts that models and tasks rest on, for a run or for one paper."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
-from cxrflow.config.results import RunResults
+from cxrflow.config.tasks import Tasks
 from cxrflow.names import paper_of
+from cxrflow.papers.table import Result
 
 
-@dataclass(frozen=True)
 class RunNeeds:
-    """The vocabularies, texts and cohorts of these models and tasks, each once."""
+    """The vocabularies, texts, cohorts and pixels of these models and tasks, each once."""
 
-    config: RunResults
-    models: Sequence[str]
-    tasks: Sequence[str]
+    def __init__(
+        self,
+        run: Tasks,
+        models: Sequence[str],
+        tasks: Sequence[str] = (),
+        shown: Sequence[Result] = (),
+    ) -> None:
+        self.models, self.tasks = models, tasks
+        self._run, self._shown = run, shown
+        self._resolved = [run.models[name] for name in models]
+        self._cohorts, self._texts = run.models.cohorts, run.models.texts
 
     @cached_property
     def vocabularies(self) -> list[str]:
         """Those of the models; where vocabularies are compared, also those of no model."""
-        recipes = self.config.recipes
-        used = {recipes[name].vocabulary for name in self.models}
-        named = {recipe.vocabulary for recipe in recipes.values()}
-        tasks = self.config.library.tasks
-        compared = any(tasks[name].benchmark == "vocabulary" for name in self.tasks)
+        used = {model.recipe.vocabulary for model in self._resolved}
+        named = {model.recipe.vocabulary for model in self._run.models.values()}
+        compared = any(self._run[name].benchmark.reads == "vocabularies" for name in self.tasks)
         return [
             name
-            for name in self.config.known_vocabularies
+            for name in self._texts.vocabularies
             if name in used or (compared and name not in named)
         ]
 
@@ -36,12 +41,12 @@ class RunNeeds:
         named = [
             (dataset, paper_of(name))
             for name in self.vocabularies
-            for dataset in self.config.vocabulary_datasets(name)
+            for dataset in self._texts.datasets(name)
         ]
         named += [
-            (dataset, paper_of(self.config.vocabulary_of(name)))
-            for name in self.models
-            for dataset in self.config.corpora_of(name)
+            (dataset, paper_of(model.vocabulary))
+            for model in self._resolved
+            for dataset in model.corpora
         ]
         return list(dict.fromkeys(named))
 
@@ -53,19 +58,58 @@ class RunNeeds:
     @property
     def corpora(self) -> list[str]:
         """The data sets whose text was processed: what is read as text, reports of pairs."""
-        cohorts = (self.config.known_cohorts[name] for name in self.cohorts)
+        cohorts = (self._cohorts[name] for name in self.cohorts)
         pairs = [cohort.dataset for cohort in cohorts if cohort.recipe.kind == "pairs"]
         return list(dict.fromkeys([*self.text_datasets, *pairs]))
+
+    @property
+    def datasets(self) -> list[str]:
+        """The data sets that are read as text, by cohorts, or counted."""
+        datasets = list(self.text_datasets)
+        for name in self.cohorts:
+            datasets += self._cohorts[name].sources
+        for name in self.tasks:
+            datasets += self._run[name].datasets
+        return list(dict.fromkeys(datasets))
 
     @cached_property
     def cohorts(self) -> list[str]:
         """Cohorts that a model learns from, a task is measured on, or documents are split by."""
-        named = [self.config.recipes[name].cohort for name in self.models]
-        named += [self.config.selecting_cohort(name) for name in self.models]
+        named = [model.recipe.cohort for model in self._resolved]
+        named += [model.selecting_cohort for model in self._resolved]
         for name in self.tasks:
-            task = self.config.library.tasks[name]
-            named += [task.cohort, task.training]
-        named += [self.config.document_cohort(*document) for document in self.documents]
-        curations = filter(None, map(self.config.curation, named))
+            named += [self._run[name].cohort, self._run.models.library.tasks[name].training]
+        named += [self._texts.cohort(*document) for document in self.documents]
+        curations = filter(None, map(self._cohorts.curation, named))
         named += [curation.candidates for curation in curations]
-        return [name for name in self.config.known_cohorts if name in named]
+        return [name for name in self._cohorts if name in named]
+
+    @property
+    def outside_modules(self) -> list[str]:
+        """Modules outside of the package that hold the code of models."""
+        kinds = {kind for model in self._resolved for kind in model.code if ":" in kind}
+        return sorted({kind.partition(":")[0] for kind in kinds})
+
+    @cached_property
+    def stores(self) -> list[tuple[str, str]]:
+        """(cohort, geometry) of each pixel store.
+
+        Every cohort has a store of its own, so that a cohort of another paper changes nothing for
+        the readers of this one. Read are pixels by trainings, curation and what a table shows, and
+        by a model in every task of its paper.
+        """
+        trained = [model for model in self._resolved if not model.imported]
+        stores = {(model.recipe.cohort, model.geometry) for model in trained}
+        stores |= {(model.selecting_cohort, model.geometry) for model in trained}
+        for curation in filter(None, map(self._cohorts.curation, self.cohorts)):
+            stores.add((curation.candidates, self._run.models[curation.model].geometry))
+        results: set[Result] = {*self._shown, *((name, None) for name in self.tasks)}
+        results |= {(task, name) for name in self.models for task in self._run.of_model(name)}
+        for task, row in results:
+            if self._run[task].benchmark.images:
+                stores.add((self._run[task].cohort, self._run[task].geometry(row)))
+        return sorted(
+            (cohort, geometry)
+            for cohort, geometry in stores
+            if cohort and geometry and self._cohorts[cohort].pictured
+        )

@@ -14,7 +14,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import SettingsT, overlay
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.problems import WrongKey, defines
-from cxrflow.names import is_reference, paper_of, short_name
+from cxrflow.names import is_reference, name_of_share, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_entries, paper_file
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
@@ -92,6 +92,16 @@ class Library:
     def file(self, paper: str) -> Path:
         """The YAML of a paper."""
         return paper_file(self.source(paper))
+
+    def whole(self, name: str) -> str | None:
+        """The model with `shares` of which a model is one, if it is."""
+        paper = paper_of(name)
+        models = (self.chosen.get(paper) or load_paper(self.source(paper))).models
+        for short, recipe in models.items():
+            shares = (share for share in recipe.shares or () if share < 100)
+            if any(name_of_share(short, share) == short_name(name) for share in shares):
+                return f"{paper}/{short}"
+        return None
 
     def overlay(self, kind: str, name: str, values: Mapping[str, Any], *below: str) -> Overlay:
         """A paper's ``values`` of an entry, or of the keys ``below`` it, as an overlay."""

@@ -149,3 +149,8 @@ class Privacy(Settings):
 
     show_images: Literal["auto"] | bool = "auto"
     show_text: Literal["auto"] | bool = "auto"
+
+    def permits(self, content: Literal["images", "text"], synthetic: bool) -> bool:
+        """True if pictures may hold radiographs or report text of such data."""
+        choice = self.show_images if content == "images" else self.show_text
+        return synthetic if choice == "auto" else choice

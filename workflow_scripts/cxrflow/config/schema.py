@@ -58,8 +58,3 @@ class Values(Settings):
     def results(self) -> str:
         """The folder of all products: ``results``, unless ``pathvars`` moves it."""
         return os.path.normpath(os.path.expanduser(self.pathvars.get("results", "results")))
-
-    def may_show(self, content: Literal["images", "text"], synthetic: bool) -> bool:
-        """True if pictures may hold radiographs or report text of such data."""
-        choice = getattr(self.privacy, f"show_{content}")
-        return synthetic if choice == "auto" else bool(choice)

@@ -17,20 +17,20 @@ from cxrflow.config.loading import add_files, add_typed, in_order
 
 def targets(config: Config) -> Iterator[tuple[str, str]]:
     """Yield each target of ``snakemake --cores all`` with its meaning."""
-    yield "all", f"the papers' tables ({config.extent}) and the page; also without a target"
-    for paper, chosen_paper in config.chosen.items():
+    yield "all", f"the papers' tables ({config.values.extent}) and the page; also without a target"
+    for paper, chosen_paper in config.library.chosen.items():
         yield paper, chosen_paper.title or "every row of its tables"
     yield "labels", "how well report labels agree with given ones; needs no model"
     yield "controls", "models that must fail, in every task that they can do"
-    for paper in config.chosen:
-        for name in config.table_names(paper, "all"):
-            if config.table_cells(paper, name):
-                table = config.table(paper, name)
-                yield f"{config.results}/tables/{paper}/{name}.html", table.title
-    for name in config.models_in_use:
-        for seed in config.seeds_of(name):
-            program = config.recipes[name].program
-            yield f"{config.results}/models/{name}/seed{seed}/run.json", f"model ({program})"
+    for paper in config.library.chosen:
+        for name in config.results[paper].tables("all"):
+            if config.results[paper].cells(name):
+                table = config.results[paper].table(name)
+                yield f"{config.values.results}/tables/{paper}/{name}.html", table.title
+    for name in config.whole.models:
+        for seed in config.models.seeds_of(name):
+            program = config.models[name].recipe.program
+            yield f"{config.values.results}/models/{name}/seed{seed}/run.json", f"model ({program})"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

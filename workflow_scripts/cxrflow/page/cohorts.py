@@ -76,7 +76,7 @@ def _splits(splits: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
 
 def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[str, Any]:
     """The page's content about a cohort; without ``flow`` only that it is missing."""
-    models = [entry for entry in run.needs.models if run.config.recipes[entry].cohort == name]
+    models = [entry for entry in run.needs.models if run.config.models[entry].recipe.cohort == name]
     recipes = run.config.library.tasks
     tasks = [
         entry
@@ -85,7 +85,7 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
     ]
     content: dict[str, Any] = {
         "name": name,
-        "dataset": run.config.known_cohorts[name].dataset,
+        "dataset": run.config.cohorts[name].dataset,
         "trains": models,
         "tests": tasks,
         "flow": flow,
@@ -94,7 +94,7 @@ def cohort(run: RunFolder, name: str, flow: Mapping[str, Any] | None) -> dict[st
     if flow is None:
         return content
     charts = lanes(flow["steps"])
-    ids = run.config.may_show("text", bool(flow["synthetic"]))
+    ids = run.permits("text", bool(flow["synthetic"]))
     pictures = learnt_pictures(run, name, ids)
     checks = [*flow["checks"], sums_check(charts), *([pictures] if pictures else [])]
     priors = flow.get("priors") or {}

@@ -32,19 +32,19 @@ class Scored:
     @classmethod
     def of(cls, run: RunFolder, paper: str, benchmark: str) -> "Scored | None":
         """Return None if the paper shows no model in such a task."""
-        results = run.config.results_of(paper, run.papers[paper])
+        results = run.config.results[paper].all(run.papers[paper])
         recipes = run.config.library.tasks
         tasks = [
             task
             for task, model in results
-            if model in run.config.recipes
+            if model in run.config.models
             and recipes[task].benchmark == benchmark
             and not _of_classes(run, task)
         ]
         if not tasks:
             return None
         scored = [model for task, model in results if task == tasks[0]]
-        models = [model for model in scored if model in run.config.recipes]
+        models = [model for model in scored if model is not None and model in run.config.models]
         # The one named like its paper leads.
         models.sort(key=lambda name: name != f"{paper}/{paper}")
         return cls(tasks[0], tuple(models))
@@ -55,7 +55,7 @@ def _of_classes(run: RunFolder, task: str) -> bool:
 
     It names them, or takes all of its cohort's by a published set of prompts.
     """
-    settings = run.config.task(task).settings
+    settings = run.config.tasks[task].settings
     classes, prompts = (getattr(settings, name, None) for name in ("classes", "prompts"))
     return len(classes or ()) > 1 or (classes is None and prompts is not None)
 
@@ -66,7 +66,7 @@ def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str
     None if it was scored and its task draws none.
     """
     name = scored.models[0]
-    seed = run.config.seeds_of(name)[0]
+    seed = run.config.models.seeds_of(name)[0]
     content: dict[str, Any] = {
         "model": name, "seed": seed, "pictures": [], "left_out": 0, "hidden": False,
     }  # fmt: skip
@@ -74,9 +74,9 @@ def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str
     if scores is None:
         return content
     synthetic = bool(scores["data"]["synthetic"])
-    if not run.config.may_show("images", synthetic):
+    if not run.permits("images", synthetic):
         return content | {"hidden": True}
-    text = run.config.may_show("text", synthetic)
+    text = run.permits("text", synthetic)
     folder = run.score_folder(scored.task, name, seed) / "figures"
     for entry in drawn_pictures(folder / "examples.json"):
         uri = album.uri(folder / entry["file"])
@@ -119,7 +119,7 @@ def roc_curves(run: RunFolder, scored: Scored) -> dict[str, Any] | None:
     series: list[ChartLine] = []
     legend: list[dict[str, Any]] = []
     for name in scored.models:
-        seed = run.config.seeds_of(name)[0]
+        seed = run.config.models.seeds_of(name)[0]
         scores = run.scores(scored.task, name, seed)
         if scores is None or len(legend) == CHARTED:
             continue

@@ -27,7 +27,7 @@ def paper_figures(run: RunFolder, paper: str, album: Album) -> list[dict[str, An
     """The figures of a paper that this run draws, in the paper's order."""
     folder = run.root / "figures" / paper
     content = []
-    for name, figure in run.config.figures(paper, run.papers[paper]).items():
+    for name, figure in run.config.results[paper].figures(run.papers[paper]).items():
         short, _, rest = " ".join(figure.title.split()).partition(". ")
         picture = (
             _picture(run, figure, album)
@@ -40,7 +40,7 @@ def paper_figures(run: RunFolder, paper: str, album: Album) -> list[dict[str, An
 
 def _picture(run: RunFolder, figure: PictureFigure, album: Album) -> dict[str, Any]:
     """A picture that a task has drawn beside its numbers."""
-    seed = run.config.seeds_of(figure.model)[0] if figure.model else 0
+    seed = run.config.models.seeds_of(figure.model)[0] if figure.model else 0
     scores = run.scores(figure.task, figure.model, seed)
     folder = run.score_folder(figure.task, figure.model, seed) / "figures"
     entries = [
@@ -49,7 +49,7 @@ def _picture(run: RunFolder, figure: PictureFigure, album: Album) -> dict[str, A
     if scores is None or not entries:
         return NOT_DRAWN
     synthetic = bool(scores["data"]["synthetic"])
-    if figure.radiographs and not run.config.may_show("images", synthetic):
+    if figure.radiographs and not run.permits("images", synthetic):
         return NOT_DRAWN | {"why": HIDDEN}
     return _embedded(run, folder / figure.file, album) | {
         "synthetic": synthetic,
@@ -67,9 +67,9 @@ def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
         synthetic = bool(content["data"]["synthetic"])
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: field 'data.synthetic' is missing ({error})") from None
-    if "radiographs" in content["shows"] and not run.config.may_show("images", synthetic):
+    if "radiographs" in content["shows"] and not run.permits("images", synthetic):
         view["why"] = HIDDEN
-    elif TEXT.intersection(content["shows"]) and not run.config.may_show("text", synthetic):
+    elif TEXT.intersection(content["shows"]) and not run.permits("text", synthetic):
         view["why"] = "Not shown: it holds report text of real data (privacy.show_text)."
     elif "rows" in content:
         view |= {"columns": content["columns"], "rows": content["rows"]}

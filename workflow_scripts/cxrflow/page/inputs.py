@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cxr_files.atomic import read_object, require_whole
 from cxr_files.errors import InputError
@@ -99,15 +99,15 @@ class RunFolder:
         if not root.is_dir():
             raise InputError(f"{root}: results folder not found")
         config = make_config(content["values"], [record], check_roots=False)
-        choices = papers or [f"{name}={config.extent}" for name in config.chosen]
+        choices = papers or [f"{name}={config.values.extent}" for name in config.library.chosen]
         extents = {
             name: extent for name, _, extent in (choice.partition("=") for choice in choices)
         }
         for name, extent in extents.items():
-            if name not in config.chosen or extent not in ("all", "headline"):
+            if name not in config.library.chosen or extent not in ("all", "headline"):
                 raise InputError(
                     f"--papers: '{name}={extent}' given, expected <paper>=headline or <paper>=all "
-                    f"of {', '.join(config.chosen)}"
+                    f"of {', '.join(config.library.chosen)}"
                 )
         overlays = tuple(file for file in content["configfiles"] if file != "config.yaml")
         return cls(config, content["resolved"], root, extents, overlays)
@@ -116,6 +116,10 @@ class RunFolder:
     def needs(self) -> RunNeeds:
         """Models, tasks, cohorts, vocabularies and texts of the papers that are shown."""
         return self.config.needs(*self.papers.items())
+
+    def permits(self, content: Literal["images", "text"], synthetic: bool) -> bool:
+        """True if pictures and pages may hold radiographs or report text of such data."""
+        return self.config.values.privacy.permits(content, synthetic)
 
     def flow(self, cohort: str) -> dict[str, Any] | None:
         """``flow.json`` of a cohort."""
@@ -136,7 +140,7 @@ class RunFolder:
 
     def shared_pictures(self, cohort: str) -> dict[str, Any] | None:
         """Counts of pictures that several patients of a cohort have; None where none is stored."""
-        for name, geometry in self.config.stores:
+        for name, geometry in self.config.whole.stores:
             if name == cohort:
                 store = read_if_there(self.root / "pixels" / name / geometry / "store.json", ())
                 if store and "shared_pictures" in store:
@@ -170,7 +174,7 @@ class RunFolder:
 
         None if there is none yet, and for models that are not trained here.
         """
-        if not self.config.trained(model):
+        if not self.config.models[model].trained:
             return None
         folder = self.root / "models" / model / f"seed{seed}"
         path = folder / "run.json"
@@ -198,13 +202,13 @@ class RunFolder:
     def results(self, paper: str) -> Results:
         """The finished results of a paper's tables and of its controls."""
         config = self.config
-        pairs = config.results_of(paper, self.papers[paper])
+        pairs = config.results[paper].all(self.papers[paper])
         tasks = dict.fromkeys(task for task, model in pairs if model is not None)
-        pairs += [(task, model) for model in config.controls(paper) for task in tasks]
+        pairs += [(task, model) for model in config.results[paper].controls for task in tasks]
         runs = {}
         for task, model in pairs:
             if model is not None:
-                seeds = [self.scores(task, model, seed) for seed in config.seeds_of(model)]
+                seeds = [self.scores(task, model, seed) for seed in config.models.seeds_of(model)]
                 runs[task, model] = [scores for scores in seeds if scores is not None]
         return Results(runs, {})
 

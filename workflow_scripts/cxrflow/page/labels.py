@@ -42,7 +42,7 @@ def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
     classes = {name: protocol["classes"][name] for name in STATES if name in protocol["classes"]}
     differing = _disagreements(folder / "disagreements.parquet")
     has_phrase = differing["phrase"] != ""
-    show_text = run.config.may_show("text", synthetic)
+    show_text = run.permits("text", synthetic)
     read, unread = (
         _sentences(rows) if show_text else []
         for rows in (differing[has_phrase], differing[~has_phrase])

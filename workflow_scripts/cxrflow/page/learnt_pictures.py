@@ -50,11 +50,13 @@ def learnt_pictures(run: RunFolder, cohort: str, names: bool) -> dict[str, Any] 
 def learners(run: RunFolder, cohort: str) -> dict[str, list[str]]:
     """Cohorts of other data sets, with the models that learnt from them and are scored here."""
     config = run.config
-    dataset, models = config.known_cohorts[cohort].dataset, dict[str, list[str]]()
+    dataset, models = config.cohorts[cohort].dataset, dict[str, list[str]]()
     for name in dict.fromkeys(_scored_models(run, cohort)):
-        for ancestor in config.ancestors(name):
-            other = None if config.imported(ancestor) else config.recipes[ancestor].cohort
-            if other is not None and config.known_cohorts[other].dataset != dataset:
+        for ancestor in config.models[name].ancestors:
+            other = (
+                None if config.models[ancestor].imported else config.models[ancestor].recipe.cohort
+            )
+            if other is not None and config.cohorts[other].dataset != dataset:
                 models.setdefault(other, [])
                 models[other] += [ancestor] * (ancestor not in models[other])
     return models
@@ -62,15 +64,17 @@ def learners(run: RunFolder, cohort: str) -> dict[str, list[str]]:
 
 def _scored_models(run: RunFolder, cohort: str) -> Iterator[str]:
     for paper, extent in run.papers.items():
-        for task, model in run.config.results_of(paper, extent):
-            if model in run.config.recipes and run.config.library.tasks[task].cohort == cohort:
+        for task, model in run.config.results[paper].all(extent):
+            if model in run.config.models and run.config.library.tasks[task].cohort == cohort:
                 yield str(model)
 
 
 def _pictures(run: RunFolder, cohort: str, parts: tuple[str, ...]) -> dict[str, pd.DataFrame]:
     """``image_id`` and ``sha256`` of the images in these parts of the split, by geometry."""
     folders = [
-        run.root / "pixels" / name / kind for name, kind in run.config.stores if name == cohort
+        run.root / "pixels" / name / kind
+        for name, kind in run.config.whole.stores
+        if name == cohort
     ]
     tables = {
         folder.name: read_table(folder / "index.parquet", ("image_id", "sha256"))

@@ -47,9 +47,9 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
     missing = [
         name
         for paper in run.papers
-        for name in config.controls(paper)
-        if config.tasks_of(name)
-        and any(run.training(name, seed) is None for seed in config.seeds_of(name))
+        for name in config.results[paper].controls
+        if config.tasks.of_model(name)
+        and any(run.training(name, seed) is None for seed in config.models.seeds_of(name))
     ]
     if missing:
         names = ", ".join(map(short_name, missing))
@@ -61,8 +61,8 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
                 f"{snakemake} controls{again}\n{snakemake} --forcerun make_page{again}",
             )
         )
-    repeated = [name for name in run.needs.models if config.recipes[name].seeds == "each"]
-    if len(config.seeds) < 3 and repeated:
+    repeated = [name for name in run.needs.models if config.models[name].recipe.seeds == "each"]
+    if len(config.values.seeds) < 3 and repeated:
         steps.append(
             NextStep(
                 "Three training seeds",
@@ -79,7 +79,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
             "results/README.md",
         )
     )
-    if config.data.drawn(*config.datasets_in_use()):
+    if config.data.drawn(*config.datasets):
         steps.append(
             NextStep(
                 "Real data, public",
@@ -98,7 +98,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
             "docs/own_hospital.md",
         )
     )
-    if config.scale != "paper":
+    if config.values.scale != "paper":
         steps.append(
             NextStep(
                 "The papers' own sizes, on a cluster",
@@ -119,7 +119,9 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
         )
     )
     if leading is not None:
-        folder = f"{config.results}/models/{leading}/seed{config.seeds_of(leading)[0]}"
+        folder = (
+            f"{config.values.results}/models/{leading}/seed{config.models.seeds_of(leading)[0]}"
+        )
         steps.append(
             NextStep(
                 "Take a model elsewhere",
@@ -152,10 +154,10 @@ def _one_table(run: RunFolder) -> str:
     tables = [
         (paper, table)
         for paper in run.papers
-        for table in config.chosen[paper].tables
-        if config.table_cells(paper, table)
+        for table in config.library.chosen[paper].tables
+        if config.results[paper].cells(table)
     ]
     if not tables:
         return "snakemake --cores all -n"
     paper, table = next((entry for entry in tables if entry[1] == "table5"), tables[0])
-    return f"snakemake --cores all {config.results}/tables/{paper}/{table}.html"
+    return f"snakemake --cores all {config.values.results}/tables/{paper}/{table}.html"

@@ -25,7 +25,7 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
     """True for each synthetic data set: by its products, or else by the configuration."""
     kinds = {}
     for name in run.needs.cohorts:
-        for dataset in run.config.known_cohorts[name].sources:
+        for dataset in run.config.cohorts[name].sources:
             kinds[dataset] = run.config.data.drawn(dataset)
     for name in run.needs.corpora:
         corpus = run.corpus(name)
@@ -38,7 +38,7 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
 
 def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> int | None:
     """The number of training images of the largest cohort that a joint model learns from."""
-    recipes = [run.config.recipes[name] for name in run.needs.models]
+    recipes = [run.config.models[name].recipe for name in run.needs.models]
     joint = [flows.get(recipe.cohort or "") for recipe in recipes if "joint" in recipe.offers]
     counts = [flow["splits"].get("train", {}).get("images") for flow in joint if flow is not None]
     return max((count for count in counts if count is not None), default=None)
@@ -46,13 +46,13 @@ def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -
 
 def paper_name(run: RunFolder, paper: str) -> str:
     """The name of a paper: its title up to the colon."""
-    return run.config.chosen[paper].title.partition(":")[0] or paper
+    return run.config.library.chosen[paper].title.partition(":")[0] or paper
 
 
 def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
     """The cells that a paper leads with, beside other models, controls and reference rows."""
-    chosen, results = run.config.chosen[paper], run.results(paper)
-    controls = run.config.controls(paper)
+    chosen, results = run.config.library.chosen[paper], run.results(paper)
+    controls = run.config.results[paper].controls
     cards = [
         _card(
             chosen.tables[lead.table],
@@ -71,10 +71,10 @@ def starts(config: Config, table: Table, lead: Lead) -> set[str]:
     """The models whose weights the leading model starts from, and those that are not trained."""
     row = table.row(lead.row)
     model = table.model_of(row, table.column(lead.column))
-    if model not in config.recipes:
+    if model is None or model not in config.models:
         return set()
-    untrained = {name for name, recipe in config.recipes.items() if not recipe.kind.learns}
-    return {*config.ancestors(model), *untrained} - {model}
+    untrained = {n for n, each in config.models.items() if not each.recipe.kind.learns}
+    return {*config.models[model].ancestors, *untrained} - {model}
 
 
 def _card(
@@ -197,13 +197,13 @@ def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]])
             "their methods, and no ranking is taken from them."
         )
     for parent in like_permuted:
-        started = [name for name in trainings if parent in config.parents_of(name).values()]
+        started = [name for name in trainings if parent in config.models[name].parents.values()]
         if started:
             sentences.append(
                 f"{short_name(parent)} is what {', '.join(map(short_name, started))} "
                 f"{'starts' if len(started) == 1 else 'start'} from."
             )
-    if len(config.seeds) < LEAST_SEEDS:
+    if len(config.values.seeds) < LEAST_SEEDS:
         sentences.append(
             f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
             "than another: values that differ may differ by the luck of a training."
@@ -224,10 +224,10 @@ def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> l
             f"Models learnt from at most {pairs:,} pairs of image and report, the published ones "
             "from a hundred thousand and more."
         )
-    if run.config.scale != "paper":
+    if run.config.values.scale != "paper":
         sentences.append(
-            f"At the scale {run.config.scale} images and encoders are smaller than the papers', "
-            "and trainings shorter."
+            f"At the scale {run.config.values.scale} images and encoders are smaller than the "
+            "papers', and trainings shorter."
         )
     if sentences:
         sentences.append(
@@ -251,8 +251,8 @@ def overview(
     )
     real = sorted(name for name, synthetic in kinds.items() if not synthetic)
     permissions = {
-        "radiographs": run.config.may_show("images", False),
-        "report text": run.config.may_show("text", False),
+        "radiographs": run.permits("images", False),
+        "report text": run.permits("text", False),
     }
     return {
         "synthetic": sorted(name for name, synthetic in kinds.items() if synthetic),
@@ -261,9 +261,9 @@ def overview(
         "few": bool(real) and pairs is not None and pairs < FEW_PAIRS,
         "why": differing(run, kinds, pairs),
         "reveals": [content for content, allowed in permissions.items() if real and allowed],
-        "scale": run.config.scale,
+        "scale": run.config.values.scale,
         "headline": "headline" in run.papers.values(),
-        "seeds": run.config.seeds,
+        "seeds": run.config.values.seeds,
         "finished": max(
             (
                 str(training_run["finished"])

@@ -75,14 +75,16 @@ def gather(run: RunFolder, album: Album) -> dict[str, Any]:
     """Collect the content of all templates."""
     config = run.config
     flows = {name: run.flow(name) for name in run.needs.cohorts}
-    controls = [name for paper in run.papers for name in config.controls(paper)]
+    controls = [name for paper in run.papers for name in config.results[paper].controls]
     trainings = {}
     for name in dict.fromkeys([*run.needs.models, *controls]):
-        seeds = {seed: run.training(name, seed) for seed in config.seeds_of(name)}
+        seeds = {seed: run.training(name, seed) for seed in config.models.seeds_of(name)}
         trainings[name] = {seed: trained for seed, trained in seeds.items() if trained is not None}
     # A control is part of the page once somebody has trained it.
     trainings = {
-        n: trained for n, trained in trainings.items() if trained or not config.recipes[n].control
+        n: trained
+        for n, trained in trainings.items()
+        if trained or not config.models[n].recipe.control
     }
     chapters: list[dict[str, Any]] = []
     for paper in run.papers:
@@ -100,8 +102,8 @@ def gather(run: RunFolder, album: Album) -> dict[str, Any]:
         "runs": training.run_rows(trainings),
         "next": next_steps(run, next((chapter["leading"] for chapter in chapters), None)),
         "again": same_overlays(run),
-        "privacy": config.privacy,
-        "configuration": without_folders(config.model_dump(mode="json")),
+        "privacy": config.values.privacy,
+        "configuration": without_folders(config.values.model_dump(mode="json")),
     }
 
 
@@ -115,7 +117,7 @@ def _chapter(
 ) -> dict[str, Any]:
     """The content of one paper, without models and cohorts that an earlier chapter shows."""
     needs = run.config.needs((paper, run.papers[paper]))
-    models_of_paper = {*needs.models, *run.config.controls(paper)}
+    models_of_paper = {*needs.models, *run.config.results[paper].controls}
     names_before = {
         kind: {entry["name"] for chapter in before for entry in chapter[kind]}
         for kind in ("models", "cohorts")
@@ -128,10 +130,10 @@ def _chapter(
     pictures = examples.grounding_examples(run, grounded, album) if grounded else None
     leading = grounded or classified
     tables = paper_tables.paper_tables(run, paper)
-    untrainable = [name for name in run.config.recipes if paper_of(name) == paper]
+    untrainable = [name for name in run.config.models if paper_of(name) == paper]
     return {
         "paper": paper,
-        "title": run.config.chosen[paper].title or paper,
+        "title": run.config.library.chosen[paper].title or paper,
         "name": paper_name(run, paper),
         "cards": leading_cards(run, paper),
         "extent": run.papers[paper],
@@ -145,7 +147,7 @@ def _chapter(
         "roc": examples.roc_curves(run, classified) if classified else None,
         "uncharted": classified is not None and len(classified.models) > examples.CHARTED,
         "models": training.models(run, models, trainings, names_before["models"]),
-        "untrainable": [name for name in untrainable if not run.config.trainable(name)],
+        "untrainable": [name for name in untrainable if not run.config.models[name].trainable],
         "cohorts": [cohorts.cohort(run, name, flow) for name, flow in flows.items()],
     }
 

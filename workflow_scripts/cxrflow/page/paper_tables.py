@@ -22,11 +22,11 @@ RANKINGS = "Rankings. What the paper claims, and what is found here"
 
 def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
     """The rankings that a paper claims, its tables in this extent, and the names of the rest."""
-    chosen, extent = run.config.chosen[paper], run.papers[paper]
+    chosen, extent = run.config.library.chosen[paper], run.papers[paper]
     titles = {name: table.title for name, table in chosen.tables.items()}
     if chosen.orderings:
         titles = {"orderings": RANKINGS} | titles
-    names = [name.removeprefix(HEADLINE) for name in run.config.table_names(paper, extent)]
+    names = [name.removeprefix(HEADLINE) for name in run.config.results[paper].tables(extent)]
     if extent == "all":
         names = list(titles)
     folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)

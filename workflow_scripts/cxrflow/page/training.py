@@ -162,8 +162,8 @@ def _begun_late(training: Training) -> list[str]:
 
 def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]]) -> dict[str, Any]:
     """A model's curves and settings; of ``made`` it is no part where it was not trained."""
-    recipe, trainings = run.config.recipes[name], made.get(name, {})
-    parents = list(run.config.parents_of(name).values())
+    recipe, trainings = run.config.models[name].recipe, made.get(name, {})
+    parents = list(run.config.models[name].parents.values())
     terms = term_names([training.log for training in trainings.values()]) if trainings else []
     curves = [curve(trainings, term) for term in terms]
     return {
@@ -175,7 +175,7 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "resting": resting(trainings),
         "assessed": all(map(learning, trainings.values())),
         "unlearnt_parents": [parent for parent in parents if unlearnt(made.get(parent, {}))],
-        "imported": run.config.imported(name),
+        "imported": run.config.models[name].imported,
         "notice": next(
             (training.run["data"].get("notice") for training in trainings.values()), None
         ),
@@ -248,5 +248,5 @@ def models(
 ) -> list[dict[str, Any]]:
     """The models of a paper as an outline of what started from what, less what is shown already."""
     own = [name for name in names if name not in shown]
-    depths = outline({name: list(run.config.parents_of(name).values()) for name in own})
+    depths = outline({name: list(run.config.models[name].parents.values()) for name in own})
     return [model(run, name, made) | {"depth": depth} for name, depth in depths.items()]

@@ -1,15 +1,17 @@
 """The figures of a paper, a class a kind. A new kind needs settings, a program and a line here.
 
-Those that cxrflow.benchmarks.draw_figure draws have a line there too.
+What a class says of its kind: :class:`~cxrflow.benchmarks.figures.settings.FigureSettings`. Those
+that cxrflow.benchmarks.draw_figure draws have a line there too.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Before, Settings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
+from cxrflow.benchmarks.figures.settings import FigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.benchmarks.retrieval.settings import (
@@ -50,11 +52,13 @@ class Series(Settings):
     cells: list[str | PartialAddress] = Field(min_length=1)
 
 
-class CurveFigure(Settings):
+class CurveFigure(FigureSettings):
     """Cells of tables over a common quantity, ours beside the published ones."""
 
+    RULE: ClassVar = "draw_curve"
+    PROGRAM: ClassVar = "tables.curve"
+
     kind: Literal["curve"]
-    title: str
     table: str
     column: str = Field(description="key of the column: the y axis")
     y: str | None = Field(None, description="label of the y axis, where not the column's")
@@ -112,11 +116,13 @@ class BarPanel(Settings):
     columns: list[str] = Field(min_length=1, description="keys of columns, a group of bars each")
 
 
-class BarsFigure(Settings):
+class BarsFigure(FigureSettings):
     """Cells of a table as bars, ours beside the published ones; a bar a row."""
 
+    RULE: ClassVar = "draw_curve"
+    PROGRAM: ClassVar = "tables.bars"
+
     kind: Literal["bars"]
-    title: str
     table: str
     rows: list[str] = Field(min_length=1, description="labels of rows")
     panels: list[BarPanel] = Field(min_length=1)
@@ -136,11 +142,12 @@ class BarsFigure(Settings):
         ]
 
 
-class PictureFigure(Settings):
+class PictureFigure(FigureSettings):
     """A picture that a task draws beside its numbers, of a model or of the data themselves."""
 
+    RULE: ClassVar = None
+
     kind: Literal["picture"]
-    title: str
     task: Name
     model: Name | None = Field(None, description="the model that the task scores, first seed")
     file: str = Field(description="its name among the figures of the task")
@@ -149,6 +156,10 @@ class PictureFigure(Settings):
     def results(self, tables: Mapping[str, Table]) -> list[Result]:
         """The task, and its model if it needs one."""
         return [(self.task, self.model)]
+
+    @property
+    def of_pictures(self) -> bool:
+        return self.radiographs
 
 
 Figure = Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from cxr_files.settings import Settings
-from cxrflow.benchmarks.registry import BENCHMARKS, CHECKPOINTS
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.encoders.released.settings import Kind
 from cxrflow.names import Name
@@ -279,13 +279,13 @@ class Task(Settings):
                 f"benchmark is '{self.benchmark}'; expected one of {', '.join(BENCHMARKS)}"
             )
         benchmark = BENCHMARKS[self.benchmark]
-        if (self.of is None) == (benchmark.needs == CHECKPOINTS):
+        if (self.of is None) == benchmark.of_task:
             raise ValueError("`of` and a benchmark of checkpoints go together")
         if benchmark.training and self.training is None:
             raise ValueError(f"the benchmark {self.benchmark} needs a cohort 'training'")
         if self.training is not None and not (benchmark.training or benchmark.reports):
             raise ValueError(f"the benchmark {self.benchmark} reads no cohort 'training'")
-        if self.demographics is not None and self.benchmark != "ms_cxr_statistics":
+        if self.demographics is not None and not benchmark.demographics:
             raise ValueError(f"the benchmark {self.benchmark} reads no 'demographics'")
         return self
 

@@ -24,7 +24,7 @@ from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent_values
 from cxrflow.pretrain.inputs import Run, move, require_whole_ghosts
 from cxrflow.pretrain.terms import term_class
-from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
+from cxrflow.pretrain.terms.base_settings import Needs
 from cxrflow.pretrain.validation.permutation import Comparisons, Validated, Validation
 from cxrflow.text.tokenizer import VocabularyInfo
 from cxrflow.training.processes import ALONE, Processes
@@ -85,41 +85,6 @@ class Batch(NamedTuple):
         behind = int(lengths.max()) - words.word_BWD.shape[1]
         (word_BWD,), _ = self.gather(nn.functional.pad(words.word_BWD, (0, 0, 0, behind)))
         return words._replace(word_BWD=word_BWD, lengths=lengths.tolist())
-
-
-@dataclass(frozen=True)
-class Needs:
-    """The views that a term reads.
-
-    Attributes:
-        images: augmented views of each image that go through the image encoder, from the first.
-        texts: names of the text passes (docs/joint_training.md), such as ``intact``.
-        layers: last layers of the text encoder whose states it reads of these texts.
-        masking: how words are masked that it predicts; None: it predicts none.
-        stage: of the image trunk, after which it reads features; None: it reads none.
-    """
-
-    images: int = 0
-    texts: tuple[str, ...] = ()
-    layers: int = 1
-    masking: MaskedLanguageSettings | None = None
-    stage: int | None = None
-    true_boxes: bool = False  # of findings, which the synthetic hospital alone knows: a control
-
-    @classmethod
-    def of_all(cls, terms: Iterable["Needs"]) -> "Needs":
-        """The needs of several terms together."""
-        needs = list(terms)
-        stages = {term.stage for term in needs if term.stage is not None}
-        if len(stages) > 1:
-            raise InputError(f"terms read features after stages {sorted(stages)}; expected one")
-        return cls(
-            max((term.images for term in needs), default=0),
-            tuple(dict.fromkeys(name for term in needs for name in term.texts)),
-            max((term.layers for term in needs if term.texts), default=0),
-            next((term.masking for term in needs if term.masking), None),
-            next(iter(stages), None),
-        )
 
 
 @dataclass(frozen=True)
@@ -240,7 +205,6 @@ def _absent(view: str) -> InputError:
 class Term(nn.Module, ABC):
     """One summand of an objective. What it keeps from step to step is saved with the model."""
 
-    needs = Needs()  # the views that it reads
     compares: bool  # it compares the samples of a batch, and is validated on whole batches alone
     composes = False  # it composes texts, and so reads a batch before the others
     pairs: str = ""  # what it pairs; terms that pair the same answer one question of validation
@@ -249,6 +213,12 @@ class Term(nn.Module, ABC):
     def __init__(self, settings: Any, encoders: Encoders) -> None:
         super().__init__()
         self.settings = settings
+
+    @property
+    def needs(self) -> Needs:
+        """What it reads, as its settings say."""
+        needs: Needs = self.settings.needs
+        return needs
 
     @abstractmethod
     def loss(self, views: Views) -> Tensor:

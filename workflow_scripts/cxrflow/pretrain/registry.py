@@ -6,8 +6,9 @@ Light: the configuration reads it in every job. The program ``joint`` is the mod
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from cxr_files.settings import Settings
+from cxr_files.settings import Settings, from_record
 from cxrflow.pretrain.settings import (
     CaptionTrainingSettings,
     ImagePretrainingSettings,
@@ -20,7 +21,7 @@ from cxrflow.pretrain.settings import (
     TemporalPretrainingSettings,
     TextPretrainingSettings,
 )
-from cxrflow.pretrain.terms.base_settings import TermSettings
+from cxrflow.pretrain.terms.base_settings import Needs, TermSettings
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,13 @@ TRAINING_PROGRAMS = {
 TERMS = {
     name: kind for program in TRAINING_PROGRAMS.values() for name, kind in program.terms.items()
 }
+
+
+def recorded_needs(terms: Mapping[str, Any]) -> Needs:
+    """What the terms of a ``run.json`` read together; of those from outside nothing is known."""
+    known = {name: values for name, values in terms.items() if name in TERMS and values is not None}
+    settings = (from_record(TERMS[name], values, name) for name, values in known.items())
+    return Needs.of_all(each.needs for each in settings)
 
 
 def program_of(published: str) -> str:

@@ -22,8 +22,9 @@ from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.pretrain.objective import Batch, Computed, MaskedText, Needs, TextOutput, Views
+from cxrflow.pretrain.objective import Batch, Computed, MaskedText, TextOutput, Views
 from cxrflow.pretrain.starts import train_only
+from cxrflow.pretrain.terms.base_settings import Needs
 from cxrflow.text.report_batch import (
     MaskedBatch,
     ReportSentence,
@@ -145,9 +146,8 @@ class TextPasses:
     ) -> None:
         self.encoder, self.device, self.layers = encoder, device, needs.layers
         masking = needs.masking
-        self.masker = None if masking is None else WordMasker(vocabulary, masking.masking)
-        separate = masking is not None and masking.forward == "separate"
-        self.stacked = separate and self.layers > 0
+        self.masker = None if masking is None else WordMasker(vocabulary, masking)
+        self.stacked = masking is not None and not needs.shared and self.layers > 0
         train_only(encoder, tokens=masking is not None, projection=self.layers > 0)
 
     def __call__(self, tokens: dict[str, Tensor], batch: Batch, masking: bool = True) -> TextOutput:

@@ -197,7 +197,7 @@ class JointPretrainingSettings(StoredImagesSettings):
     def _regions_are_of_trained_projections(self) -> Self:
         """MGCA's projections of patches and words are their own, and begin at random."""
         cutmix, kind = getattr(self.terms, "cutmix", None), self.encoder.projection_head.kind
-        trained = any(term.matches_words for term in self.terms.named().values())
+        trained = "words" in self.terms.needs.parts
         if cutmix is not None and cutmix.reads_regions and kind == "mgca" and not trained:
             raise ValueError(
                 "terms.cutmix with encoder.projection_head.kind mgca, whose projections of patches "

@@ -11,8 +11,9 @@ from cxrflow.names import Name
 class SaliencyFigureSettings(ColumnsFigureSettings):
     """Gradients of the linear heads of several models, an image a class."""
 
-    PROGRAM: ClassVar = "classification.saliency"
+    PROGRAM: ClassVar = "benchmarks.classification.saliency"
     READS: ClassVar = ("models", "pixels")
+    SHOWS: ClassVar = frozenset({"images"})
 
     kind: Literal["saliency"] = "saliency"
     task: Name = Field(description="linear classification, whose heads are taken")

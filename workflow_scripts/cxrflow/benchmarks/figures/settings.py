@@ -1,11 +1,43 @@
-"""Settings that figures of several models share."""
+"""Settings that figures share, and what the class of a figure says of it."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Settings
 from cxrflow.names import Name, is_reference
+
+
+class FigureSettings(Settings):
+    """A figure, and what its class says of all of its kind.
+
+    ``RULE``: of ``rules/figures.smk``, which draws it by ``PROGRAM``, a module below the package;
+    None: a task draws it beside its numbers. ``READS``: what is read of each result beside it, by
+    the option that takes it: the model, pixels or features of the task's cohort. ``ENDING``: of its
+    file. ``SHOWS``: what of patients is on it; it is not drawn where that may not be shown.
+    """
+
+    RULE: ClassVar[str | None] = "draw_figure"
+    PROGRAM: ClassVar[str] = ""
+    READS: ClassVar[Sequence[Literal["models", "pixels", "features"]]] = ()
+    ENDING: ClassVar[str] = "png"
+    SHOWS: ClassVar[frozenset[Literal["images", "text"]]] = frozenset()
+
+    title: str
+
+    @property
+    def of_pictures(self) -> bool:
+        """True if it is made of the example pictures that its task draws."""
+        return False
+
+    def requires(self, results: Sequence[Any]) -> Sequence[Any]:
+        """Those of its ``results`` without which it is not drawn; one there must be."""
+        return ()
+
+    def phrases(self, of_task: bool, allowed: bool) -> bool:
+        """True if phrases stand on it: if those of its task do, or if text is ``allowed``."""
+        return False
 
 
 class FigureColumn(Settings):
@@ -24,10 +56,9 @@ class FigureColumn(Settings):
         return self
 
 
-class ColumnsFigureSettings(Settings):
+class ColumnsFigureSettings(FigureSettings):
     """A figure of several models: a result of a task in each column."""
 
-    title: str
     task: Name
     columns: list[FigureColumn] = Field(min_length=1)
 

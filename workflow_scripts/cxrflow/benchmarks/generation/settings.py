@@ -67,9 +67,10 @@ class ReportsFigureSettings(ColumnsFigureSettings):
     studies whose report speaks of change.
     """
 
-    PROGRAM: ClassVar = "generation.side_by_side"
-    READS: ClassVar = ()
+    RULE: ClassVar = "show_reports"
+    PROGRAM: ClassVar = "benchmarks.generation.side_by_side"
     ENDING: ClassVar = "json"
+    SHOWS: ClassVar = frozenset({"text"})
 
     kind: Literal["reports"] = "reports"
     task: Name = Field(description="report generation, whose texts are shown")

@@ -33,7 +33,7 @@ from cxrflow.encoders.dilation import refine_grid
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import miou, of_pixels, signed_cnr
 from cxrflow.metrics.intervals import Estimate, Floats, weighted_mean
-from cxrflow.pretrain.registry import TERMS
+from cxrflow.pretrain.registry import recorded_needs
 from cxrflow.similarity.similarity import EncodedImages
 
 log = logging.getLogger("cxrflow")
@@ -57,8 +57,7 @@ def chosen_rescaling(
     if setting != "auto":
         return setting
     terms = (run.get("settings") or {}).get("terms") or {}
-    local = any(TERMS[name].matches_words for name in terms if name in TERMS)
-    return "minmax" if local else "none"
+    return "minmax" if "words" in recorded_needs(terms).parts else "none"
 
 
 def similarity_grids(

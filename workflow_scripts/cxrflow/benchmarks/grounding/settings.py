@@ -3,12 +3,13 @@
 And of the measures of MedCutMix's pairs (Wang et al. 2026, section 2).
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Seed, Settings
-from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings, FigureSettings
 from cxrflow.benchmarks.heads.settings import ProbeSettings
 from cxrflow.benchmarks.settings import EncodingSettings, MapSettings, Section, Shares, SizeLimits
 from cxrflow.data.cohorts.settings import Split
@@ -87,7 +88,7 @@ class GroundingFigureSettings(ColumnsFigureSettings):
     The papers choose their examples by hand; ours are chosen by the signed CNR of one model.
     """
 
-    PROGRAM: ClassVar = "grounding.comparison"
+    PROGRAM: ClassVar = "benchmarks.grounding.comparison"
     READS: ClassVar = ("pixels",)
 
     kind: Literal["grounding"] = "grounding"
@@ -104,15 +105,25 @@ class GroundingFigureSettings(ColumnsFigureSettings):
             raise ValueError(f"by: '{self.by}' must be one of the columns' models, each once")
         return self
 
+    @property
+    def of_pictures(self) -> bool:
+        return True
 
-class PriorFigureSettings(Settings):
+    def requires(self, results: Sequence[Any]) -> Sequence[Any]:
+        return [(self.task, self.by)]
+
+    def phrases(self, of_task: bool, allowed: bool) -> bool:
+        return of_task
+
+
+class PriorFigureSettings(FigureSettings):
     """A figure of phrases grounded with a prior image and without (ours; BioViL-T, Table 5)."""
 
-    PROGRAM: ClassVar = "grounding.with_prior"
+    PROGRAM: ClassVar = "benchmarks.grounding.with_prior"
     READS: ClassVar = ("pixels",)
+    SHOWS: ClassVar = frozenset({"images"})
 
     kind: Literal["priors"] = "priors"
-    title: str
     task: Name = Field(description="phrase grounding on images with their priors")
     alone: Name = Field(description="phrase grounding of the same phrases on the images alone")
     model: Name = Field(description="which sees a prior where there is one")
@@ -121,6 +132,12 @@ class PriorFigureSettings(Settings):
     def results(self, tables: Any) -> list[tuple[str, str | None]]:
         """The (task, model) pairs it shows."""
         return [(self.task, self.model), (self.alone, self.model)]
+
+    def requires(self, results: Sequence[Any]) -> Sequence[Any]:
+        return results
+
+    def phrases(self, of_task: bool, allowed: bool) -> bool:
+        return allowed
 
 
 class OneImageSettings(Settings):

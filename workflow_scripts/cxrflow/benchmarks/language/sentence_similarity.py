@@ -20,7 +20,7 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
-from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS, recorded_needs
 
 COLUMNS = PAIR_COLUMNS
 
@@ -74,7 +74,7 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
     """
     terms = (run_record.get("settings") or {}).get("terms")
     if terms is not None:
-        return any(TERMS[name].projects for name in terms if name in TERMS)
+        return recorded_needs(terms).projects
     program = TRAINING_PROGRAMS.get(run_record.get("program", ""))
     return True if program is not None and "joint" in program.offers else None
 

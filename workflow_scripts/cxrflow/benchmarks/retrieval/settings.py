@@ -75,7 +75,7 @@ class RetrievalAurocSettings(EncodingSettings):
 class EmbeddingFigureSettings(ColumnsFigureSettings):
     """Candidates of some categories in the plane, for several models (ConVIRT Figure 3)."""
 
-    PROGRAM: ClassVar = "retrieval.embedding_map"
+    PROGRAM: ClassVar = "benchmarks.retrieval.embedding_map"
     READS: ClassVar = ("models", "features")
 
     kind: Literal["t_sne"] = "t_sne"
@@ -103,9 +103,11 @@ class NeighboursFigureSettings(ModelFigureSettings):
     with the trained encoder. A text that agrees word for word is no example and is left out.
     """
 
-    PROGRAM: ClassVar = "retrieval.text_neighbours"
+    RULE: ClassVar = "show_reports"
+    PROGRAM: ClassVar = "benchmarks.retrieval.text_neighbours"
     READS: ClassVar = ("models",)
     ENDING: ClassVar = "json"
+    SHOWS: ClassVar = frozenset({"text"})
 
     kind: Literal["neighbours"] = "neighbours"
     task: Name = Field(description="retrieval of pairs, whose cohort has the texts")
@@ -121,8 +123,9 @@ class RetrievedFigureSettings(ModelFigureSettings):
     similar one, each with its cosine.
     """
 
-    PROGRAM: ClassVar = "retrieval.retrieved_images"
+    PROGRAM: ClassVar = "benchmarks.retrieval.retrieved_images"
     READS: ClassVar = ("models", "pixels")
+    SHOWS: ClassVar = frozenset({"images", "text"})
 
     kind: Literal["retrieved"] = "retrieved"
     task: Name = Field(description="retrieval of pairs, whose test studies are searched")

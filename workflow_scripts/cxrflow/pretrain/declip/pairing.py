@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
+from cxrflow.pretrain.objective import Encoders, Term, TextOutput, Views
 from cxrflow.pretrain.terms import term_class
 from cxrflow.pretrain.terms.base_settings import Terms
 from cxrflow.pretrain.validation.permutation import Comparisons
@@ -46,11 +46,6 @@ class PairLosses(nn.Module):
         self.terms = nn.ModuleDict()
         for name, settings in base.named().items():
             self.terms[name] = term_class(name, settings)(settings, encoders)
-
-    @property
-    def needs(self) -> Needs:
-        """The views that the terms read of one pairing."""
-        return Needs.of_all(term.needs for term in self._terms())
 
     def loss(self, pairings: Sequence[Views]) -> Tensor:
         """This process's share; a scalar."""

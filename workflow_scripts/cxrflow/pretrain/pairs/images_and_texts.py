@@ -27,12 +27,12 @@ from cxrflow.encoders.image_encoder import (
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.kinds import is_outside
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
-from cxrflow.pretrain.objective import Batch, Computed, Needs, Term, TermsProgram, TextOutput
+from cxrflow.pretrain.objective import Batch, Computed, Term, TermsProgram, TextOutput
 from cxrflow.pretrain.report_text import PASSES, ComposableViews, TextPasses, Texts
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.starts import freeze_below
-from cxrflow.pretrain.terms.base_settings import OutsideTermSettings, Terms
+from cxrflow.pretrain.terms.base_settings import Needs, OutsideTermSettings, Terms
 from cxrflow.similarity.folder import kind_of, require_loadable, save_similarity
 from cxrflow.text.report_batch import ReportSentence
 from cxrflow.training.samples import SampleTable
@@ -217,13 +217,10 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
     """
     projector, named = image.projector, terms.named().values()
     assert projector is not None
+    needs = [term.needs for term in named]
     words, wholes, pooled = (
-        [
-            term.skips
-            for term in named
-            if any(getattr(each, r) for each in term.applied for r in reads)
-        ]
-        for reads in (("matches_words", "reads_tokens"), ("reads_wholes",), ("pools",))
+        [term.sometimes for term in needs if term.parts & parts]
+        for parts in ({"patches", "words"}, {"whole"}, {"pooled"})
     )
     if not (words or wholes or guides):
         projector.requires_grad_(False)

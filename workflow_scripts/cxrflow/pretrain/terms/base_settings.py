@@ -1,36 +1,86 @@
 """The bases of the settings of terms, and of the lists of them that programs have."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Annotated, ClassVar, Self, get_args
+from typing import Annotated, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from cxr_files.errors import InputError
 from cxr_files.settings import Settings
 from cxrflow.kinds import Kind, OneKind
+from cxrflow.text.settings import MaskingSettings
+
+Part = Literal["whole", "patches", "words", "pooled"]
+NOTHING: Final = frozenset[Part]()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a term reads.
+
+    Attributes:
+        images: augmented views of each image that go through the image encoder, from the first.
+        texts: names of the text passes (docs/joint_training.md), such as ``intact``.
+        layers: last layers of the text encoder whose states it reads of these texts.
+        masking: how words are masked that it predicts; None: it predicts none.
+        shared: the other terms see the masked texts, in one pass.
+        stage: of the image trunk, after which it reads features; None: it reads none.
+        parts: of the encoders: the projections of whole images and texts (whole) or of patches
+            (patches), those of patches and words by a local loss (words; BioViL Appendix A.3), the
+            trunk's pooled features, projected or not (pooled). What no term reads is frozen.
+        labels: those of the cohort's pairs, which must have them.
+        true_boxes: of findings, which the synthetic hospital alone knows: a control.
+        sometimes: in some steps it reads nothing.
+    """
+
+    images: int = 0
+    texts: tuple[str, ...] = ()
+    layers: int = 1
+    masking: MaskingSettings | None = None
+    shared: bool = False
+    stage: int | None = None
+    parts: frozenset[Part] = frozenset({"whole", "patches", "pooled"})
+    labels: bool = False
+    true_boxes: bool = False
+    sometimes: bool = False
+
+    @property
+    def projects(self) -> bool:
+        """True if it trains the projection of the text encoder."""
+        return bool(self.texts) and bool(self.parts - {"pooled"})
+
+    @classmethod
+    def of_all(cls, terms: Iterable["Needs"]) -> "Needs":
+        """The needs of several terms together."""
+        needs = list(terms)
+        stages = {term.stage for term in needs if term.stage is not None}
+        if len(stages) > 1:
+            raise InputError(f"terms read features after stages {sorted(stages)}; expected one")
+        return cls(
+            max((term.images for term in needs), default=0),
+            tuple(dict.fromkeys(name for term in needs for name in term.texts)),
+            max((term.layers for term in needs if term.texts), default=0),
+            next((term.masking for term in needs if term.masking), None),
+            any(term.shared for term in needs),
+            next(iter(stages), None),
+            frozenset(part for term in needs for part in term.parts),
+            any(term.labels for term in needs),
+            any(term.true_boxes for term in needs),
+            all(term.sometimes for term in needs),
+        )
 
 
 class TermSettings(Settings):
     """The settings that every term has, and what its class says of the models that it trains.
 
-    ``title``: what the page calls it. ``projects``: it trains the projection of the text encoder.
-    ``matches_words``: it compares words with patches; a local loss (BioViL Appendix A.3).
-    ``reads_labels``: of the cohort's pairs, which must have them. ``reads_wholes``: the projections
-    of whole images and texts. ``reads_tokens``: those of words or patches, as what matches them
-    does. ``pools``: the trunk's pooled features, projected or not. ``skips``: in some steps it
-    reads nothing. ``validates``: it has a value in validation. What no term reads is frozen.
+    ``title``: what the page calls it. ``validates``: it has a value in validation.
     """
 
     title: ClassVar[str]
-    projects: ClassVar[bool] = False
-    matches_words: ClassVar[bool] = False
-    reads_labels: ClassVar[bool] = False
-    reads_wholes: ClassVar[bool] = True
-    reads_tokens: ClassVar[bool] = False
-    pools: ClassVar[bool] = True
-    skips: ClassVar[bool] = False
     validates: ClassVar[bool] = True
 
     weight: float = Field(1.0, gt=0, description="of this term in the sum")
@@ -40,6 +90,11 @@ class TermSettings(Settings):
         return name, name
 
     @property
+    def needs(self) -> Needs:
+        """What it reads; nothing but the rows of the batch."""
+        return Needs()
+
+    @property
     def similarity(self) -> str | None:
         """The kind of :mod:`cxrflow.similarity` that the model keeps from this term, if any.
 
@@ -47,27 +102,12 @@ class TermSettings(Settings):
         """
         return None
 
-    @property
-    def applied(self) -> Sequence["TermSettings"]:
-        """The terms that it applies to further pairs, its ``base``; or it itself."""
-        base = getattr(self, "base", None)
-        return [*base.named().values()] if isinstance(base, Terms) else [self]
-
 
 class OutsideTermSettings(TermSettings, Kind):
-    """Settings of a term outside of the package, whose ``kind`` is ``module:Class``.
-
-    It may read all, or in some steps nothing: only its code knows.
-    """
+    """Settings of a term outside of the package, whose ``kind`` is ``module:Class``."""
 
     room: ClassVar[str] = "pretrain.terms"
     outside: ClassVar[bool] = True
-    reads_tokens = True
-    skips = True
-
-    @property
-    def applied(self) -> Sequence[TermSettings]:
-        return [self, *super().applied]
 
 
 class Terms(Settings, extra="allow"):
@@ -86,6 +126,11 @@ class Terms(Settings, extra="allow"):
     def named(self) -> dict[str, TermSettings]:
         """The terms that are named."""
         return {name: term for name, term in self if term is not None}
+
+    @property
+    def needs(self) -> Needs:
+        """What they read together."""
+        return Needs.of_all(term.needs for term in self.named().values())
 
     @property
     def modules(self) -> list[str]:

@@ -8,7 +8,7 @@ Shapes: N images of a batch, F features of the trunk, C classes.
 from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import ImageClassSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -17,7 +17,6 @@ class Classification(Term):
     """Cross-entropy of a linear layer on the pooled features of one view."""
 
     settings: ImageClassSettings
-    needs = Needs(images=1)
     compares = False
     pairs = "image and class"
 

@@ -26,7 +26,7 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.objectives.biovil import global_alignment
 from cxrflow.objectives.cutmix import mixed_features, sentence_regions
-from cxrflow.pretrain.objective import Batch, Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Batch, Encoders, Term, Views
 from cxrflow.pretrain.report_text import ComposableViews
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.similarity.words import WordReader
@@ -84,9 +84,6 @@ class Cutmix(Term):
                 f"settings: key 'terms.cutmix.layers' is {settings.layers}, but the text encoder "
                 f"has {depth} layers; expected no more than that"
             )
-        self.needs = Needs(
-            images=1, texts=("intact",), layers=settings.layers, stage=settings.stage
-        )
         self.columns = [samples.classes.index(name) for name in classes]
         self.count = settings.pairs // len(classes)
         lacking = [

@@ -6,8 +6,6 @@ that it lacks teaches nothing. ``true_boxes`` is the other end: no region can be
 Shapes: K pairs, h x w patches.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,10 +14,8 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.data.true_boxes import TrueBoxMasks
-from cxrflow.pretrain.objective import Encoders
 from cxrflow.pretrain.report_text import ComposableViews
 from cxrflow.pretrain.terms.cutmix import Cutmix, keyed_random
-from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.text.diagnostic_sentences import ReadReport, pasted
 from cxrflow.training.positive_pairs import PositivePair
 
@@ -113,10 +109,6 @@ class TrueBoxes(Cutmix):
     """Images are mixed by the finding's boxes, which the synthetic hospital alone knows."""
 
     true_boxes: TrueBoxMasks  # of the training images; see pairs/preparation.py
-
-    def __init__(self, settings: CutmixSettings, encoders: Encoders) -> None:
-        super().__init__(settings, encoders)
-        self.needs = replace(self.needs, true_boxes=True)
 
     @torch.no_grad()
     def regions(

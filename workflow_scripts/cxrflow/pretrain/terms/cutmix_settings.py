@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.kinds import Reads
-from cxrflow.pretrain.terms.base_settings import TermSettings
+from cxrflow.pretrain.terms.base_settings import Needs, TermSettings
 
 CUTMIX_CLASSES = (
     *("Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Lesion", "Lung Opacity", "Edema"),
@@ -19,9 +19,6 @@ class CutmixSettings(TermSettings):
     """MedCutMix (Wang et al. 2026); what it does not state is ours or MGCA's, and said so."""
 
     title = "MedCutMix"
-    projects = True
-    reads_labels = True
-    skips = True  # in its warm-up, and where there are few pairs
     validates = False
 
     pairs: int = Field(
@@ -130,6 +127,20 @@ class CutmixSettings(TermSettings):
 
     def place(self, name: str) -> tuple[str, str]:
         return super().place(name) if self.control is None else ("cutmix_controls", self.control)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing in its warm-up, and where there are few pairs."""
+        return Needs(
+            images=1,
+            texts=("intact",),
+            layers=self.layers,
+            stage=self.stage,
+            parts=frozenset({"whole", "pooled"}),
+            labels=True,
+            true_boxes=self.control == "true_boxes",
+            sometimes=True,
+        )
 
     @property
     def reads_regions(self) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.biovil import products
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -20,7 +20,6 @@ class Findings(Term):
     """
 
     settings: FindingsSettings
-    needs = Needs(images=1)
     compares = False
     pairs = "image and findings"
 

@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import global_alignment, products
-from cxrflow.pretrain.objective import Needs, Term, Views
+from cxrflow.pretrain.objective import Term, Views
 from cxrflow.pretrain.terms.settings import GlobalAlignmentSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -13,7 +13,6 @@ class GlobalAlignment(Term):
     """The projected image against the projected text."""
 
     settings: GlobalAlignmentSettings
-    needs = Needs(images=1, texts=("intact",))
     compares = True
     pairs = "image and text"
 

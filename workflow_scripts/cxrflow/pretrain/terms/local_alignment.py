@@ -17,7 +17,7 @@ from cxr_files.errors import InputError
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
-from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
+from cxrflow.pretrain.objective import Encoders, Term, TextOutput, Views
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.similarity.local import Local, LocalSettings
@@ -39,7 +39,6 @@ class LocalAlignment(Term):
                 f"settings: key 'terms.local_alignment.layers' is {settings.layers}, but the text "
                 f"encoder has {depth} layers; expected no more than that"
             )
-        self.needs = Needs(images=1, texts=("intact",), layers=settings.layers)
         names = LocalSettings.model_fields.keys()
         sizes = LocalSettings.model_validate(settings.model_dump(include=set(names)))
         reader = WordReader.of(vocabulary, settings.layers, settings.cls_is_word)

@@ -2,16 +2,13 @@
 
 from pydantic import Field
 
-from cxrflow.pretrain.terms.base_settings import TermSettings
+from cxrflow.pretrain.terms.base_settings import Needs, TermSettings
 
 
 class TokenAlignmentSettings(TermSettings):
     """Token-wise alignment (MGCA, CTA; objectives/token_alignment.py). Eq. 7 of MedCutMix."""
 
     title = "Token alignment"
-    projects = True
-    matches_words = True
-    reads_wholes = pools = False
 
     temperature: float = Field(0.1, gt=0, description="of MGCA's published code")
     sep_is_word: bool = Field(False, description="[SEP] counts as a word: MGCA's published code")
@@ -21,6 +18,11 @@ class TokenAlignmentSettings(TermSettings):
         "MGCA's published code for transformers",
     )
 
+    @property
+    def needs(self) -> Needs:
+        """Two layers: the states that enter the last one."""
+        return Needs(images=1, texts=("intact",), layers=2, parts=frozenset({"words"}))
+
 
 class PrototypesSettings(TermSettings):
     """Prototype-level alignment (MGCA, CPA; objectives/prototypes.py). Eq. 7 of MedCutMix.
@@ -29,7 +31,6 @@ class PrototypesSettings(TermSettings):
     """
 
     title = "Prototypes"
-    projects = True
 
     number: int = Field(500, ge=2, description="of prototypes")
     temperature: float = Field(0.2, gt=0, description="of predictions")
@@ -44,3 +45,7 @@ class PrototypesSettings(TermSettings):
         description="samples whose codes are made together; null: the whole batch, of all "
         "processes. MGCA's code: those of a GPU",
     )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=1, texts=("intact",), parts=frozenset({"whole", "pooled"}))

@@ -14,7 +14,7 @@ from torch import Tensor
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import MirroredPairsSettings
 from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup
 from cxrflow.text.tokenizer import VocabularyInfo
@@ -27,7 +27,6 @@ class MirroredPairs(Term):
     """Image and text, both mirrored or neither: cross-entropy over the two, in both directions."""
 
     settings: MirroredPairsSettings
-    needs = Needs(images=1, texts=("intact",))
     compares = False  # an image with its own mirror image alone
     pairs = "side of image and text"
 

@@ -23,7 +23,7 @@ from cxrflow.compute.keyed_random import row_state
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.momentum_contrast import momentum_contrast
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import MomentumContrastSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -34,7 +34,6 @@ class MomentumContrast(Term):
     """InfoNCE of queries with their keys among those of the queue."""
 
     settings: MomentumContrastSettings
-    needs = Needs(images=1)
     compares = False  # other images are the queue's
     pairs = "two views of an image"
     queue: Tensor  # [K, P], unit vectors; at first random ones, as published

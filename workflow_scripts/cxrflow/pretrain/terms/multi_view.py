@@ -8,7 +8,7 @@ compared within a batch of such pairs.
 from torch import Tensor
 
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import MultiViewSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -25,8 +25,6 @@ class MultiView(Term):
     def __init__(self, settings: MultiViewSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
         self.base = PairLosses(settings.base, encoders)
-        layers = self.base.needs.layers
-        self.needs = Needs(images=2, texts=("intact", "augmented"), layers=layers)
 
     def loss(self, views: Views) -> Tensor:
         return self.base.loss(self._pairings(views))

@@ -18,7 +18,7 @@ from cxrflow.compute.device_copy import sent
 from cxrflow.compute.fifo import enqueue
 from cxrflow.objectives.biovil import products
 from cxrflow.pretrain.declip.pairing import Pairing, PairLosses, Projection
-from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
+from cxrflow.pretrain.objective import Encoders, Term, TextOutput, Views
 from cxrflow.pretrain.terms.settings import NeighbourSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -53,8 +53,6 @@ class Neighbours(Term):
         if settings.start == "full":
             self._least = size
         self.base = PairLosses(settings.base, encoders)
-        layers = self.base.needs.layers
-        self.needs = Needs(images=2, texts=("intact",), layers=layers) if size else Needs()
         vectors, studies = torch.zeros(size, width), torch.full((size,), EMPTY)
         if settings.start == "random":
             vectors = normalize(torch.randn(size, width), dim=1)

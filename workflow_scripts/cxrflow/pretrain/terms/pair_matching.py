@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.objectives.pair_matching import pair_matching
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import PairMatchingSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.similarity.perceptron import Perceptron, PerceptronSettings
@@ -19,7 +19,6 @@ class PairMatching(Term):
     """Each image with its own text, and with that of another sample."""
 
     settings: PairMatchingSettings
-    needs = Needs(images=1, texts=("intact", "other"))
     compares = False  # the other text is drawn from the whole split
     pairs = "image and text"
 

@@ -5,7 +5,7 @@ from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import PlainSimclrSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -14,7 +14,6 @@ class PlainSimclr(Term):
     """NT-Xent of the views' projections, not normalised on the way (ConVIRT Appendix E)."""
 
     settings: PlainSimclrSettings
-    needs = Needs(images=2)
     compares = True
     pairs = "two views of an image"
 

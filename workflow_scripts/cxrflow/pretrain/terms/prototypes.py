@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.prototypes import code_prediction, codes, prototype_alignment
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.mgca_settings import PrototypesSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.training.program import ParameterRule
@@ -22,7 +22,6 @@ class Prototypes(Term):
     """Predicts the code of an image from its report, and the other way round."""
 
     settings: PrototypesSettings
-    needs = Needs(images=1, texts=("intact",))
     compares = True
     pairs = "image and text"
 

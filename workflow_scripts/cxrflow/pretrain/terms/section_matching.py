@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import products, section_matching
-from cxrflow.pretrain.objective import Needs, Term, Views
+from cxrflow.pretrain.objective import Term, Views
 from cxrflow.pretrain.terms.settings import SectionMatchingSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -13,7 +13,6 @@ class SectionMatching(Term):
     """The projected FINDINGS against the projected IMPRESSION of the same report."""
 
     settings: SectionMatchingSettings
-    needs = Needs(texts=("findings", "impression"))
     compares = True
     pairs = "findings and impression"
 

@@ -4,16 +4,20 @@ Defaults are the papers' own. The order of the lists below is that in which term
 added up, whatever the order in a recipe.
 """
 
-from typing import Annotated, Literal, Self
+from dataclasses import replace
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Before
-from cxrflow.pretrain.terms.base_settings import Terms, TermSettings
+from cxrflow.pretrain.terms.base_settings import NOTHING, Needs, Part, Terms, TermSettings
 from cxrflow.pretrain.terms.cutmix_settings import CutmixSettings
 from cxrflow.pretrain.terms.mgca_settings import PrototypesSettings, TokenAlignmentSettings
 from cxrflow.text.settings import MaskingSettings
 
+WHOLE: Final = frozenset[Part]({"whole"})
+LOCAL: Final = frozenset[Part]({"words"})
+POOLED: Final = frozenset[Part]({"pooled"})
 MODEL_SIMILARITY = "the model compares images with texts by this term afterwards, not by the cosine"
 
 
@@ -21,7 +25,6 @@ class MaskedLanguageSettings(TermSettings):
     """MLM (BioViL section 2.1)."""
 
     title = "Masked language modelling"
-    reads_wholes = pools = False
 
     reduction: Literal["token", "sequence"] = Field("token", description="see objectives/biovil.py")
     masking: MaskingSettings = MaskingSettings()
@@ -31,12 +34,15 @@ class MaskedLanguageSettings(TermSettings):
         "a single forward pass (shared); BioViL does not say",
     )
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(masking=self.masking, shared=self.forward == "shared", parts=NOTHING)
+
 
 class SectionMatchingSettings(TermSettings):
     """RSM (BioViL Eq. 1)."""
 
     title = "Radiology section matching"
-    projects = True
 
     temperature: float = Field(0.5, gt=0)
     normalised: bool = True
@@ -46,16 +52,23 @@ class SectionMatchingSettings(TermSettings):
         "another mask, sentence order and dropout, for reports of another structure (section 2.1)",
     )
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(texts=("findings", "impression"), parts=WHOLE)
+
 
 class SimclrSettings(TermSettings):
     """SimCLR's NT-Xent between two views (BioViL section 2.2); the head is not kept."""
 
     title = "SimCLR (NT-Xent)"
-    reads_wholes = False
 
     temperature: float = Field(0.1, gt=0)
     hidden: int = Field(2048, ge=1, description="width of the head's inner layer")
     output: int = Field(128, ge=1, description="width of the space in which views are compared")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=2, parts=POOLED)
 
 
 class PlainSimclrSettings(SimclrSettings):
@@ -75,12 +88,15 @@ class MomentumContrastSettings(TermSettings):
     hidden: int = Field(2048, ge=1, description="width of the head's inner layer")
     output: int = Field(128, ge=1, description="width of the space in which views are compared")
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=1, parts=POOLED)
+
 
 class GlobalAlignmentSettings(TermSettings):
     """The global term (BioViL Eq. 2)."""
 
     title = "Global alignment"
-    projects = True
 
     weight: float = Field(0.5, gt=0)
     temperature: float = Field(0.5, gt=0)
@@ -93,14 +109,15 @@ class GlobalAlignmentSettings(TermSettings):
         "ConVIRT's loss, which weight 0.5 therefore makes exact",
     )
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=1, texts=("intact",), parts=WHOLE | POOLED)
+
 
 class LocalAlignmentSettings(TermSettings):
     """GLoRIA's local term (objectives/local_alignment.py); the defaults are its published code."""
 
     title = "Local alignment"
-    projects = True
-    matches_words = True
-    reads_wholes = pools = False
 
     temp1: float = Field(4.0, gt=0, description="sharpens a word's attention to patches")
     temp2: float = Field(5.0, gt=0, description="of a word's score, inside the sum over words")
@@ -128,6 +145,10 @@ class LocalAlignmentSettings(TermSettings):
     model_similarity: Annotated[bool, Before(False)] = Field(False, description=MODEL_SIMILARITY)
 
     @property
+    def needs(self) -> Needs:
+        return Needs(images=1, texts=("intact",), layers=self.layers, parts=LOCAL)
+
+    @property
     def similarity(self) -> str | None:
         return "local" if self.model_similarity else None
 
@@ -136,17 +157,18 @@ class MirroredPairsSettings(TermSettings):
     """Sides: an image with its text, or both mirrored (ours; defaults by docs/trials.md)."""
 
     title = "Sides, by mirrored pairs"
-    projects = True
 
     temperature: float = Field(0.1, gt=0)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=1, texts=("intact",), parts=WHOLE | POOLED)
 
 
 class PairMatchingSettings(TermSettings):
     """Contrastive-Binary-Loss (ConVIRT section 4.3)."""
 
     title = "Real and fake pairs"
-    projects = True
-    pools, reads_tokens = False, True  # it takes the mean of projected patches
 
     hidden: int | None = Field(
         None, ge=1, description="width inside the classifier, not stated; null: the joint space's"
@@ -154,6 +176,11 @@ class PairMatchingSettings(TermSettings):
     model_similarity: Annotated[bool, Before(False)] = Field(
         False, description=f"{MODEL_SIMILARITY}. The paper scores it by the cosine"
     )
+
+    @property
+    def needs(self) -> Needs:
+        """Of images the mean of projected patches."""
+        return Needs(images=1, texts=("intact", "other"), parts=frozenset({"whole", "patches"}))
 
     @property
     def similarity(self) -> str | None:
@@ -164,6 +191,10 @@ class ImageClassSettings(TermSettings):
     """Cross-entropy of an image's class; the classifier is not kept."""
 
     title = "Classification"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=1, parts=POOLED)
 
 
 class ReportLikelihoodSettings(TermSettings):
@@ -224,13 +255,16 @@ class MultiViewSettings(TermSettings):
     """Multi-view supervision (DeCLIP; low-data study, Appendix C): L_MVS of Eq. 5."""
 
     title = "Further views"
-    projects = True
 
     base: PairTerms = Field(
         PairTerms(global_alignment=GlobalAlignmentSettings()),
         description="the losses of an image's second view, or of an augmented text, or of both; "
         "the mean of the three counts",
     )
+
+    @property
+    def needs(self) -> Needs:
+        return replace(self.base.needs, images=2, texts=("intact", "augmented"))
 
     @model_validator(mode="after")
     def _base_is_no_similarity(self) -> Self:
@@ -246,8 +280,6 @@ class NeighbourSettings(TermSettings):
     """Nearest-neighbour supervision (DeCLIP; low-data study, Appendix C): L_NN of Eq. 5."""
 
     title = "Nearest-neighbour texts"
-    projects = True
-    skips = True  # before there are neighbours
 
     base: PairTerms = Field(
         PairTerms(global_alignment=GlobalAlignmentSettings()),
@@ -276,6 +308,13 @@ class NeighbourSettings(TermSettings):
         description="the neighbour's text: its projection in the queue, or, ours, the text encoded "
         "anew, so that it is as new as the images and has a gradient",
     )
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing, before there are neighbours."""
+        if not self.queue:
+            return Needs(parts=NOTHING)
+        return replace(self.base.needs, images=2, texts=("intact",), sometimes=True)
 
     @model_validator(mode="after")
     def _random_vectors_have_no_text(self) -> Self:
@@ -326,7 +365,6 @@ class FindingsSettings(TermSettings):
     """Cross-entropy of each finding by itself; the classifier is not kept."""
 
     title = "Findings"
-    reads_labels = True
 
     classes: list[str] = Field(min_length=1, description="of the cohort")
     uncertain: dict[str, Literal["zero", "one"]] = Field(
@@ -336,6 +374,10 @@ class FindingsSettings(TermSettings):
         "ignore", description="what a label that is not given counts as"
     )
     dropout: float = Field(0.2, ge=0, lt=1, description="before the classifier (Appendix B)")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(images=1, parts=POOLED, labels=True)
 
 
 class StudyTerms(JointTerms):

@@ -6,7 +6,7 @@ from torch.nn.functional import normalize
 
 from cxrflow.objectives.biovil import products
 from cxrflow.objectives.simclr import nt_xent
-from cxrflow.pretrain.objective import Encoders, Needs, Term, Views
+from cxrflow.pretrain.objective import Encoders, Term, Views
 from cxrflow.pretrain.terms.settings import SimclrSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
@@ -25,7 +25,6 @@ class Simclr(Term):
     """NT-Xent of the views' projections by a head of its own."""
 
     settings: SimclrSettings
-    needs = Needs(images=2)
     compares = True
     pairs = "two views of an image"
 

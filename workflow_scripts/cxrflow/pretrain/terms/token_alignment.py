@@ -12,7 +12,7 @@ from torch import Tensor
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.word_aggregation import Words, aggregate_words
 from cxrflow.objectives.token_alignment import TokenMatching, token_alignment, token_weights
-from cxrflow.pretrain.objective import Encoders, Needs, Term, TextOutput, Views
+from cxrflow.pretrain.objective import Encoders, Term, TextOutput, Views
 from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 from cxrflow.similarity.words import WordReader
@@ -22,7 +22,6 @@ class TokenAlignment(Term):
     """Each token finds its context in the other modality, within a pair."""
 
     settings: TokenAlignmentSettings
-    needs = Needs(images=1, texts=("intact",), layers=2)  # the states that enter the last layer
     compares = False
     pairs = "image and text"
 

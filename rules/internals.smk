@@ -1,0 +1,73 @@
+"""What reaches into Snakemake beyond what its documentation offers. No other rule does.
+
+It holds for the versions that begin with HOLDS_FOR. A test compares that with the installed one, and
+another that jobs get what is said here: read this file again before the number is raised.
+"""
+
+import gc
+
+from snakemake.pathvars import Pathvars
+from snakemake.resources import Resources
+
+HOLDS_FOR = "9.27"
+
+# Objects of the configuration and the graph live to the end: to look among them for what does not,
+# as often as Python does, takes a sixth of the time of planning.
+gc.freeze()
+gc.set_threshold(100_000, 50, 100)
+
+
+def overlays():
+    """The configuration's files; config.yaml first, whatever order Snakemake lists them in."""
+    files = dict.fromkeys(os.path.relpath(file) for file in workflow.configfiles)
+    return sorted(files, key=lambda file: file != "config.yaml")
+
+
+def typed_values():
+    """What stood after `--config`: Snakemake has merged it with the files."""
+    return workflow.config_settings.config
+
+
+def put_results_in(folder):
+    """Snakemake has taken `pathvars` from the files as they are written, with `${NAME}` and `~`."""
+    workflow.pathvars.update(Pathvars.from_config({"pathvars": {"results": folder}}))
+
+
+def plan():
+    """The jobs of this run, as the console reckons the time left of (cxrflow.console)."""
+    jobs = {
+        workflow.dag.jobid(job): Job.of(
+            job.rule.name, str(job.benchmark), job.input, job.output, job.priority, job.threads
+        )
+        for job in workflow.dag.needrun_jobs()
+    }
+    # On a cluster they wait in its queue, and the times on record are of the demonstration.
+    reckoned = workflow.local_exec and run.values.scale == "demo"
+    return Plan.of(jobs, workflow.cores if workflow.local_exec else workflow.nodes, reckoned)
+
+
+# Rules that ask for resources under another's name.
+ASK_AS = {
+    **dict.fromkeys(("build_samples", "build_retrieval"), "build_pairs"),
+    "compare_labels": "label_agreement",
+}
+
+
+def ask_for_resources():
+    """Give each rule so far its entry under `resources:` of the configuration.
+
+    It is said here for all rules. A rule whose jobs differ says its own: an evaluation asks for what
+    its benchmark does. Options of the command line win, as everywhere.
+    """
+    options = workflow.resource_settings
+    for stage in workflow.rules:
+        if stage.shellcmd is None:  # a target
+            continue
+        name = ASK_AS.get(stage.name, stage.name)
+        if stage.ruleinfo.retries is None:
+            stage.restart_times = need(name).retries
+        if stage.ruleinfo.threads is None and stage.name not in options.overwrite_threads:
+            stage.resources["_cores"] = need(name).threads
+        if stage.ruleinfo.resources is None:
+            for resources in (job(name), options.overwrite_resources.get(stage.name, {})):
+                stage.resources.update(Resources.from_mapping(resources))

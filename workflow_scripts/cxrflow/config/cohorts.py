@@ -1,0 +1,128 @@
+"""The cohorts of a run and the texts it reads: a paper's word, its scale, the configuration's."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from cxrflow.config.datasets import Datasets, ResolvedCohort
+from cxrflow.config.papers import Library, laid_over
+from cxrflow.config.problems import WrongKey
+from cxrflow.config.schema import Values
+from cxrflow.data.cohorts.settings import READ_BY
+from cxrflow.images.settings import PixelSettings
+from cxrflow.names import paper_of
+from cxrflow.papers.entries import Overlay
+from cxrflow.papers.recipes import CohortRecipe, Curation, VocabularyRecipe
+
+
+class Cohorts(Mapping[str, ResolvedCohort]):
+    """Every cohort of the papers that this run has the data of, by its name."""
+
+    def __init__(self, values: Values, library: Library, data: Datasets) -> None:
+        self._values, self._library, self._data = values, library, data
+        resolved = (
+            data.cohort(name, self._recipe(name, recipe))
+            for name, recipe in library.cohorts.items()
+            if values.cohorts.get(name, {}) is not None
+        )
+        self._known = {cohort.name: cohort for cohort in resolved if cohort is not None}
+
+    def __getitem__(self, name: str) -> ResolvedCohort:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _recipe(self, name: str, recipe: CohortRecipe) -> CohortRecipe:
+        overrides = self._values.cohorts.get(name) or {}
+        # Another data set brings its own images.
+        own_images = {"images": None} if "dataset" in overrides else {}
+        scale = self._values.scale
+        resolved = laid_over(
+            CohortRecipe,
+            self._library.overlay(
+                "cohorts", name, recipe.model_dump(exclude={"scales"}) | own_images
+            ),
+            self._library.overlay("cohorts", name, recipe.scales.get(scale, {}), "scales", scale),
+            Overlay(overrides, ("cohorts", name)),
+        )
+        splits = overrides.get("splits")
+        if isinstance(splits, Mapping) and "method" not in splits:
+            method = resolved.split_method
+            for value in sorted(set(splits) & set(READ_BY)):
+                if method not in READ_BY[value]:
+                    raise WrongKey(
+                        ("cohorts", name, "splits", value),
+                        f"is not read by method {method}, which the cohort has; expected "
+                        f"`method: {' or '.join(READ_BY[value])}` beside it",
+                    )
+        return resolved
+
+    def curation(self, name: str | None) -> Curation | None:
+        """How a cohort is curated, if it is."""
+        return self._known[name].recipe.curation if name in self._known else None
+
+    def curators(self, *names: str | None) -> list[str]:
+        """The models that choose among the images of these cohorts' studies."""
+        return [each.model for each in map(self.curation, names) if each is not None]
+
+    def drawn(self, name: str) -> bool:
+        """True if the synthetic hospital draws all that a cohort is read from."""
+        return name in self._known and self._data.drawn(*self._known[name].sources)
+
+    def pixels(self, name: str) -> PixelSettings:
+        """The settings of a cohort's stores; a hospital's own pictures are stored upright."""
+        holder = self._known[name].holder
+        upright = self._data.layout(holder).upright and not self._data.drawn(holder)
+        pixels = self._values.pixels
+        return pixels.model_copy(update={"upright": True}) if upright else pixels
+
+
+class Texts:
+    """The vocabularies of a run, and the documents they are made from and cut."""
+
+    def __init__(self, values: Values, library: Library, data: Datasets, cohorts: Cohorts) -> None:
+        self._values, self._library, self._data, self._cohorts = values, library, data, cohorts
+
+    @cached_property
+    def vocabularies(self) -> dict[str, VocabularyRecipe]:
+        """Every vocabulary of the papers that this run has a text for, by its name."""
+        scale, resolved = self._values.scale, {}
+        for name, recipe in self._library.vocabularies.items():
+            resolved[name] = laid_over(
+                VocabularyRecipe,
+                self._library.overlay("vocabularies", name, recipe.model_dump(exclude={"scales"})),
+                self._library.overlay(
+                    "vocabularies", name, recipe.scales.get(scale, {}), "scales", scale
+                ),
+                Overlay(self._values.vocabularies.get(name, {}), ("vocabularies", name)),
+            )
+        return {name: each for name, each in resolved.items() if self._data.places(each.documents)}
+
+    def datasets(self, vocabulary: str) -> list[str]:
+        """The data sets a vocabulary is made from."""
+        return self._data.places(self.vocabularies[vocabulary].documents)
+
+    def cohort(self, dataset: str, paper: str) -> str | None:
+        """The pairs cohort that splits a data set's documents for a paper, if there is one.
+
+        One of the paper's own; among several, or without any, one that models of its vocabularies
+        are trained on.
+        """
+        read = [
+            recipe.cohort
+            for recipe in self._library.models.values()
+            if recipe.vocabulary is not None and paper_of(recipe.vocabulary) == paper
+        ]
+        fitting = (
+            name
+            for name, cohort in self._cohorts.items()
+            if cohort.recipe.kind == "pairs" and cohort.dataset == dataset
+            if cohort.recipe.curation is None  # which may need a model of these documents
+        )
+        # So that a paper more, whose cohorts may come first, changes nothing for this one.
+        place = {name: rank for rank, name in enumerate(dict.fromkeys(read))}
+        ranked = sorted(fitting, key=lambda n: (paper_of(n) != paper, place.get(n, len(read))))
+        return next(iter(ranked), None)
