@@ -22,7 +22,7 @@ from cxrflow.data.cohorts import build_cohort
 from cxrflow.data.readers import mimic_iv
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.reports.corpus import build_corpus
-from cxrflow.tables.make_table import main as make_table
+from cxrflow.show.tables.make_table import main as make_table
 from cxrflow.text import corpus, vocabulary
 from cxrflow.text.settings import CorpusSettings
 from fuzz.texts import changed

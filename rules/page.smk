@@ -86,7 +86,7 @@ rule make_page:
         "../envs/cpu.yaml"
     params:
         code=lambda wildcards: code_digest(
-            "page.page", "page/templates/*", "tables/*.jinja", "reports/entities/temporal.yaml"
+            "show.page.page", "show/page/templates/*", "show/tables/*.jinja", "reports/entities/temporal.yaml"
         ),
         papers=lambda wildcards: [
             f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)
@@ -97,7 +97,7 @@ rule make_page:
         results=lambda wildcards: RESULTS,
     shell:
         r"""
-        python -m cxrflow.page.make_page \
+        python -m cxrflow.show.page.make_page \
             --config {input.config:q} \
             --results {params.results:q} \
             --papers {params.papers:q} \

@@ -112,7 +112,7 @@ rule make_table:
         "../envs/cpu.yaml"
     params:
         code=lambda wildcards: code_digest(
-            "tables.make_table", "tables/table.html.jinja", "tables/*.css.jinja"
+            "show.tables.make_table", "show/tables/table.html.jinja", "show/tables/*.css.jinja"
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
@@ -125,7 +125,7 @@ rule make_table:
         ),
     shell:
         r"""
-        python -m cxrflow.tables.make_table \
+        python -m cxrflow.show.tables.make_table \
             --paper {params.paper:q} \
             --table {wildcards.table:q} \
             --metrics {input.metrics:q} \
@@ -168,7 +168,7 @@ rule check_orderings:
         "../envs/cpu.yaml"
     params:
         code=lambda wildcards: code_digest(
-            "tables.orderings", "tables/orderings.html.jinja", "tables/table.css.jinja"
+            "show.tables.orderings", "show/tables/orderings.html.jinja", "show/tables/table.css.jinja"
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
@@ -176,7 +176,7 @@ rule check_orderings:
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:
         r"""
-        python -m cxrflow.tables.orderings \
+        python -m cxrflow.show.tables.orderings \
             --paper {params.paper:q} \
             --metrics {input.metrics:q} \
             {params.tests:q} \

@@ -91,7 +91,9 @@ def test_results_that_do_not_belong_in_one_table(stages: Stages, tmp_path: Path)
 
     def table(*files: Path) -> End:
         names = {"paper": "biovil", "table": "table6"}
-        return program("tables.make_table", **names, metrics=[*files], output=tmp_path / "table")
+        return program(
+            "show.tables.make_table", **names, metrics=[*files], output=tmp_path / "table"
+        )
 
     other = tmp_path / "other.json"
     for change, words in (

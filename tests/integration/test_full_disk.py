@@ -24,7 +24,7 @@ BEST = {"training": {**TRAINING, "stopping": {"keep": "best"}}}
 
 
 def table(stages: Stages, output: Path) -> End:
-    return program("tables.make_table", paper="biovil", table="table6", output=output)
+    return program("show.tables.make_table", paper="biovil", table="table6", output=output)
 
 
 def hospital(stages: Stages, output: Path) -> End:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from page_fixtures import REAL, load, write_results  # noqa: E402
 
 from cxr_files.atomic import read_json, write_json  # noqa: E402
-from cxrflow.page.make_page import main  # noqa: E402
+from cxrflow.show.page.make_page import main  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")

@@ -24,7 +24,7 @@ from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config, make_config
 from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
-from cxrflow.page.page import build_page
+from cxrflow.show.page.page import build_page
 
 ROOT = Path(__file__).parents[2]
 # Real, public data in the place of MIMIC-CXR: reports of one set, radiographs of another.

@@ -21,7 +21,7 @@ from cxrflow.config.configuration import Config
 from cxrflow.config.label_comparisons import ReferenceLabels
 from cxrflow.names import short_name
 from cxrflow.papers import load_paper
-from cxrflow.tables import make_table, orderings
+from cxrflow.show.tables import make_table, orderings
 
 SCORES = {
     "phrase_grounding": {"cnr": 1.27, "miou": 0.243},

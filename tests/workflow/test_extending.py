@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from command_options import run_to_end
-from cxrflow.page.next_steps import METHOD
+from cxrflow.show.page.next_steps import METHOD
 
 from .conftest import ROOT, Checkout, copy_of, models_of
 

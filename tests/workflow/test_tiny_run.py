@@ -88,7 +88,7 @@ def test_what_changes_no_result_reruns_nothing(finished_copy: Checkout) -> None:
 
 
 def test_a_changed_source_reruns_its_stage(finished_copy: Checkout) -> None:
-    source = finished_copy.folder / "workflow_scripts/cxrflow/tables/make_table.py"
+    source = finished_copy.folder / "workflow_scripts/cxrflow/show/tables/make_table.py"
     source.write_text(source.read_text() + "\nCHANGED = True\n")
     tables = len(yaml.safe_load((finished_copy.folder / "toy.yaml").read_text())["tables"])
     assert finished_copy.planned() == {"make_table": tables, "make_page": 1}

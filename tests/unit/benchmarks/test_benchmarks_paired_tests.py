@@ -16,9 +16,9 @@ from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.metrics.intervals import clusters_of, resamples
 from cxrflow.papers.table import Table
-from cxrflow.tables.cells import make_cells
-from cxrflow.tables.results import read_results
-from cxrflow.tables.tests import read_tests
+from cxrflow.show.tables.cells import make_cells
+from cxrflow.show.tables.results import read_results
+from cxrflow.show.tables.tests import read_tests
 
 SETTINGS = PhraseGroundingSettings(categories=["Edema", "Pneumonia"])
 CNR = {

@@ -39,8 +39,8 @@ from cxrflow.metrics.registration import (
     similarities,
 )
 from cxrflow.papers import load_paper
-from cxrflow.tables.cells import make_cells
-from cxrflow.tables.results import Results
+from cxrflow.show.tables.cells import make_cells
+from cxrflow.show.tables.results import Results
 
 HOSPITAL = HospitalSettings(spoilt_share=0.0)
 SIZE, PAIRS = 64, 3

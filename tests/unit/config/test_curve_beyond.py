@@ -7,9 +7,9 @@ import pytest
 
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
-from cxrflow.tables.cells import Cell
-from cxrflow.tables.curve import beyond, beyond_words, draw
-from cxrflow.tables.notes import note_on_learning
+from cxrflow.show.figures.curve import beyond, beyond_words, draw
+from cxrflow.show.tables.cells import Cell
+from cxrflow.show.tables.notes import note_on_learning
 
 SHARES = [10.0, 20.0, 50.0, 100.0]
 COLUMN = Column(key="auroc", label="AUROC", metric="auroc")

@@ -16,7 +16,7 @@ from cxr_files.errors import InputError
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.readers.chexpert import OBSERVATIONS
 from cxrflow.data.readers.retrieval_8x200 import EXAMPLES
-from cxrflow.page.cohorts import lanes, sums_check
+from cxrflow.show.page.cohorts import lanes, sums_check
 
 # Of train.csv and valid.csv.
 COLUMNS = ("Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *OBSERVATIONS)

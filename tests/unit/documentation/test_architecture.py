@@ -36,9 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES, "training", "models"},
     "benchmarks": {*LIBRARIES, "cxr_hospital", "training", "models"},  # the truth of what is drawn
-    "tables": {"papers", "metrics"},
     "console": {"config"},  # the times on record
-    "page": {*LIBRARIES, "papers", "config", "tables"},
+    "show": {*LIBRARIES, "papers", "config"},
     "cxrflow": {"cxr_labels", "images", "losses", "metrics", "models"},  # the public names
     "losses": {"objectives"},  # and those of losses
     "__main__": {"cxrflow"},

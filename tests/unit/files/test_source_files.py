@@ -34,7 +34,7 @@ STAGES = {
     "rsna": ["data.cohorts.cohort", *layout("rsna").source("tables")],
     "grounding": ["benchmarks.grounding.phrase_grounding"],
     "tests": ["benchmarks.paired_tests"],
-    "table": ["tables.make_table", "tables/table.html.jinja"],
+    "table": ["show.tables.make_table", "show/tables/table.html.jinja"],
 }
 COHORTS, PHASES = {"mimic_cxr", "rsna"}, {"cxr_bert_phase2", "cxr_bert"}
 JOINT, TRAININGS = {"biovil", "biovil_l"}, {*PHASES, "biovil", "biovil_l", "simclr"}
@@ -84,7 +84,7 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         ("pretrain/terms/section_matching.py", "\nclass ", "\nX = 1\n\n\nclass ", {"cxr_bert"}),
         ("pretrain/terms/mlm.py", "\nclass ", "\nX = 1\n\n\nclass ", {*PHASES, *JOINT}),
         ("training/engine.py", "\n\n\nclass ", "\n\nX = 1\n\n\nclass ", TRAININGS),
-        ("tables/table.html.jinja", "<", "<br><", {"table"}),
+        ("show/tables/table.html.jinja", "<", "<br><", {"table"}),
         # Imports: what is bound counts; where that stands, and whether it is a type, does not.
         ("objectives/simclr.py", "import torch\n", "import numpy as torch\n", {"simclr"}),
         ("objectives/simclr.py", "import torch\n", "import torch\nfrom typing import Any\n", set()),

@@ -12,7 +12,7 @@ from PIL import Image
 from cxr_files.errors import InputError
 from cxrflow.images.equal_pictures import difference_hash
 from cxrflow.images.store_pixels import main
-from cxrflow.page.cohorts import shared_picture_notes
+from cxrflow.show.page.cohorts import shared_picture_notes
 
 PATIENTS, COPIES = 40, 4
 

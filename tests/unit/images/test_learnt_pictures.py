@@ -9,7 +9,7 @@ import pytest
 from benchmark_fakes import store_of
 from test_equal_pictures import picture
 
-from cxrflow.page.learnt_pictures import learners, learnt_pictures
+from cxrflow.show.page.learnt_pictures import learners, learnt_pictures
 
 TRAINED, SCORED = "a/pairs", "b/rsna"
 

@@ -56,7 +56,7 @@ class CurveFigure(FigureSettings):
     """Cells of tables over a common quantity, ours beside the published ones."""
 
     RULE: ClassVar = "draw_curve"
-    PROGRAM: ClassVar = "tables.curve"
+    PROGRAM: ClassVar = "show.figures.curve"
 
     kind: Literal["curve"]
     table: str
@@ -120,7 +120,7 @@ class BarsFigure(FigureSettings):
     """Cells of a table as bars, ours beside the published ones; a bar a row."""
 
     RULE: ClassVar = "draw_curve"
-    PROGRAM: ClassVar = "tables.bars"
+    PROGRAM: ClassVar = "show.figures.bars"
 
     kind: Literal["bars"]
     table: str

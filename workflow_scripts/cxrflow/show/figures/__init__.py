@@ -1,0 +1,1 @@
+"""Figures of several tables: bars, curves, and the pictures that they share."""

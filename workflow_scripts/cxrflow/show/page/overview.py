@@ -1,0 +1,279 @@
+"""The top of the page: which data, what was run, and the few numbers people look for first."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from cxrflow import __version__
+from cxrflow.benchmarks.settings import LEAST_SEEDS
+from cxrflow.config.configuration import Config
+from cxrflow.names import short_name
+from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
+from cxrflow.show.page.inputs import RunFolder, Training
+from cxrflow.show.page.training import unlearnt
+from cxrflow.show.tables.cells import Cell, make_cell, make_cells
+from cxrflow.show.tables.notes import WRONG_WAY, below_chance, percent
+from cxrflow.show.tables.results import Results
+from cxrflow.show.tables.tests import Tested, Tests
+from cxrflow.show.tables.text import number, ours_text, published_text, unlearnt_text
+
+# Fewer training pairs than this show that the path works, not how well the method does: published
+# models were trained on a hundred thousand and more.
+FEW_PAIRS = 5000
+
+
+def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> dict[str, bool]:
+    """True for each synthetic data set: by its products, or else by the configuration."""
+    kinds = {}
+    for name in run.needs.cohorts:
+        for dataset in run.config.cohorts[name].sources:
+            kinds[dataset] = run.config.data.drawn(dataset)
+    for name in run.needs.corpora:
+        corpus = run.corpus(name)
+        kinds[name] = bool(corpus["synthetic"]) if corpus else run.config.data.drawn(name)
+    for flow in flows.values():
+        if flow is not None:
+            kinds[flow["dataset"]] = bool(flow["synthetic"])
+    return kinds
+
+
+def training_pairs(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> int | None:
+    """The number of training images of the largest cohort that a joint model learns from."""
+    recipes = [run.config.models[name].recipe for name in run.needs.models]
+    joint = [flows.get(recipe.cohort or "") for recipe in recipes if "joint" in recipe.offers]
+    counts = [flow["splits"].get("train", {}).get("images") for flow in joint if flow is not None]
+    return max((count for count in counts if count is not None), default=None)
+
+
+def paper_name(run: RunFolder, paper: str) -> str:
+    """The name of a paper: its title up to the colon."""
+    return run.config.library.chosen[paper].title.partition(":")[0] or paper
+
+
+def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
+    """The cells that a paper leads with, beside other models, controls and reference rows."""
+    chosen, results = run.config.library.chosen[paper], run.results(paper)
+    controls = run.config.results[paper].controls
+    cards = [
+        _card(
+            chosen.tables[lead.table],
+            lead,
+            results,
+            run.tests(paper, lead.table),
+            controls,
+            starts(run.config, chosen.tables[lead.table], lead),
+        )
+        for lead in chosen.leads
+    ]
+    return [card for card in cards if card is not None]
+
+
+def starts(config: Config, table: Table, lead: Lead) -> set[str]:
+    """The models whose weights the leading model starts from, and those that are not trained."""
+    row = table.row(lead.row)
+    model = table.model_of(row, table.column(lead.column))
+    if model is None or model not in config.models:
+        return set()
+    untrained = {n for n, each in config.models.items() if not each.recipe.kind.learns}
+    return {*config.models[model].ancestors, *untrained} - {model}
+
+
+def _card(
+    table: Table,
+    lead: Lead,
+    results: Results,
+    tests: Tests,
+    controls: Sequence[str],
+    starts: Collection[str] = (),
+) -> dict[str, Any] | None:
+    column, row = table.column(lead.column), table.row(lead.row)
+    spot = TableCell(table, row, column)
+    cells = {
+        each.row: each for each in make_cells(table, results, tests) if each.column == column.key
+    }
+    cell = cells[row.label]
+    if not isinstance(cell.ours, float):
+        return None
+    columns = [table.column(key) for key in column.mean_of or [column.key]]
+    # A control is scored as if it stood in the leading row.
+    beside = _beside(table, row, column)
+    rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
+    labels = [
+        *(neighbour.label for neighbour in beside),
+        *(f"{short_name(n)} (control)" for n in controls),
+    ]
+    cells_beside = [cells[neighbour.label] for neighbour in beside]
+    cells_beside += [
+        make_cell(TableCell(table, neighbour, column), results) for neighbour in rows[len(beside) :]
+    ]
+    numeric = [
+        (neighbour, beside_cell.ours, tests.between(spot, spot._replace(row=neighbour)))
+        for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
+        if isinstance(beside_cell.ours, float)
+    ]
+    nothing = [entry for entry in numeric if entry[0].is_baseline]
+    of_starts = [entry for entry in numeric if table.model_of(entry[0], column) in starts]
+    return {
+        "label": lead.label,
+        "meaning": lead.meaning,
+        "row": row.label,
+        "shown": {"spread": None, "interval": None, "unlearnt": None} | ours_text(cell, column),
+        "over": cell.over,
+        "level": percent(cell.level),
+        "seeds": cell.seeds,
+        "published": published_text(cell),
+        "measured": list(dict.fromkeys(_measured(table, row, each, results) for each in columns)),
+        "below_chance": WRONG_WAY if below_chance(cell, column) else None,
+        "nothing": _beside_best(cell, nothing, column),
+        "start": _beside_best(cell, of_starts, column),
+        "others": [
+            {
+                "label": label,
+                "value": number(beside_cell.ours, column),
+                "unlearnt": unlearnt_text(beside_cell),
+            }
+            for label, beside_cell in zip(labels, cells_beside, strict=True)
+            if isinstance(beside_cell.ours, float) and label != row.label
+        ],
+    }
+
+
+def _measured(table: Table, row: Row, column: Column, results: Results) -> tuple[str, int]:
+    """The data that a cell's metric was measured on, and the number of samples behind it."""
+    metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
+    behind = next(
+        entry["n"]
+        for entry in (run["metrics"].get(metric, {}) for run in runs)
+        if entry.get("value") is not None  # a seed may lack it
+    )
+    return runs[0]["data"]["name"], behind
+
+
+def _beside_best(
+    cell: Cell, rows: Sequence[tuple[Row, float, Tested | None]], column: Column
+) -> dict[str, str] | None:
+    """Compare a value with the best of other rows: their value and, if tested, the difference."""
+    if not rows:
+        return None
+    row, value, tested = max(rows, key=lambda entry: entry[1])
+    # Of a mean of columns no interval is over samples.
+    verdict = "Beside" if column.mean_of else _verdict(cell, value, tested)
+    return {"label": row.label, "value": number(value, column), "verdict": verdict}
+
+
+def _verdict(cell: Cell, best: float, tested: Tested | None = None) -> str:
+    """Compare a value with the best of others; of one that did not learn nothing is claimed."""
+    if cell.unlearnt or not isinstance(cell.ours, float):
+        return "Beside"
+    if cell.ours <= best:
+        return "Not above"
+    if tested is not None and tested.low is not None:
+        return "Above" if tested.low > 0 else "Not clearly above"
+    return "Above" if cell.low is None or cell.low > best else "Not clearly above"
+
+
+def _beside(table: Table, row: Row, column: Column) -> list[Row]:
+    """The rows of the same task, and reference rows of any; of probes those with fewest labels."""
+    fewest = min(
+        (candidate.share for candidate in table.rows if candidate.is_reference and candidate.share),
+        key=float,
+        default="",
+    )
+    return [
+        candidate
+        for candidate in sorted(table.rows, key=lambda candidate: candidate.is_reference)
+        if (candidate.is_reference and candidate.share in (None, fewest))
+        or table.task_of(candidate, column) == table.task_of(row, column)
+    ]
+
+
+def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]]) -> list[str]:
+    """Sentences about conclusions that the numbers above do not support."""
+    sentences = []
+    like_permuted = [name for name, runs in trainings.items() if unlearnt(runs)]
+    if like_permuted:
+        sentences.append(
+            "Training not converged, as the validation loss does not differ from that of permuted "
+            f"pairs: {', '.join(map(short_name, like_permuted))}. Their scores say nothing of "
+            "their methods, and no ranking is taken from them."
+        )
+    for parent in like_permuted:
+        started = [name for name in trainings if parent in config.models[name].parents.values()]
+        if started:
+            sentences.append(
+                f"{short_name(parent)} is what {', '.join(map(short_name, started))} "
+                f"{'starts' if len(started) == 1 else 'start'} from."
+            )
+    if len(config.values.seeds) < LEAST_SEEDS:
+        sentences.append(
+            f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
+            "than another: values that differ may differ by the luck of a training."
+        )
+    return sentences
+
+
+def differing(run: RunFolder, kinds: Mapping[str, bool], pairs: int | None) -> list[str]:
+    """Reasons why our values differ from the published ones; none at the papers' own scale."""
+    sentences = []
+    if any(kinds.values()):
+        sentences.append(
+            "Ours were measured on drawn radiographs and written reports: other pictures, other "
+            "shares of findings, easier or harder than a hospital's."
+        )
+    if pairs is not None and pairs < FEW_PAIRS:
+        sentences.append(
+            f"Models learnt from at most {pairs:,} pairs of image and report, the published ones "
+            "from a hundred thousand and more."
+        )
+    if run.config.values.scale != "paper":
+        sentences.append(
+            f"At the scale {run.config.values.scale} images and encoders are smaller than the "
+            "papers', and trainings shorter."
+        )
+    if sentences:
+        sentences.append(
+            "So compare ours with ours: rows of one table, measured on the same samples, and "
+            "first of all with baselines without learning."
+        )
+    return sentences
+
+
+def overview(
+    run: RunFolder,
+    flows: Mapping[str, dict[str, Any] | None],
+    trainings: Mapping[str, Mapping[int, Training]],
+) -> dict[str, Any]:
+    """The content of the page above the first chapter."""
+    kinds = data_kinds(run, flows)
+    pairs = training_pairs(run, flows)
+    runs = [training.run for seeds in trainings.values() for training in seeds.values()]
+    versions = sorted(
+        {str(training_run.get("code_version", "not recorded")) for training_run in runs}
+    )
+    real = sorted(name for name, synthetic in kinds.items() if not synthetic)
+    permissions = {
+        "radiographs": run.permits("images", False),
+        "report text": run.permits("text", False),
+    }
+    return {
+        "synthetic": sorted(name for name, synthetic in kinds.items() if synthetic),
+        "real": real,
+        "pairs": pairs,
+        "few": bool(real) and pairs is not None and pairs < FEW_PAIRS,
+        "why": differing(run, kinds, pairs),
+        "reveals": [content for content, allowed in permissions.items() if real and allowed],
+        "scale": run.config.values.scale,
+        "headline": "headline" in run.papers.values(),
+        "seeds": run.config.values.seeds,
+        "finished": max(
+            (
+                str(training_run["finished"])
+                for training_run in runs
+                if training_run.get("finished")
+            ),
+            default=None,
+        ),
+        "versions": versions or [__version__],
+        "seconds": sum(float(training_run.get("seconds", 0)) for training_run in runs),
+        "trained": len(runs),
+        "conclusions": conclusions(run.config, trainings),
+    }

@@ -1,0 +1,90 @@
+"""The papers' tables, unchanged; each is checked to be complete and self-contained."""
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from cxr_files.errors import InputError
+from cxrflow.papers.table import HEADLINE
+from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.tables.text import template
+
+OUTSIDE = re.compile(
+    r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
+)
+MANY_PAPERS = 4  # fill a page by their pictures and summaries
+RANKINGS = "Rankings. What the paper claims, and what is found here"
+
+
+def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
+    """The rankings that a paper claims, its tables in this extent, and the names of the rest."""
+    chosen, extent = run.config.library.chosen[paper], run.papers[paper]
+    titles = {name: table.title for name, table in chosen.tables.items()}
+    if chosen.orderings:
+        titles = {"orderings": RANKINGS} | titles
+    names = [name.removeprefix(HEADLINE) for name in run.config.results[paper].tables(extent)]
+    if extent == "all":
+        names = list(titles)
+    folder = run.root / "tables" / paper / ("" if extent == "all" else HEADLINE)
+    contents = {name: _table(folder, paper, name, titles[name]) for name in names}
+    # Of many tables the one that the page leads with is unfolded, if there is something of ours in
+    # it; of a paper without such, those of the headline. Of many papers all are folded.
+    leading = {lead.table for lead in chosen.leads[:1]}
+    unfolded = leading or {cut.table for cut in chosen.headline}
+    if len(run.papers) >= MANY_PAPERS:
+        unfolded = set()
+    return {
+        "rankings": contents.pop("orderings", None),
+        "claims": len(chosen.orderings),
+        "shown": [
+            content | {"open": bool(content["ours"]) and name in unfolded}
+            for name, content in contents.items()
+        ],
+        "left_out": [
+            _split_title(title)[0]
+            for name, title in titles.items()
+            if name not in names and name != "orderings"
+        ],
+    }
+
+
+def _split_title(title: str) -> tuple[str, str]:
+    short, _, rest = " ".join(title.split()).partition(". ")
+    return short, rest
+
+
+def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
+    short, rest = _split_title(title)
+    content: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
+    content["synthetic"] = False
+    path = folder / f"{name}.html"
+    if not path.is_file():
+        return content | {"ours": 0, "cells": 0}
+    body = path.read_text(encoding="utf-8").strip()
+    if not (body.startswith("<section") and body.endswith("</section>")):
+        raise InputError(f"{path}: not a whole table; expected one <section> element")
+    outside = OUTSIDE.search(body)
+    if outside:
+        raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
+    body = body.replace(template("table.css.jinja").render(), "")  # stands in the page once
+    column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
+    rows = _csv(folder / f"{name}.csv", column)
+    ours = sum(row[column] != "" for row in rows)
+    content["synthetic"] = '<p class="synthetic">' in body
+    content |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
+    return content | {"found": Counter(row.get("found", "") for row in rows)}
+
+
+def _csv(path: Path, column: str) -> list[dict[str, str]]:
+    try:
+        with open(path, newline="", encoding="utf-8") as handle:
+            reader = csv.DictReader(handle)
+            if column not in (reader.fieldnames or []):
+                raise InputError(f"{path}: column '{column}' is missing")
+            return list(reader)
+    except FileNotFoundError:
+        raise InputError(f"{path}: file not found, though the table's HTML is there") from None

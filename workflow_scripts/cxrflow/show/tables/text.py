@@ -1,0 +1,138 @@
+"""Our values and the published ones as text, and the files that hold them."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from cxr_files.atomic import atomic_path
+from cxrflow.papers.table import Column
+from cxrflow.show.tables.cells import Cell
+from cxrflow.show.tables.tests import Tested
+
+MINUS = "−"
+
+
+def number(value: float, column: Column, sign: bool = False) -> str:
+    """A number of ours with the column's decimals, thousands apart and a true minus sign."""
+    text = f"{value:{'+' if sign else ''},.{column.digits}f}"
+    return text.replace("-", MINUS)
+
+
+def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """A CSV of these lines; empty where there is nothing."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    for values in lines:
+        writer.writerow(
+            ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
+        )
+    return buffer.getvalue()
+
+
+def write_texts(prefix: str, texts: Mapping[str, str]) -> None:
+    """Write ``prefix`` with each extension, all files or none."""
+    with ExitStack() as files:
+        for extension, text in texts.items():
+            path = files.enter_context(atomic_path(f"{prefix}{extension}"))
+            path.write_text(text, encoding="utf-8")
+
+
+def ours_text(cell: Cell, column: Column) -> dict[str, str]:
+    """The parts of our value: ``value``, ``spread``, ``interval`` …; empty when absent.
+
+    An interval whose ends are printed alike is none: a count, or what is the same for all samples.
+    """
+    if cell.ours is None:
+        return {}
+    if isinstance(cell.ours, str):
+        return {"value": cell.ours}
+    texts = {"value": number(cell.ours, column)}
+    if cell.ours_sd is not None:
+        texts["spread"] = number(cell.ours_sd, column)
+    if cell.low is not None and cell.high is not None:
+        low, high = (number(end, column) for end in (cell.low, cell.high))
+        if low != high:
+            texts["interval"] = f"{low} to {high}"
+    if cell.tested is not None and cell.tested.mark:
+        texts["mark"] = cell.tested.mark
+    if unlearnt_text(cell):
+        texts["unlearnt"] = unlearnt_text(cell)
+    return texts
+
+
+def one_line(texts: Mapping[str, str]) -> str:
+    """The parts of :func:`ours_text`, and the difference where there is one, as Markdown."""
+    text = texts.get("value", "–") + texts.get("mark", "")
+    text += f" ± {texts['spread']}" if "spread" in texts else ""
+    text += f" ({texts['interval']})" if "interval" in texts else ""
+    text += f" Δ {texts['difference']}" if "difference" in texts else ""
+    return text + (f" [{texts['unlearnt']}]" if "unlearnt" in texts else "")
+
+
+def unlearnt_text(cell: Cell) -> str:
+    """The badge of a model that does not differ from permuted pairs in all or some trainings.
+
+    None stands beside a value above the baselines without learning: the score has seen more.
+    """
+    if not cell.unlearnt or cell.above:
+        return ""
+    few = f" in {cell.unlearnt} of {cell.seeds} seeds" if cell.unlearnt < cell.seeds else ""
+    return f"training not converged{few}"
+
+
+def seeds_text(count: int) -> str:
+    """A number of seeds, in words."""
+    return "one seed" if count == 1 else f"{count} seeds"
+
+
+def difference_text(tested: Tested, column: Column) -> str:
+    """The difference from the reference row in words."""
+    text = f"{column.label} {number(tested.value or 0.0, column, sign=True)}"
+    if tested.low is not None and tested.high is not None:
+        ends = (number(end, column, sign=True) for end in (tested.low, tested.high))
+        text += f" ({' to '.join(ends)})"
+    if tested.p is None or tested.p_holm is None:
+        return text
+    return f"{text}, p = {tested.p:.2g}, corrected {tested.p_holm:.2g}"
+
+
+def published_text(cell: Cell) -> str:
+    """The published value as printed in the paper."""
+    if cell.published is None:
+        return ""
+    value = cell.published.replace("-", MINUS) if cell.difference is not None else cell.published
+    return f"{value} ± {cell.published_sd}" if cell.published_sd else value
+
+
+def markdown_row(values: Sequence[str]) -> str:
+    """One line of a GitHub table."""
+    return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
+
+
+def coded(text: str) -> Markup:
+    """Text of a paper's YAML as HTML: what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+@cache
+def template(name: str) -> jinja2.Template:
+    """A fragment of a page, by the name of its file beside this one."""
+    loader = jinja2.PackageLoader("cxrflow.show.tables", "")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["coded"] = coded
+    return environment.get_template(name)
+
+
+def in_ascii(html: str) -> str:
+    """HTML with character references only, which reads right in any encoding."""
+    return html.encode("ascii", "xmlcharrefreplace").decode("ascii")
