@@ -86,7 +86,10 @@ rule make_page:
         "../envs/cpu.yaml"
     params:
         code=lambda wildcards: code_digest(
-            "show.page.page", "show/page/templates/*", "show/tables/*.jinja", "reports/entities/temporal.yaml"
+            "show.page.page",
+            "show/page/templates/*",
+            "show/tables/*.jinja",
+            "reports/entities/temporal.yaml",
         ),
         papers=lambda wildcards: [
             f"{paper}={extent}" for paper, extent in page_papers(wildcards.page)

@@ -168,7 +168,9 @@ rule check_orderings:
         "../envs/cpu.yaml"
     params:
         code=lambda wildcards: code_digest(
-            "show.tables.orderings", "show/tables/orderings.html.jinja", "show/tables/table.css.jinja"
+            "show.tables.orderings",
+            "show/tables/orderings.html.jinja",
+            "show/tables/table.css.jinja",
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: run.library.source(wildcards.paper),
