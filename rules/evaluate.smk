@@ -29,8 +29,7 @@ def task_inputs(wildcards):
         "features": f"<results>/features/{row}/seed{seed}/{cohort}/features.json",
         "vocabulary": [
             f"<results>/vocabulary/{name}/vocabulary.json"
-            for name in run.whole.vocabularies
-            if paper_of(name) == paper_of(task.name)
+            for name in run.whole.vocabularies_of(task.name)
         ],
         "training": cohort_table(training) if training else [],
         "truth": truth_of(task, wildcards.get("name")),

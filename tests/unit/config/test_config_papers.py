@@ -105,7 +105,7 @@ def test_beside_its_paper_nothing_is_trained_twice(overlay, example):
     assert both.whole.cohorts == one.whole.cohorts
     assert both.models["my_method/my_method"].code == one.models["biovil/biovil"].code
     for task in one.tasks.available:
-        assert both.vocabularies_of(task) == one.vocabularies_of(task)
+        assert both.whole.vocabularies_of(task) == one.whole.vocabularies_of(task)
 
 
 def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):

@@ -35,6 +35,10 @@ class RunNeeds:
             if name in used or (compared and name not in named)
         ]
 
+    def vocabularies_of(self, task: str) -> list[str]:
+        """The vocabularies that a task compares: those of its paper."""
+        return [name for name in self.vocabularies if paper_of(name) == paper_of(task)]
+
     @cached_property
     def documents(self) -> list[tuple[str, str]]:
         """(data set, paper of the vocabulary that cuts it) of everything that is read as text."""
