@@ -135,8 +135,14 @@ def probe_scores(
 
 def predict(inputs: ModelInputs, settings: LinearProbeSettings) -> Predictions:
     """Probe the features of the labelled images, or of augmented versions of them."""
+    return probed(inputs, settings, augmented_features(inputs, settings) or [inputs.features])
+
+
+def probed(
+    inputs: ModelInputs, settings: LinearProbeSettings, versions: Sequence[Features]
+) -> Predictions:
+    """Probe the features of ``inputs`` after learning from ``versions`` of those to train on."""
     features, model = inputs.features, inputs.text_model
-    versions = augmented_features(inputs, settings) or [features]
     splits = (settings.train_split, settings.split)
     (train, test), dropped = labelled_splits(inputs, features, settings, splits)
     classes = test.classes
