@@ -296,5 +296,5 @@ def test_terms_name_those_whose_code_they_use() -> None:
     base = {"local_alignment": {}}
     terms = JointTerms.model_validate({"mlm": {}, "multi_view": {"base": base}, "neighbours": {}})
     inner = ["local_alignment", "global_alignment"]
-    assert terms.names == ["mlm", "multi_view", "neighbours", *inner]
+    assert terms.modules == ["mlm", "multi_view", "neighbours", *inner]
     assert "start" in terms.record()["neighbours"] and "simclr" not in terms.record()
