@@ -25,6 +25,7 @@ from cxrflow.encoders.settings import MgcaHeadSettings
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Encoders, TextOutput
 from cxrflow.pretrain.pairs.images_and_texts import freeze_unread
+from cxrflow.pretrain.pairs.preparation import renew_projection
 from cxrflow.pretrain.pairs.whole_reports import (
     ImageReportProgram,
     ReportTable,
@@ -32,7 +33,6 @@ from cxrflow.pretrain.pairs.whole_reports import (
     report_texts,
 )
 from cxrflow.pretrain.settings import ImageReportSettings
-from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.mgca_settings import TokenAlignmentSettings
 from cxrflow.pretrain.terms.settings import ImageReportTerms
 from cxrflow.pretrain.terms.token_alignment import TokenAlignment

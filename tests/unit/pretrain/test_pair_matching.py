@@ -22,10 +22,10 @@ from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Views
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.preparation import renew_projection
 from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.settings import ImagePretrainingSettings, StudyPretrainingSettings
-from cxrflow.pretrain.starts import renew_projection
 from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
 from cxrflow.pretrain.terms.pair_matching import PairMatching
 from cxrflow.pretrain.terms.settings import PairMatchingSettings

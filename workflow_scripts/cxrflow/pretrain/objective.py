@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -269,8 +269,7 @@ class TermsProgram(Program):
         image: Any = encoders.get("image")
         trunk: Any = encoders.get("trunk") if image is None else image.encoder
         text: Any = encoders.get("text")
-        pieces: Any = vocabulary
-        readable = Encoders(train, trunk, image, text, pieces, ghost_batch)
+        readable = Encoders(train, trunk, image, text, cast(Any, vocabulary), ghost_batch)
         named = settings.terms.named().items()
         self.terms = {name: self._term(name, values, readable) for name, values in named}
         self.compares = any(term.compares for term in self.terms.values())

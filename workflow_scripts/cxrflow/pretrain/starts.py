@@ -1,10 +1,10 @@
-"""Text encoders before their training: their weights, projections and frozen layers."""
+"""Text encoders before their training: their weights and frozen layers."""
 
 from pathlib import Path
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, text_projection
-from cxrflow.encoders.settings import ImageEncoderSettings, TextPooling
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.settings import TextPooling
 
 
 def start_text(
@@ -15,20 +15,6 @@ def start_text(
     text.set_dropout(dropout, attention_dropout)
     text.set_pooling(pooling)
     return text
-
-
-def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:
-    """Give a text encoder a new projection, of the kind and width of the image encoder's.
-
-    It is drawn as torch draws linear layers, as that of the images is; BERT's own smaller weights
-    would, in a narrow encoder, soon be lost in what all texts have in common.
-    """
-    head = {
-        "projection_head": settings.projection_head,
-        "projection_size": settings.projection,
-    }
-    text.config = text.config.model_copy(update=head)
-    text.cls_projection_head = text_projection(text.config)
 
 
 def freeze_below(text: CXRBert, layers: int) -> None:

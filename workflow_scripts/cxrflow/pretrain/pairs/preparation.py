@@ -11,7 +11,12 @@ from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
 from cxrflow.data.true_boxes import TrueBoxMasks
-from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
+from cxrflow.encoders.cxr_bert import (
+    CXRBert,
+    require_embeddings,
+    require_positions,
+    text_projection,
+)
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.images.store import PixelStore
@@ -23,7 +28,7 @@ from cxrflow.pretrain.pairs.tables import PairTable, pair_texts
 from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.resident_images import SMALLER_IMAGES, StudyImages, other_patients
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.pretrain.starts import renew_projection, start_text
+from cxrflow.pretrain.starts import start_text
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.samples import SampleTable
 
@@ -96,3 +101,17 @@ def prepare_pairs(
         data["train_samples_with_prior"] = int(samples["train"].with_prior.sum())
     memory_advice = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
     return Prepared(program, data, memory_advice)
+
+
+def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:
+    """Give a text encoder a new projection, of the kind and width of the image encoder's.
+
+    It is drawn as torch draws linear layers, as that of the images is; BERT's own smaller weights
+    would, in a narrow encoder, soon be lost in what all texts have in common.
+    """
+    head = {
+        "projection_head": settings.projection_head,
+        "projection_size": settings.projection,
+    }
+    text.config = text.config.model_copy(update=head)
+    text.cls_projection_head = text_projection(text.config)
