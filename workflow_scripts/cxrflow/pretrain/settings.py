@@ -18,15 +18,14 @@ from cxrflow.encoders.settings import (
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.pretrain.terms.base_settings import Terms
 from cxrflow.pretrain.terms.settings import (
-    CaptionTerms,
     ImageReportTerms,
     ImageTerms,
     JointTerms,
-    ReportTerms,
     StudyTerms,
     SupervisedTerms,
     TextTerms,
 )
+from cxrflow.pretrain.terms.writing_settings import CaptionTerms, ReportTerms
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.training.required_settings import (
     require_monitored,

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
 from cxrflow.pretrain.objective import Term, Views
-from cxrflow.pretrain.terms.settings import DoublyStochasticSettings
+from cxrflow.pretrain.terms.writing_settings import DoublyStochasticSettings
 
 
 class DoublyStochastic(Term):

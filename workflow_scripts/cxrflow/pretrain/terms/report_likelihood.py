@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.biovil import report_likelihood
 from cxrflow.pretrain.objective import Term, Views, WrittenText
-from cxrflow.pretrain.terms.settings import ReportLikelihoodSettings
+from cxrflow.pretrain.terms.writing_settings import ReportLikelihoodSettings
 from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup
 
 

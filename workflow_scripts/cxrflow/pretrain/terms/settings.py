@@ -197,18 +197,6 @@ class ImageClassSettings(TermSettings):
         return Needs(images=1, parts=POOLED)
 
 
-class ReportLikelihoodSettings(TermSettings):
-    """Cross-entropy of a report's tokens (BioViL-T Appendix F.1)."""
-
-    title = "Words of the report"
-
-
-class DoublyStochasticSettings(TermSettings):
-    """Attention that sums to one over words as over patches (Xu et al. 2015, Eq. 14)."""
-
-    title = "Doubly stochastic attention"
-
-
 class TextTerms(Terms):
     """Of the text program."""
 
@@ -397,16 +385,3 @@ class SupervisedTerms(ImageTerms):
         if self.classification is not None and self.findings is not None:
             raise ValueError("terms.classification and terms.findings: expected one of them")
         return self
-
-
-class ReportTerms(Terms):
-    """Of the report program."""
-
-    report_likelihood: ReportLikelihoodSettings | None = None
-
-
-class CaptionTerms(Terms):
-    """Of the caption program."""
-
-    report_likelihood: ReportLikelihoodSettings | None = None
-    doubly_stochastic: DoublyStochasticSettings | None = None
