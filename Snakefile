@@ -47,7 +47,7 @@ pathvars:
 
 include: "rules/internals.smk"
 include: "rules/common.smk"
-include: "rules/inputs.smk"
+include: "rules/inputs/shared.smk"
 include: "rules/priorities.smk"
 include: "rules/hospital.smk"
 include: "rules/corpus.smk"

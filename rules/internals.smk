@@ -1,4 +1,4 @@
-"""What reaches into Snakemake beyond what its documentation offers. No other rule does.
+"""What reaches into Snakemake beyond what its documentation offers; nothing else does.
 
 It holds for the versions that begin with HOLDS_FOR. A test compares that with the installed one, and
 another that jobs get what is said here: read this file again before the number is raised.
@@ -54,10 +54,10 @@ ASK_AS = {
 
 
 def ask_for_resources():
-    """Give each rule so far its entry under `resources:` of the configuration.
+    """Give each stage so far its entry under `resources:` of the configuration.
 
-    It is said here for all rules. A rule whose jobs differ says its own: an evaluation asks for what
-    its benchmark does. Options of the command line win, as everywhere.
+    It is said here for all of them. A stage whose jobs differ says its own: an evaluation asks for
+    what its benchmark does. Options of the command line win, as everywhere.
     """
     options = workflow.resource_settings
     for stage in workflow.rules:

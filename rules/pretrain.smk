@@ -4,73 +4,8 @@ Inputs: whatever a recipe is made from: pairs, pixels, a vocabulary and tokens, 
 Outputs: `<results>/models/<paper>/<model>/seed<k>/`; state in `<results>/state/`, never declared.
 """
 
-# The weights that each training leaves: of its text encoder, image encoder or decoder.
-WEIGHTS = {
-    "pretrain_text": {"weights": "model"},
-    "pretrain_image": {"weights": "image/model"},
-    "pretrain_joint": {"weights": "model", "image_weights": "image/model"},
-    "pretrain_report": {"decoder": "decoder/model", "image_weights": "image/model"},
-}
 
-
-def trained_by(rule):
-    """The models whose programs a rule runs; imported ones are made of published weights."""
-    models = (run.models[name] for name in run.whole.models)
-    return [each.name for each in models if not each.imported and each.recipe.kind.rule == rule]
-
-
-def training_inputs(wildcards):
-    """What a training reads, by the option of its program: as its recipe and its program say."""
-    model = run.models[wildcards.model]
-    recipe, cohort, selection = model.recipe, model.recipe.cohort, model.selecting_cohort
-    files = {}
-    if cohort is not None:
-        files["pairs"] = cohort_table(cohort)
-    if cohort is not None and model.geometry is not None:
-        files["pixels"] = f"<results>/pixels/{cohort}/{model.geometry}/store.json"
-    if recipe.truth:
-        files["truth"] = marker(run.cohorts[cohort].dataset)
-    if selection is not None:
-        files["selection"] = cohort_table(selection)
-        files["selection_pixels"] = f"<results>/pixels/{selection}/{model.geometry}/store.json"
-    if "vocabulary" in recipe.kind.accepts:
-        files["vocabulary"] = model_vocabulary(model)
-        files["tokens"] = [
-            f"<results>/tokens/{model.vocabulary}/{dataset}/tokens.json"
-            for dataset in model.corpora
-        ]
-    for option, (parent, seed) in model.parents_at(int(wildcards.seed)).items():
-        files[option] = f"<results>/models/{parent}/seed{seed}/run.json"
-    return {option: paths for option, paths in files.items() if paths}
-
-
-def model_vocabulary(model):
-    """The vocabulary of a text model, which is also that of the model it starts from."""
-    if model.vocabulary_model is not None:
-        return model_runs([model.vocabulary_model])[0]
-    return f"<results>/vocabulary/{model.vocabulary}/vocabulary.json"
-
-
-def training_options(wildcards, input):
-    """The same as options: folders, but of the pairs the file itself."""
-    options = []
-    for name in training_inputs(wildcards):
-        files = input[name] if name == "tokens" else [input[name]]
-        named = f"--{name.replace('_', '-')}"
-        options += option(named, *(files if name == "pairs" else folders(files)))
-    return [*options, *selection_options(wildcards, as_json)]
-
-
-def selection_options(wildcards, as_text=deciding):
-    """The benchmark whose score validates a training, and its settings; nothing for most."""
-    selection = run.models[wildcards.model].recipe.selection
-    if selection is None:
-        return []
-    task = run.tasks[selection]
-    return [
-        *option("--selection-task", task.task.benchmark),
-        *option("--selection-settings", as_text(task.settings)),
-    ]
+include: "inputs/pretrain.smk"
 
 
 for training, weights in WEIGHTS.items():

@@ -5,58 +5,7 @@ Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's head
 """
 
 
-def table_metrics(paper, table):
-    """The results that a table of a paper shows: none where this run has no data for them."""
-    cells = run.results[paper].cells(table)
-    return [path for task, row in cells for path in metrics(task, row)]
-
-
-def table_comparisons(paper, table):
-    """What is compared between the rows of a table, as the settings of the comparison."""
-    protocol = run.values.paired_tests.model_dump()
-    return PairedTestSettings(**protocol, comparisons=run.results[paper].comparisons(table))
-
-
-def predictions(results):
-    """The predictions of results, one file a seed."""
-    files = [path for task, row in results for path in metrics(task, row)]
-    return [path.replace("metrics.json", "predictions.parquet") for path in files]
-
-
-def statistics(results):
-    """The modules that make metrics of predictions."""
-    tasks = {task for task, _ in results}
-    return sorted(f"benchmarks.{run.tasks[task].benchmark.statistic_module}" for task in tasks)
-
-
-def table_tests(paper, table):
-    """The intervals and paired tests that a table shows, if it has any."""
-    compared = run.results[paper].compared(table)
-    return [f"<results>/tables/{paper}/{table}.tests.json"] if compared else []
-
-
-def tables_of_orderings(paper):
-    """The tables in which a paper claims rankings."""
-    claims = run.results[paper].paper.orderings
-    return list(dict.fromkeys(place.table for claim in claims for place in claim.addresses()))
-
-
-def paper_tables(paper, extent):
-    """The tables of a paper in this extent, and whole the rankings that it claims in them."""
-    names = run.results[paper].tables(extent)
-    names += ["orderings"] if extent == "all" and tables_of_orderings(paper) else []
-    return [f"<results>/tables/{paper}/{name}.html" for name in names]
-
-
-def paper_contents(paper):
-    """A digest of what a paper shows; comments in its file do not count."""
-    shown = {"title", "tables", "orderings", "headline", "leads", "figures"}
-    return fingerprint(run.results[paper].paper.model_dump(mode="json", include=shown))
-
-
-localrules:
-    make_table,
-    check_orderings,
+include: "inputs/tables.smk"
 
 
 rule compare_rows:

@@ -281,7 +281,7 @@ def test_a_data_set_without_its_labels_is_named_and_not_a_key_that_nobody_wrote(
 
 def test_the_rules_of_the_workflow_are_listed():
     """Those that ask for resources; others are RESERVED, and neither can be a paper's name."""
-    text = "".join(path.read_text() for path in [ROOT / "Snakefile", *ROOT.glob("rules/*.smk")])
+    text = "".join(path.read_text() for path in [ROOT / "Snakefile", *ROOT.glob("rules/**/*.smk")])
     names = re.findall(r"^(?:rule|use rule \w+ as) (\w+)", text, re.MULTILINE)
     names += re.findall(r'^    "(\w+)": [{(]', text, re.MULTILINE)  # of rules in a loop
     assert set(names) - RESERVED == set(RULES) - {"label_agreement"}

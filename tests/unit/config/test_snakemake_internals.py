@@ -26,7 +26,7 @@ def test_they_hold_for_the_version_that_is_installed() -> None:
 
 
 def test_no_other_rule_reaches_into_snakemake() -> None:
-    for file in (*ROOT.glob("rules/*.smk"), ROOT / "Snakefile"):
+    for file in (*ROOT.glob("rules/**/*.smk"), ROOT / "Snakefile"):
         text = file.read_text(encoding="utf-8")
         reaching = [word for word in REACHING if word in text]
         assert (reaching == []) == (file != INTERNALS), f"{file}: {reaching}"

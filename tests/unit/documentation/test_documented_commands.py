@@ -99,7 +99,7 @@ def test_snakemake_accepts_its_options_targets_and_keys() -> None:
     from snakemake.cli import get_argument_parser
 
     parser = get_argument_parser()
-    rules = "".join(file.read_text(encoding="utf-8") for file in (TOP / "rules").glob("*.smk"))
+    rules = "".join(file.read_text(encoding="utf-8") for file in (TOP / "rules").rglob("*.smk"))
     rules += (TOP / "Snakefile").read_text(encoding="utf-8")
     papers = {file.stem: file.read_text(encoding="utf-8") for file in PACKAGE.glob("papers/*.yaml")}
     for line in of("snakemake"):

@@ -230,7 +230,7 @@ def test_the_frame_exists() -> None:
 # --- rules ----------------------------------------------------------------------------------------
 
 RULE = re.compile(r"^( *)rule ?(\w*):\n(.*?)(?=^ *rule\b|\Z)", re.M | re.S)
-TEXT = "".join(file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("rules/*.smk")))
+TEXT = "".join(file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("rules/**/*.smk")))
 # A rule in a loop is called as the variable that has its name.
 RULES = {
     name or re.findall(r"name:\s+(\w+)", body)[0]: re.sub(f"^{indent}", "", body, flags=re.M)

@@ -1,0 +1,27 @@
+"""What the rules of hospital.smk read, and how it stands on their command lines."""
+
+
+def pictures_drawn_before(wildcards):
+    """The DICOM copy, where a cohort's images are MIMIC-CXR-JPG's; else its tables are enough."""
+    holders = {layout(run.cohorts[cohort].holder) for cohort, _ in run.whole.stores}
+    copied = wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders
+    return ["<results>/phantom/mimic_cxr/MANIFEST.json"] if copied else []
+
+
+def drawing_settings(wildcards, dump):
+    """The hospital's settings that matter to this copy, a record or all values."""
+    hospital, fields = run.values.synthetic_hospital, HospitalSettings.fields_of(wildcards.phantom)
+    return as_json({} if hospital is None else dump(hospital, include=fields))
+
+
+def drawing_threads(wildcards):
+    """Several for drawing the images that all wait for; beside others a job has one core."""
+    held = layout_of(wildcards.phantom).holds if wildcards.phantom in LAYOUTS else ()
+    first = dataset_priority(wildcards.phantom) == urgency(lambda needs: True)
+    drawn = "images" in held and not pictures_drawn_before(wildcards)
+    return need("draw_phantom").threads if first and drawn else 1
+
+
+def drawing_priority(wildcards):
+    """What needs several cores goes before what would keep one of them busy."""
+    return dataset_priority(wildcards.phantom) + 100 * (drawing_threads(wildcards) > 1)
