@@ -7,7 +7,7 @@ def figure(wildcards):
 
 
 def figures_by(rule):
-    """The figures that a rule draws, as a wildcard takes them behind its paper: papers share names."""
+    """The figures of a program, as a wildcard takes them behind their papers, which share names."""
     named = [
         rf"(?<=/{re.escape(paper)}/){re.escape(name)}"
         for paper, results in run.results.items()
