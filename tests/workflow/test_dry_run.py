@@ -347,5 +347,5 @@ def test_jobs_ask_for_what_the_configuration_says(fresh: Checkout) -> None:
     written = fresh.write("resources.yaml", {"resources": asked})
     said = written.dry_run(table, "--set-resources", "build_samples:runtime=9")
     lines = dict(JOB.findall(said))
-    assert re.search(r"threads: 2\n.*mem_mb=1234,.* runtime=9", lines["build_samples"])
+    assert re.search(r"threads: 2\n.* runtime=9,.* mem_mb=1234,", lines["build_samples"])
     assert "mem_mb=4321," in lines["evaluate"]

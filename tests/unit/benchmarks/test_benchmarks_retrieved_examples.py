@@ -136,6 +136,6 @@ def test_ties_of_an_own_image_are_half_above_it():
 
 def test_figures_of_texts_and_images_need_leave_to_show_them():
     shown = load(papers=["low_data"])
-    assert {"figure6", "figure7_examples"} <= shown.figures("low_data").keys()
+    assert {"figure6", "figure7_examples"} <= shown.results["low_data"].figures().keys()
     hidden = load(papers=["low_data"], datasets=real("mimic_cxr", "mimic_cxr_jpg"))
-    assert not {"figure6", "figure7_examples"} & hidden.figures("low_data").keys()
+    assert not {"figure6", "figure7_examples"} & hidden.results["low_data"].figures().keys()

@@ -253,11 +253,11 @@ def test_privacy_decides_whether_it_is_drawn(overlay) -> None:
     paper = {"papers": ["biovil_t"], "extent": "all"}
     assert "with_prior" in overlay(paper).results["biovil_t"].figures("headline")
     hidden = overlay(paper | {"privacy": {"show_images": False}})
-    assert "with_prior" not in hidden.figures("biovil_t")
+    assert "with_prior" not in hidden.results["biovil_t"].figures()
     names = ("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "ms_cxr_t", "chest_imagenome")
     published = paper | {"datasets": real(*names)}
     assert "with_prior" not in overlay(published, check_roots=False).results["biovil_t"].figures()
     shown = overlay(published | {"privacy": {"show_images": True}}, check_roots=False)
-    assert "with_prior" in shown.figures("biovil_t")
-    task = shown.figures("biovil_t")["with_prior"].task
+    assert "with_prior" in shown.results["biovil_t"].figures()
+    task = shown.results["biovil_t"].figures()["with_prior"].task
     assert shown.tasks[task].shows("images") and not shown.tasks[task].shows("text")

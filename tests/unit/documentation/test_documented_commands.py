@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrflow.config import Config
+from cxrflow.config.schema import Values
 from cxrflow.programs.registry import PROGRAMS
 from cxrflow.programs.source_code import PACKAGE, full_name
 
@@ -117,7 +117,7 @@ def test_snakemake_accepts_its_options_targets_and_keys() -> None:
         for name in options.configfile or ():
             assert (TOP / name).is_file() or str(name) in OWN, line
         for entry in options.config or ():
-            assert entry.partition("=")[0] in Config.model_fields, line
+            assert entry.partition("=")[0] in Values.model_fields, line
 
 
 def test_make_knows_its_targets_and_variables() -> None:

@@ -238,6 +238,7 @@ RULES = {
 }
 # Rules whose program follows from their wildcards, and what says its code.
 BY_WILDCARDS = {
+    "building": "cohort_code(",
     "training": ".code)",
     "initialise": ".code)",
     "evaluate": "task_code(",

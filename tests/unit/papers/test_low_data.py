@@ -49,7 +49,7 @@ def test_every_kind_of_training_is_on_six_shares_of_the_same_pairs(study):
     for kind, starts in STARTS.items():
         for share in SHARES:
             name = name_of_share(f"low_data/{kind}", share)
-            recipe, settings = study.recipes[name], study.model(name).settings
+            recipe, settings = study.models[name].recipe, study.models[name].settings
             assert settings.training_share == share / 100, name
             assert (recipe.text, recipe.image, recipe.cohort) == (*starts, "low_data/pairs"), name
             training = settings.training
@@ -59,9 +59,9 @@ def test_every_kind_of_training_is_on_six_shares_of_the_same_pairs(study):
             assert (training.optimiser.name, training.optimiser.betas) == ("adam", (0.9, 0.99))
             assert training.schedule.decay == "constant" and training.schedule.warmup == 0
     for start in ("cxr_bert", "simclr"):
-        assert study.model(f"low_data/{start}").settings.record().get("training_share") is None
-        assert study.recipes[f"low_data/{start}"].cohort == "low_data/pairs"
-    terms = {kind: study.model(f"low_data/{kind}").settings.terms.named() for kind in STARTS}
+        assert study.models[f"low_data/{start}"].settings.record().get("training_share") is None
+        assert study.models[f"low_data/{start}"].recipe.cohort == "low_data/pairs"
+    terms = {kind: study.models[f"low_data/{kind}"].settings.terms.named() for kind in STARTS}
     assert [*terms["both"]] == ["global_alignment", "local_alignment"]
     assert [*terms["local"]] == ["local_alignment"] and [*terms["clip"]] == ["global_alignment"]
     assert terms["local"]["local_alignment"] == terms["both"]["local_alignment"]
@@ -83,7 +83,7 @@ LOSS = 0.5  # of a term: the paper's losses are means of both directions
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_the_losses_are_weighted_by_equation_5(study, kind):
-    terms = study.model(f"low_data/{kind}").settings.terms
+    terms = study.models[f"low_data/{kind}"].settings.terms
     original, self_supervised, multi_view, neighbours = PARTS[kind]
     local = kind not in ("infonce", "declip")
     losses = {"global_alignment": True, "local_alignment": local}
@@ -113,7 +113,7 @@ def test_images_are_split_by_their_folder_and_shares_are_of_studies(study):
     cohort = study.cohorts["low_data/pairs"].recipe
     assert cohort.split_method == "folders" and cohort.share_unit == "study"
     assert cohort.splits.folders == {"p10": "test", "p11": "validate"}
-    assert study.model("low_data/infonce").geometry == "square512"
+    assert study.models["low_data/infonce"].geometry == "square512"
 
 
 def test_what_text_encoders_have_read_stands_below_the_tables(study):
@@ -145,7 +145,7 @@ def test_a_demonstration_has_three_of_the_shares():
 
 def test_figure_5_and_table_4_are_all_there(study):
     """338 values of Table 4, 24 of Figure 5; what contradicts what is in a note."""
-    tables = study.chosen["low_data"].tables
+    tables = study.library.chosen["low_data"].tables
     zero, probe = tables["table4_zero_shot"], tables["table4_probe"]
     for table in (zero, probe):
         rows = [row for row in table.rows if row.published]
@@ -172,7 +172,7 @@ def test_figure_5_and_table_4_are_all_there(study):
         (50, "ours_probe", "73.7", "73.6"),
     ]
     assert all(value in figure.notes[0] for _, _, *values in differ for value in values)
-    drawn = study.chosen["low_data"].figures["figure5"].addresses()
+    drawn = study.library.chosen["low_data"].figures["figure5"].addresses()
     assert [(place.row, place.column) for place in drawn] == [
         (row.label, column.key) for column in figure.columns for row in figure.rows
     ]

@@ -172,7 +172,8 @@ def test_why_values_differ_is_said_where_the_numbers_stand(html, synthetic):
     why = opening.partition('id="why"')[2].partition("</section>")[0]
     assert "drawn radiographs" in why and "At the scale demo images and encoders" in why
     run = RunFolder.read(synthetic / "report/config.json", synthetic)
-    paper = replace(run, config=run.config.model_copy(update={"scale": "paper"}))
+    values = run.config.values.model_copy(update={"scale": "paper"})
+    paper = replace(run, config=Config(values))
     assert differing(paper, {"mimic_cxr": False}, 200_000) == []
     (pairs, _) = differing(paper, {"mimic_cxr": False}, 1200)
     assert "1,200 pairs" in pairs

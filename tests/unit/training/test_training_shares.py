@@ -193,7 +193,7 @@ def test_a_power_law_is_fitted_where_the_models_stand(overlay, paper):
         values = PAPER | {"tables": tables, "figures": {"c": curve}}
         return overlay({"papers": [paper(values, name)]})
 
-    assert config(shares).chosen["mine"].figures["c"].power_law
+    assert config(shares).library.chosen["mine"].figures["c"].power_law
     refused = (
         r"turned.yaml: key .figures.c.series.0. has .base. \(s10\) at 1, but turned/base_share10"
     )
