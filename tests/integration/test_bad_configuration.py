@@ -32,7 +32,7 @@ TRAINING = {"pairs": "p", "model": "m", "seed": 0, "state": "state"}
 MIMIC = {"layout": "mimic_cxr", "root": "."}
 COUNTED = {"dataset": "d", "root": ".", "studies_layout": "mimic_cxr", "studies_root": "."}
 PROGRAMS: dict[str, dict[str, object]] = {
-    "cxr_hospital.draw": {"layout": "rsna"},
+    "cxr_hospital.draw result": {"layout": "rsna", "output": None},
     "reports.corpus": MIMIC,
     "data.cohorts.build_cohort": MIMIC,
     "images.store_pixels": {"root": ".", "images": "i", "geometry": "shorter32"},
@@ -63,7 +63,9 @@ PROGRAMS: dict[str, dict[str, object]] = {
 def test_wrong_settings_of_a_program(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module, *words = line.split()
-    end = program(module, {"nothing": 1}, *words, **PROGRAMS[line], output="result")
+    values = {"output": "result", **PROGRAMS[line]}
+    named = {name: value for name, value in values.items() if value is not None}
+    end = program(module, {"nothing": 1}, *words, **named)
     # What is missing is one more thing wrong with the same settings, and may be said too.
     assert end.code == 2 and "Traceback" not in end.stderr
     assert "error: settings: unknown key 'nothing'" in end.stderr or any(

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from phantom_fixtures import SETTINGS, digests
 
-from command_options import options
 from cxr_files.errors import InputError
 from cxr_hospital.draw import WRITERS, main, writer
 from cxr_hospital.settings import OF, HospitalSettings
@@ -100,13 +99,26 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_command_line(tmp_path: Path, written: Path) -> None:
-    asked = {"dataset": "mimic_iii", "output": tmp_path / "out", "threads": 1}
-    main(options(**asked, settings=SETTINGS.model_dump(mode="json")))
+    def draw(folder: str, layout: str, *words: str, **settings: object) -> None:
+        main(
+            [str(tmp_path / folder), "--layout", layout, "--settings", json.dumps(settings), *words]
+        )
+
+    draw("out", "mimic_iii", "--threads", "1", **SETTINGS.model_dump(mode="json"))
     assert digests(tmp_path / "out") == digests(written / "mimic_iii")
     with pytest.raises(SystemExit):
-        main(options(dataset="rsna", output=tmp_path / "x", jpg=True))
+        draw("x", "rsna", "--jpg")
     with pytest.raises(InputError, match="unknown key 'patiens'"):
-        main(options(**asked, settings={"patiens": 3}))
+        draw("out", "mimic_iii", patiens=3)
+
+
+def test_options_are_settings(tmp_path: Path) -> None:
+    main([str(tmp_path / "a"), *["--layout", "mimic_iv", "--patients", "3", "--seed", "7"]])
+    settings = '{"patients": 3, "seed": 7}'
+    main([str(tmp_path / "b"), "--layout", "mimic_iv", "--settings", settings])
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    main([str(tmp_path / "c"), *["--layout", "mimic_iv", "--patients", "3", "--seed", "8"]])
+    assert digests(tmp_path / "a") != digests(tmp_path / "c")
 
 
 def test_equal_data_are_equal_bytes(tmp_path: Path) -> None:
