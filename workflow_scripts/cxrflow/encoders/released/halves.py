@@ -16,11 +16,12 @@ from cxrflow.encoders.released.checkpoints import INDEX, shards_of
 from cxrflow.encoders.released.clip import read_clip
 from cxrflow.encoders.released.deit import read_deit, read_exported
 from cxrflow.encoders.released.image import read_released_image
+from cxrflow.encoders.released.outside import read_outside
 from cxrflow.encoders.released.settings import (
     PUBLISHED,
     TEXT_WEIGHTS,
     ImportSettings,
-    Kind,
+    publication,
 )
 from cxrflow.encoders.released.text import (
     PROJECTION,
@@ -34,6 +35,7 @@ from cxrflow.encoders.settings import (
     ImageEncoderSettings,
     ProjectionHeadSettings,
 )
+from cxrflow.kinds import is_outside
 
 
 class Halves(NamedTuple):
@@ -52,7 +54,7 @@ class Files(NamedTuple):
     vocabulary: Path | None = None  # byte pairs, where the image file holds the text half too
 
 
-def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
+def find_files(kind: str, weights: Path, image: Path | None = None) -> Files:
     """The text folder and image file of ``kind`` at ``weights``.
 
     ``image`` names the image file where it is not in the text folder.
@@ -60,17 +62,17 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    halves = PUBLISHED[kind].halves
+    halves = publication(kind).halves
     if image is not None and len(halves) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
     if "text" not in halves:
         return Files(None, _image_file(kind, weights))
     if not weights.is_dir():
-        content = PUBLISHED[kind].vocabulary or "config.json"
+        content = publication(kind).vocabulary or "config.json"
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
     if "image" not in halves:
         return Files(weights, None)
-    vocabulary = PUBLISHED[kind].vocabulary
+    vocabulary = publication(kind).vocabulary
     if vocabulary is not None:
         if not (weights / vocabulary).is_file():
             raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
@@ -78,32 +80,33 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     return Files(weights, _image_file(kind, image or weights))
 
 
-def _image_file(kind: Kind, path: Path) -> Path:
+def _image_file(kind: str, path: Path) -> Path:
     """The image weights at ``path``, a file or its folder."""
     if path.is_file():
         return path
     if not path.is_dir():
         raise InputError(f"{path}: file not found")
-    files = sorted(path.glob(PUBLISHED[kind].file))
+    pattern = publication(kind).file
+    files = sorted(path.glob(pattern))
     if len(files) != 1:
         names = ", ".join(file.name for file in files) or "none"
-        raise InputError(f"{path}: expected one file {PUBLISHED[kind].file}, found {names}")
+        raise InputError(f"{path}: expected one file {pattern}, found {names}")
     return files[0]
 
 
-def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -> Halves:
+def read_halves(kind: str, files: Files, settings: ImportSettings, seed: int) -> Halves:
     """Load the weights of ``kind``; what they lack is drawn from ``seed`` and listed.
 
     Raises:
         InputError: they are not what the kind says, or an image half is left without a geometry.
     """
-    text, image, new = None, None, []
+    text, image, new, published = None, None, [], publication(kind)
     run: dict[str, Any] = {"kind": kind}
     exported = _export_record(files)
     if exported.get("data"):
         run["data"] = exported["data"]
     if files.text is not None:
-        joint = "image" in PUBLISHED[kind].halves
+        joint = "image" in published.halves
         text, names = read_released_text(
             files.text, joint or kind == "cxr_bert", joint, settings, seed
         )
@@ -116,10 +119,11 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
             image = read_exported(files.image)
         elif kind == "clip":
             text, image = read_clip(files.image)
+        elif is_outside(kind):
+            image, names = read_outside(kind, files.image, settings.projection, seed)
         else:
             imagenet = kind == "imagenet_resnet"
             image, names = read_released_image(files.image, imagenet, settings.projection, seed)
-        published = PUBLISHED[kind]
         if image.settings.kind != published.trunk:
             raise InputError(
                 f"{files.image}: its trunk is of kind {image.settings.kind}; expected "
@@ -197,13 +201,13 @@ def is_released(path: Path) -> bool:
     return config.model_type == "cxr-bert" or config.projection_size is None
 
 
-def _beside(folder: Path) -> Kind | None:
+def _beside(folder: Path) -> str | None:
     """The kind of the two halves of which the image half lies in ``folder``."""
-    kinds: tuple[Kind, ...] = ("biovil", "biovil_t", "vit")
+    kinds = ("biovil", "biovil_t", "vit")
     return next((kind for kind in kinds if any(folder.glob(PUBLISHED[kind].file))), None)
 
 
-def kind_of(path: Path, image: Path | None) -> Kind:
+def kind_of(path: Path, image: Path | None) -> str:
     """Return the kind of published weights; a single file is BioViL's image half."""
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
