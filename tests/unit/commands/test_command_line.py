@@ -176,7 +176,9 @@ def test_every_module_imports(started: dict[str, Any]) -> None:
 def test_every_program_starts(started: dict[str, Any]) -> None:
     assert set(started["said"]) == STARTED
     for name, (code, text) in started["said"].items():
-        assert not code and text.startswith(f"usage: python -m {name} "), name
+        commands = {"cxrflow": "cxrflow COMMAND", "cxr_hospital": "cxr-hospital COMMAND"}
+        typed = commands.get(name, f"python -m {name}")
+        assert not code and text.startswith(f"usage: {typed} "), name
 
 
 def test_help_does_not_wait_for_imports(started: dict[str, Any]) -> None:

@@ -246,4 +246,6 @@ def test_readers_join_paths_by_one_function() -> None:
     assert len(READERS) > 20
     ours = {"path.with_name(path.name + '.md5')"}  # beside a file that was listed
     for path in READERS:
-        assert set(joins(ast.parse(path.read_text()))) <= ours, path.name
+        # Names of lists are the reader's own.
+        read = {join for join in joins(ast.parse(path.read_text())) if "LISTS[" not in join}
+        assert read <= ours, path.name

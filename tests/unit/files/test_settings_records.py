@@ -225,7 +225,7 @@ def retrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
         shutil.copytree(PACKAGE, folders[name] / PACKAGE.name, ignore=ignored)
         path = folders[name] / PACKAGE.name / "encoders/settings.py"
         text = path.read_text(encoding="utf-8")
-        for old, new in [("import Kind,", "import Before, Kind,"), *edits]:
+        for old, new in [("import Settings", "import Before, Settings"), *edits]:
             assert old in text
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")

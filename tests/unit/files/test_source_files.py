@@ -130,7 +130,7 @@ IMAGES = "class ImageEncoderSettings(Kind):\n"
         # Descriptions count for those who name them.
         ("data/layouts/rsna.yaml", "synthetic: true", "synthetic: false", {"rsna"}),
         ("data/layouts/__init__.py", "FOLDER = ", "HERE = FOLDER = ", set()),
-        ("benchmarks/registry.py", "BENCHMARKS = {", "BENCHMARKS = {'new': None,", set()),
+        ("benchmarks/registry.py", "BENCHMARKS |= {", "BENCHMARKS |= {'new': None,", set()),
         ("cxr_files/atomic.py", "\n\n\ndef ", "\n\nX = 1\n\n\ndef ", set()),
         # Names that a package offers are nothing that its modules compute with.
         ("metrics/__init__.py", '    "auroc",\n', "", set()),

@@ -49,11 +49,12 @@ def prepare_images(
     import torch
 
     from cxrflow.images.store import PixelStore
-    from cxrflow.pretrain.image_starts import start_image
+    from cxrflow.pretrain.image_starts import require_loadable, start_image
     from cxrflow.pretrain.inputs import images_record, model_fingerprint
     from cxrflow.pretrain.resident_images import SMALLER_IMAGES, SplitImages
     from cxrflow.pretrain.two_views import TwoViewsProgram
 
+    require_loadable(settings.encoder)
     trunk, data = None, {}
     if options.image is not None:
         with torch.random.fork_rng(devices=[]):  # the heads' weights are the same for every start

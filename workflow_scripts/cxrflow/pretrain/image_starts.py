@@ -8,6 +8,7 @@ from cxr_files.errors import InputError
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
+from cxrflow.kinds import is_outside
 
 
 def require_loadable(settings: ImageEncoderSettings) -> None:
@@ -16,10 +17,18 @@ def require_loadable(settings: ImageEncoderSettings) -> None:
     Raises:
         InputError: it has other parameters when it is built from its settings as they are written.
     """
+    if not is_outside(settings.kind):
+        return
     written = type(settings).model_validate(settings.model_dump(mode="json"))
     with torch.random.fork_rng(devices=[]):
         image, again = ImageEncoder(settings), ImageEncoder(written)
     load_weights(again, image.state_dict(), Path(f"{settings.kind}, built again"))
+
+
+def new_image(settings: ImageEncoderSettings) -> ImageEncoder:
+    """A new image encoder, if it is one that can be loaded again."""
+    require_loadable(settings)
+    return ImageEncoder(settings)
 
 
 def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:
@@ -29,7 +38,7 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     The trunk keeps its sizes; dilation has no weights, so ``settings`` decides the grid.
     """
     if folder is None:
-        return ImageEncoder(settings)
+        return new_image(settings)
     source = Path(folder) / "image"
     free = {name: getattr(settings, name) for name in settings.weightless}
     stored = read_image_settings(source / "config.json").model_copy(update=free)
@@ -38,7 +47,7 @@ def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
             f"{source / 'config.json'}: the trunk has sizes {stored.model_dump(exclude=set(free))}"
             f", but settings.encoder says {settings.model_dump(exclude=set(free))}"
         )
-    image, path = ImageEncoder(settings), source / "model.safetensors"
+    image, path = new_image(settings), source / "model.safetensors"
     prefix = "encoder."  # there may be a projection besides
     weights = {
         name.removeprefix(prefix): value
@@ -55,11 +64,11 @@ def start_trunk(folder: str | Path | None, settings: ImageEncoderSettings) -> Im
     The paper starts from BioViL (section 3.1), whose trunk is a ResNet alone.
     """
     if folder is None:
-        return ImageEncoder(settings)
+        return new_image(settings)
     settings_of_start = read_image_settings(Path(folder) / "image" / "config.json")
     if settings_of_start.kind == settings.kind:
         return start_image(folder, settings)
-    image = ImageEncoder(settings)
+    image = new_image(settings)
     start = start_image(folder, settings.single)
     image.encoder.load_state_dict({**image.encoder.state_dict(), **start.encoder.state_dict()})
     return image

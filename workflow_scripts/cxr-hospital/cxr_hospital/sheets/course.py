@@ -37,7 +37,7 @@ not mention a change, a label read from the report lacks it.
 |---|---|---|
 {rows}
 
-Made by `cxrflow draw_course --patient {patient} --output patient_course.png --page
+Made by `cxr-hospital course --patient {patient} --output patient_course.png --page
 patient_course.md`; no real person's images or words.
 """
 

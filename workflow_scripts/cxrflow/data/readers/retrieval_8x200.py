@@ -110,7 +110,7 @@ def _texts(root: Path, categories: list[str]) -> tuple[pd.DataFrame, list[Drop],
     else:
         examples = {name: text for name, text in EXAMPLES.items() if name in categories}
         rows, drops = pd.DataFrame(examples.items(), columns=["category", "Text"]), []
-        missing = f"{Path(root, *LISTS['texts'])} is not there"
+        missing = f"{'/'.join((str(root), *LISTS['texts']))} is not there"
         notes = [f"{missing}: the texts of Table 5, {len(examples)} of them, are searched by"]
     number = rows.groupby("category", sort=False).cumcount() + 1
     name = rows["category"].str.lower().str.replace(" ", "_") + "_" + number.astype("str")
