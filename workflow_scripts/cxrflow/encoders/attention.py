@@ -120,6 +120,11 @@ class TokenBlocks:
         kind = Ragged if device.type == "cuda" and len(real) >= MANY else Padded
         return cls(sent(real[order], device), kind.of(sizes[rank], device))
 
+    def spread(self, states_TD: Tensor, shape: torch.Size) -> Tensor:
+        """States of the tokens at their places, [B, L, D] for a ``shape`` [B, L]; zero at padding."""
+        places_D = states_TD.new_zeros(shape.numel(), states_TD.shape[1])
+        return places_D.index_copy(0, self.tokens, states_TD).unflatten(0, shape)
+
     def attend(
         self, qkv_T3D: Tensor, heads: int, dropout: float = 0.0, causal: bool = False
     ) -> Tensor:

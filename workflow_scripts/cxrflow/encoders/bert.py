@@ -8,16 +8,21 @@ Shapes: T tokens, D width, V vocabulary.
 """
 
 from functools import partial
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from cxr_files.settings import Settings
 from cxrflow.encoders.attention import Dropout
-from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind, TextPooling
+from cxrflow.encoders.settings import (
+    BiovilHeadSettings,
+    ProjectionHeadKind,
+    TextPooling,
+    heads_share,
+)
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -45,14 +50,7 @@ class BertConfig(Settings, extra="ignore"):
     projection_head: ProjectionHeadKind = BiovilHeadSettings()
     text_pooling: TextPooling = "cls"
 
-    @model_validator(mode="after")
-    def _heads_share_the_width(self) -> Self:
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads "
-                f"{self.num_attention_heads}"
-            )
-        return self
+    _heads = heads_share("hidden_size", "num_attention_heads")
 
 
 class Embeddings(nn.Module):
@@ -139,6 +137,15 @@ class Layer(nn.Module):
         self.intermediate = Dense(config.hidden_size, config.intermediate_size)
         self.output = Output(config.intermediate_size, config)
 
+    @property
+    def heads(self) -> int:
+        return self.attention.self.heads
+
+    @property
+    def rate(self) -> float:
+        """The share of the weights of attention that is dropped now."""
+        return self.attention.self.rate
+
     def before_attention(self, hidden_TD: Tensor) -> Tensor:
         """Query, key and value of each token, [T, 3D]."""
         return self.attention.self(hidden_TD)
@@ -166,6 +173,7 @@ class Bert(nn.Module):
         super().__init__()
         self.embeddings = Embeddings(config)
         self.encoder = Encoder(config)
+        self.final = nn.Identity()  # CLIP's has a normalisation there
 
 
 class TokenPredictions(nn.Module):

@@ -15,13 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.encoders.attention import TokenBlocks
-from cxrflow.encoders.bert import (
-    Attention,
-    Bert,
-    BertConfig,
-    Embeddings,
-    initialised,
-)
+from cxrflow.encoders.bert import Attention, Bert, BertConfig, Embeddings, initialised
 
 
 class CrossAttention(nn.Module):
@@ -50,7 +44,7 @@ class CrossAttention(nn.Module):
         ``input_ids_BL`` is then not looked at.
         The mask may stay on the CPU when the rest is on a GPU, which saves waiting for the GPU.
         """
-        rows, length = input_ids_BL.shape
+        length = input_ids_BL.shape[1]
         blocks = TokenBlocks.of(attention_mask_BL.long() - 1, input_ids_BL.device)
         ids_T = input_ids_BL.flatten()[blocks.tokens]
         hidden_TD = _embedded(bert.embeddings, ids_T, blocks.tokens % length, first_D)
@@ -70,8 +64,7 @@ class CrossAttention(nn.Module):
             )
             attended_TD = guide.output(context_TD, attended_TD)
             hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
-        states = hidden_TD.new_zeros(rows * length, hidden_TD.shape[1])
-        return states.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, (rows, length))
+        return blocks.spread(hidden_TD, input_ids_BL.shape)
 
 
 def _embedded(

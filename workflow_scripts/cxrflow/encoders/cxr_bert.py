@@ -51,6 +51,7 @@ class CXRBert(nn.Module):
     """
 
     config_class: ClassVar[type[BertConfig]] = BertConfig
+    causal: ClassVar[bool] = False  # True: a token sees itself and those before it
     published: ClassVar[dict[str, Any]] = {
         "model_type": "bert",
         "architectures": ["BertForMaskedLM"],
@@ -167,16 +168,12 @@ class CXRBert(nn.Module):
         layers: Any = self.bert.encoder.layer
         last = deque([hidden_TD], maxlen=count)
         for layer in layers:
-            itself = layer.attention.self
             qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, itself.heads, itself.rate)
+            context_TD = blocks.attend(qkv_T3D, layer.heads, layer.rate, self.causal)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
             last.append(hidden_TD)
-        rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
-        return [
-            rows_D.index_copy(0, blocks.tokens, one_TD).unflatten(0, input_ids_BL.shape)
-            for one_TD in last
-        ]
+        last[-1] = self.bert.final(hidden_TD)
+        return [blocks.spread(states_TD, input_ids_BL.shape) for states_TD in last]
 
     def cls_attention(self, entering_BLD: Tensor, attention_mask_BL: Tensor) -> Tensor:
         """Weights with which [CLS] attends to all tokens in the last layer, [B, heads, L].
