@@ -60,7 +60,7 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     from cxrflow.models.card import card
     from cxrflow.models.run_record import read_run
     from cxrflow.similarity.folder import FOLDER as SIMILARITY
-    from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
+    from cxrflow.text.cleaned_reports import rewrite_with_cleaning
 
     # A model of one half is exported as well: CXR-BERT is published alone (BioViL section 2.1).
     has_text = (model / "config.json").is_file()

@@ -121,7 +121,7 @@ class TokenBlocks:
         return cls(sent(real[order], device), kind.of(sizes[rank], device))
 
     def spread(self, states_TD: Tensor, shape: torch.Size) -> Tensor:
-        """States of the tokens at their places, [B, L, D] for a ``shape`` [B, L]; zero at padding."""
+        """States of the tokens at their places in ``shape`` [B, L]: [B, L, D]; zero at padding."""
         places_D = states_TD.new_zeros(shape.numel(), states_TD.shape[1])
         return places_D.index_copy(0, self.tokens, states_TD).unflatten(0, shape)
 

@@ -37,7 +37,12 @@ from cxrflow.encoders.released.halves import (
     read_halves,
 )
 from cxrflow.encoders.released.settings import ImportSettings
-from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
+from cxrflow.encoders.report_decoder import (
+    FOLDER,
+    ReportDecoder,
+    load_decoder,
+    require_vocabulary,
+)
 from cxrflow.models.run_record import read_run
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity
@@ -120,8 +125,8 @@ class Model:
             require_embeddings(text, tokenizer.get_vocab_size(), folder)
         if decoder is not None:
             tokenizer = read_tokenizer(folder)
-            pieces = VocabularyInfo.from_tokenizer(tokenizer)
-            decoder.require_vocabulary(pieces.fingerprint, folder)
+            pieces = VocabularyInfo.from_tokenizer(tokenizer).fingerprint
+            require_vocabulary(decoder.config.vocabulary, pieces, folder)
         device = torch.device(device)
         return cls(folder, device, run, text, image, tokenizer, decoder, similarity)
 

@@ -72,7 +72,7 @@ def import_weights(
     from cxrflow.encoders.image_encoder import save_image_half
     from cxrflow.encoders.released.halves import find_files, read_halves, source_files
     from cxrflow.text.byte_pairs import write_byte_pairs
-    from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
+    from cxrflow.text.cleaned_reports import rewrite_with_cleaning
     from cxrflow.text.tokenizer import read_tokenizer
 
     files = find_files(kind, weights, image)

@@ -13,20 +13,11 @@ from cxr_files.atomic import atomic_folder, file_digest, is_synthetic, write_jso
 from cxr_files.errors import InputError
 from cxr_files.program import parser, run, thread_count
 from cxr_files.settings import read_settings
-from cxr_labels.characters import normalised
 from cxrflow.data import layouts
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")
-
-
-class _NormalWriter(DocumentWriter):
-    """Documents with their characters in normal form."""
-
-    def add(self, document_id: str, text: str) -> None:
-        """Append one document."""
-        super().add(document_id, normalised(text))
 
 
 def build_corpus(
@@ -36,7 +27,7 @@ def build_corpus(
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected the {layout} folder")
     with atomic_folder(output, "text corpus") as folder:
-        with _NormalWriter(folder / "documents.parquet") as writer:
+        with DocumentWriter(folder / "documents.parquet") as writer:
             steps = layouts.layout(layout).reader("documents")(root, settings, writer, threads)
         if not writer.documents:
             reasons = [item for step in steps for item in step.as_json()["dropped"]]

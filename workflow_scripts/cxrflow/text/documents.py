@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from cxr_files.errors import InputError, one_line
 from cxr_files.parquet import DAMAGE
+from cxr_labels.characters import normalised
 
 SCHEMA = pa.schema([("document_id", pa.string()), ("text", pa.string())])
 _GROUP_BYTES = 16 * 2**20  # text of one row group
@@ -20,7 +21,7 @@ _GROUP_ROWS = 16_384
 
 
 class DocumentWriter:
-    """Write documents as they come; holds at most one row group in memory."""
+    """Write documents as they come, characters in normal form; holds one row group in memory."""
 
     def __init__(self, path: Path) -> None:
         self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
@@ -32,6 +33,7 @@ class DocumentWriter:
 
     def add(self, document_id: str, text: str) -> None:
         """Append one document."""
+        text = normalised(text)
         self._ids.append(document_id)
         self._texts.append(text)
         self._bytes += len(text)

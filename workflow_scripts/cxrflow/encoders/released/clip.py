@@ -8,20 +8,17 @@ Shapes: C channels, D width of the text half, F features of the last stage, P jo
 """
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
-from cxr_files.errors import InputError
-from cxr_files.settings import explain
+from cxr_files.settings import from_record
 from cxrflow.encoders.clip_text import ClipTextConfig, TextEncoder
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
+from cxrflow.encoders.released.checkpoints import Shape, count, drop, read_checkpoint
 from cxrflow.encoders.settings import ClipResNetSettings
 from cxrflow.encoders.weights import load_weights, require_dimensions
 
@@ -88,7 +85,7 @@ def sizes_of(
     text: dict[str, Any] = {
         "vocab_size": pieces + ADDED,
         "hidden_size": width,
-        "num_hidden_layers": _count(weights, rf"{re.escape(BLOCKS)}(\d+)\."),
+        "num_hidden_layers": count(weights, rf"{BLOCKS}#"),
         "num_attention_heads": max(1, width // HEAD_WIDTH),
         "intermediate_size": 4 * width,
         "max_position_embeddings": len(weights["positional_embedding"]),
@@ -98,20 +95,13 @@ def sizes_of(
     stem = weights["visual.conv1.weight"]
     places = len(weights["visual.attnpool.positional_embedding"])
     image: dict[str, Any] = {
-        "layers": [_count(weights, rf"visual\.layer{stage}\.(\d+)\.") for stage in (1, 2, 3, 4)],
+        "layers": [count(weights, rf"visual\.layer{stage}\.#") for stage in (1, 2, 3, 4)],
         "width": 2 * len(stem),
         "channels": stem.shape[1],
         "grid": max(1, math.isqrt(max(0, places - 1))),
         "outputs": len(weights["visual.attnpool.c_proj.weight"]),
         "projection": joint,
     }
-    try:
-        return ClipTextConfig.model_validate(text), ClipResNetSettings.model_validate(image)
-    except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
-
-
-def _count(weights: Mapping[str, Tensor], pattern: str) -> int:
-    """One more than the largest number that stands in a name; at least 1."""
-    numbers = [int(found[1]) for name in weights if (found := re.match(pattern, name))]
-    return max(numbers, default=0) + 1
+    sizes = ((ClipTextConfig, text), (ClipResNetSettings, image))
+    config, settings = (from_record(kind, values, str(path)) for kind, values in sizes)
+    return config, settings
