@@ -86,37 +86,25 @@ class Model:
             # Published weights as they lie; what they lack is drawn from seed 0.
             image = None if image is None else Path(image)
             kind = kind_of(folder, image)
-            halves = read_halves(kind, find_files(kind, folder, image), ImportSettings(), seed=0)
-            return cls._of(folder, device, halves.run, halves.text, halves.image)
-        configs = (folder / "config.json", folder / "image" / "config.json")
-        for config in configs:
-            require_whole(config)  # without it the model would lack a half
-        has_text, has_image = (config.is_file() for config in configs)
-        text = load_text_half(folder) if has_text else None
-        decoder = _load_decoder(folder)
-        # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
-        alone = text is None or isinstance(decoder, Captioner)
-        image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
-        if text is None and image_half is None:
-            raise InputError(f"{folder}: holds neither config.json nor image/config.json")
-        run = read_run(folder)
-        return cls._of(folder, device, run, text, image_half, decoder, load_similarity(folder))
-
-    @classmethod
-    def _of(
-        cls,
-        folder: Path,
-        device: str | torch.device,
-        run: dict[str, Any],
-        text: CXRBert | None,
-        image: ImageEncoder | None,
-        decoder: ReportDecoder | Captioner | None = None,
-        similarity: Similarity | None = None,
-    ) -> "Model":
-        similarity = similarity or Cosine()
-        if text is not None and isinstance(similarity, Cosine):
-            similarity = _of_heads(text, folder)
-        for half in (text, image, decoder, similarity):
+            files = find_files(kind, folder, image)
+            text, image_half, run = read_halves(kind, files, ImportSettings(), seed=0)
+            decoder, similarity = None, None
+        else:
+            configs = (folder / "config.json", folder / "image" / "config.json")
+            for config in configs:
+                require_whole(config)  # without it the model would lack a half
+            has_text, has_image = (config.is_file() for config in configs)
+            text = load_text_half(folder) if has_text else None
+            decoder = _load_decoder(folder)
+            # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
+            alone = text is None or isinstance(decoder, Captioner)
+            image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
+            if text is None and image_half is None:
+                raise InputError(f"{folder}: holds neither config.json nor image/config.json")
+            run, similarity = read_run(folder), load_similarity(folder)
+        if similarity is None or isinstance(similarity, Cosine):
+            similarity = Cosine() if text is None else _of_heads(text, folder)
+        for half in (text, image_half, decoder, similarity):
             if half is not None:
                 half.eval().to(device)
         tokenizer = None
@@ -128,7 +116,7 @@ class Model:
             pieces = VocabularyInfo.from_tokenizer(tokenizer).fingerprint
             require_vocabulary(decoder.config.vocabulary, pieces, folder)
         device = torch.device(device)
-        return cls(folder, device, run, text, image, tokenizer, decoder, similarity)
+        return cls(folder, device, run, text, image_half, tokenizer, decoder, similarity)
 
     def __repr__(self) -> str:
         """The folder, its halves and the device, in a line."""
@@ -281,9 +269,9 @@ class Model:
             )
         reader = self.similarity.words
         ids_BL, mask_BL, states = self._states(pieces, 1 if reader is None else reader.layers)
-        assert self.text_encoder is not None
-        projection_BP = self.text_encoder.project(states[-1], mask_BL).float()
-        words = None if reader is None else reader(self.text_encoder, states, ids_BL)
+        encoder, _ = self._reader
+        projection_BP = encoder.project(states[-1], mask_BL).float()
+        words = None if reader is None else reader(encoder, states, ids_BL)
         return EncodedTexts(projection_BP, words)
 
     @torch.inference_mode()
@@ -292,31 +280,35 @@ class Model:
         _, mask_BL, states = self._states(self._tokens(texts), 1)
         return states[0], mask_BL.to(self.device)
 
-    def _tokens(self, texts: list[str]) -> list[list[int]]:
-        """The word pieces of texts, [CLS] and [SEP] included."""
+    @property
+    def _reader(self) -> tuple[CXRBert, Tokenizer]:
         if self.text_encoder is None or self.tokenizer is None:
             raise InputError(f"{self.folder}: the model has no text half")
+        return self.text_encoder, self.tokenizer
+
+    def _tokens(self, texts: list[str]) -> list[list[int]]:
+        """The word pieces of texts, [CLS] and [SEP] included."""
+        _, tokenizer = self._reader
         if isinstance(texts, str) or not texts:
             # Nothing of its content is said, which may be a report's.
             length = f" and length {len(texts)}" if hasattr(texts, "__len__") else ""
             raise InputError(
                 f"texts is of type {type(texts).__name__}{length}; expected a list of one or more"
             )
-        return [text.ids for text in self.tokenizer.encode_batch_fast(texts)]
+        return [text.ids for text in tokenizer.encode_batch_fast(texts)]
 
     def _states(
         self, tokens: Sequence[Sequence[int]], layers: int
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Ids [B, L], which of them are real, both on the CPU, and states of the last layers."""
-        if self.text_encoder is None:
-            raise InputError(f"{self.folder}: the model has no text half")
+        encoder, _ = self._reader
         pieces = [torch.tensor(ids) for ids in tokens]
         ids_BL = pad_sequence(pieces, batch_first=True)
         mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
-        longest = self.text_encoder.config.max_position_embeddings
+        longest = encoder.config.max_position_embeddings
         if ids_BL.shape[1] > longest:
             raise InputError(f"text of {ids_BL.shape[1]} tokens; the encoder takes {longest}")
-        states = self.text_encoder.last_states(ids_BL.to(self.device), mask_BL, layers)
+        states = encoder.last_states(ids_BL.to(self.device), mask_BL, layers)
         return ids_BL, mask_BL, states
 
     @torch.inference_mode()

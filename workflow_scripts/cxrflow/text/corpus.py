@@ -53,11 +53,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     options = parser(__doc__)
     options.add_argument("--layout", choices=layouts.holders("documents"), required=True)
-    options.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    options.add_path("--root", "folder of the data set")
     options.add_argument(
         "--threads", type=thread_count, default=1, help="PubMed files read at once"
     )
-    options.add_argument("--output", type=Path, required=True, help="corpus folder")
+    options.add_path("--output", "corpus folder")
     args = options.parse_args(argv)
     settings = read_settings(args.settings, CorpusSettings)
     build_corpus(args.layout, args.root, settings, args.output, args.threads)

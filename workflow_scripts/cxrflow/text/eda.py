@@ -109,18 +109,6 @@ class EasyAugmentation:
         return rest or [random.choice(words)]
 
 
-class _Pieces(dict[str, list[int]]):
-    """Token ids by word, each word tokenised when it is first read."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__()
-        self._tokenizer = tokenizer
-
-    def __missing__(self, word: str) -> list[int]:
-        self[word] = self._tokenizer.encode(word, add_special_tokens=False).ids
-        return self[word]
-
-
 class AugmentedReports:
     """The texts of a table of pairs, augmented."""
 
@@ -131,7 +119,7 @@ class AugmentedReports:
         tokenizer: Tokenizer,
     ) -> None:
         self.reports, self.augmentation = reports, EasyAugmentation(settings)
-        self.pieces = _Pieces(tokenizer)
+        self._pieces = cache(lambda word: tokenizer.encode(word, add_special_tokens=False).ids)
         self._cleaned = cache(self.augmentation.cleaned)
 
     def batch(
@@ -161,5 +149,5 @@ class AugmentedReports:
                 texts.append(intact["input_ids"][place][mask][1:-1].tolist())
                 continue
             augmented = self.augmentation(text, Random(state % 2**64))
-            texts.append([piece for word in augmented for piece in self.pieces[word]])
+            texts.append([piece for word in augmented for piece in self._pieces(word)])
         return self.reports.sequences(texts, intact["keys"])

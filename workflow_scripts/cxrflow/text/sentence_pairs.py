@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from cxr_files.errors import InputError
-from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.text.tokenizer import VocabularyInfo, ids_of
 
 SPECIAL = 3  # [CLS] and two [SEP]
 
@@ -48,8 +48,7 @@ class PairTokens:
             raise InputError(f"max_length is {max_length}; expected at least {SPECIAL + 2}")
         self.vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
         distinct = list(dict.fromkeys([*premises, *hypotheses]))
-        encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-        ids = {text: encoding.ids for text, encoding in zip(distinct, encoded, strict=True)}
+        ids = dict(zip(distinct, ids_of(tokenizer, distinct), strict=True))
         self.truncated = 0
         self._pairs: list[tuple[list[int], list[int]]] = []
         for premise, hypothesis in zip(premises, hypotheses, strict=True):

@@ -16,12 +16,7 @@ from cxrflow.encoders.released.checkpoints import INDEX, shards_of
 from cxrflow.encoders.released.clip import read_clip
 from cxrflow.encoders.released.deit import read_deit, read_exported
 from cxrflow.encoders.released.image import read_released_image
-from cxrflow.encoders.released.settings import (
-    PUBLISHED,
-    TEXT_WEIGHTS,
-    ImportSettings,
-    Kind,
-)
+from cxrflow.encoders.released.settings import PUBLISHED, TEXT_WEIGHTS, ImportSettings, Kind
 from cxrflow.encoders.released.text import (
     PROJECTION,
     ReleasedTextConfig,
@@ -60,22 +55,18 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    halves = PUBLISHED[kind].halves
+    halves, vocabulary = PUBLISHED[kind].halves, PUBLISHED[kind].vocabulary
     if image is not None and len(halves) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if "text" not in halves:
-        return Files(None, _image_file(kind, weights))
-    if not weights.is_dir():
-        content = PUBLISHED[kind].vocabulary or "config.json"
+    if "text" in halves and not weights.is_dir():
+        content = vocabulary or "config.json"
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
-    if "image" not in halves:
-        return Files(weights, None)
-    vocabulary = PUBLISHED[kind].vocabulary
-    if vocabulary is not None:
-        if not (weights / vocabulary).is_file():
-            raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
-        return Files(None, _image_file(kind, image or weights), weights / vocabulary)
-    return Files(weights, _image_file(kind, image or weights))
+    if vocabulary is not None and not (weights / vocabulary).is_file():
+        raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
+    picture = _image_file(kind, image or weights) if "image" in halves else None
+    if vocabulary is not None:  # both encoders are in one file
+        return Files(None, picture, weights / vocabulary)
+    return Files(weights if "text" in halves else None, picture)
 
 
 def _image_file(kind: Kind, path: Path) -> Path:
@@ -98,18 +89,16 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
         InputError: they are not what the kind says, or an image half is left without a geometry.
     """
     text, image, new = None, None, []
+    published, exported = PUBLISHED[kind], _export_record(files)
     run: dict[str, Any] = {"kind": kind}
-    exported = _export_record(files)
     if exported.get("data"):
         run["data"] = exported["data"]
     if files.text is not None:
-        joint = "image" in PUBLISHED[kind].halves
-        text, names = read_released_text(
-            files.text, joint or kind == "cxr_bert", joint, settings, seed
-        )
-        new += names
+        joint = "image" in published.halves
+        is_cxr_bert = joint or kind == "cxr_bert"
+        text, new = read_released_text(files.text, is_cxr_bert, joint, settings, seed)
     if files.image is not None:
-        names = []
+        names: list[str] = []
         if kind == "deit":
             image, names = read_deit(files.image, settings.projection, seed)
         elif kind == "vit":
@@ -119,21 +108,23 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
         else:
             imagenet = kind == "imagenet_resnet"
             image, names = read_released_image(files.image, imagenet, settings.projection, seed)
-        published = PUBLISHED[kind]
         if image.settings.kind != published.trunk:
             raise InputError(
                 f"{files.image}: its trunk is of kind {image.settings.kind}; expected "
                 f"{published.trunk} in weights of kind {kind}"
             )
-        new += names
+        new = [*new, *names]
         geometry = settings.geometry or exported.get("geometry") or published.geometry
         if geometry is None:
             raise InputError(
                 f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
             )
         run["data"] = {**(exported.get("data") or {}), "geometry": geometry}
-    if text is not None and image is not None:
-        _require_one_space(text, image, files)
+    if text and image and text.config.projection_size != image.settings.projection:
+        raise InputError(
+            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
+            f"{text.config.projection_size}; expected one joint space"
+        )
     return Halves(text, image, run | {"initialised": new})
 
 
@@ -151,14 +142,6 @@ def _export_record(files: Files) -> dict[str, Any]:
                 f"{record}: field '{field}' is a {type(value).__name__}; expected a {kind.__name__}"
             )
     return values
-
-
-def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
-    if text.config.projection_size != image.settings.projection:
-        raise InputError(
-            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
-            f"{text.config.projection_size}; expected one joint space"
-        )
 
 
 def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
