@@ -65,8 +65,14 @@ class Embeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(width, config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, token_T: Tensor, position_T: Tensor, segment_T: Tensor) -> Tensor:
-        states_TD = self.word_embeddings(token_T) + self.token_type_embeddings(segment_T)
+    def forward(
+        self, token_T: Tensor, position_T: Tensor, segment_T: Tensor, first_D: Tensor | None = None
+    ) -> Tensor:
+        """States [T, D]; ``first_D``: of a first token that the vocabulary lacks."""
+        word_TD = self.word_embeddings(token_T)
+        if first_D is not None:
+            word_TD = torch.where(position_T[:, None] == 0, first_D, word_TD)
+        states_TD = word_TD + self.token_type_embeddings(segment_T)
         return self.dropout(self.LayerNorm(states_TD + self.position_embeddings(position_T)))
 
 
