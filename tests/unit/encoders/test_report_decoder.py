@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import BertLMHeadModel, DynamicCache, EncoderDecoderCache
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
 from cxrflow.encoders.decoding import Search, decode
 from cxrflow.encoders.report_decoder import (
     ReportDecoder,
@@ -105,7 +105,7 @@ def test_a_saved_decoder_is_the_same(tmp_path: Path) -> None:
 def test_a_decoder_is_no_text_encoder(tmp_path: Path) -> None:
     save_decoder(decoder(), tmp_path)
     with pytest.raises(InputError, match=r"config\.json: key 'is_decoder'"):
-        load_text_half(tmp_path / "decoder")
+        load_text_encoder(tmp_path / "decoder")
 
 
 def test_a_decoder_has_a_position_for_every_token() -> None:

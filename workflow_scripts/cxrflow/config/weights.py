@@ -41,17 +41,17 @@ class Weights(ImportSettings):
     def settings(self, kind: Kind, geometry: str | None) -> ImportSettings:
         """The settings of the import program; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
-        if "image" in PUBLISHED[kind].halves:
+        if "image" in PUBLISHED[kind].encoders:
             plain["geometry"] = self.geometry or PUBLISHED[kind].geometry or geometry
         return ImportSettings.model_validate(plain)
 
     def places(self, kind: Kind) -> tuple[str, str | None]:
-        """``--weights`` and, for kinds of two halves, ``--image``.
+        """``--weights`` and, for kinds of two encoders, ``--image``.
 
         Raises:
             ValueError: the kind has other parts than those that are named.
         """
-        halves = PUBLISHED[kind].halves
+        halves = PUBLISHED[kind].encoders
         if self.path is not None:
             return self.path, None
         given_halves = tuple(half for half in ("text", "image") if getattr(self, half) is not None)
@@ -72,7 +72,7 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
     vocabulary = PUBLISHED[kind].vocabulary
     if vocabulary is not None:
         files = [(text, Path(first), "folder"), (text, Path(first) / vocabulary, "file")]
-    elif "text" in PUBLISHED[kind].halves:
+    elif "text" in PUBLISHED[kind].encoders:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
         files += [
@@ -82,7 +82,7 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
         files += [(text, shard, "file") for shard in sorted(folder.glob("*-of-*"))]
         # Not all have it; where it is, it decides about capital letters.
         files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
-    if "image" in PUBLISHED[kind].halves:
+    if "image" in PUBLISHED[kind].encoders:
         place = Path(image or first)
         if place.is_dir():
             pattern = PUBLISHED[kind].file

@@ -28,7 +28,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class BertConfig(Settings, extra="ignore"):
-    """``config.json`` of a text half: transformers' keys, and ours of the projection."""
+    """``config.json`` of a text encoder: transformers' keys, and ours of the projection."""
 
     vocab_size: int = Field(ge=1)
     hidden_size: int = Field(ge=1)
@@ -114,7 +114,7 @@ class Output(nn.Module):
 
 
 class Attention(nn.Module):
-    """Holds both halves of attention under their published names."""
+    """Holds what comes before and after attention under their published names."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()

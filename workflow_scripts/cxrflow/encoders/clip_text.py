@@ -24,7 +24,7 @@ LENGTH = 77  # tokens of a text, first and last included
 
 
 class ClipTextConfig(BertConfig):
-    """``config.json`` of the text half, under the names of CXR-BERT's."""
+    """``config.json`` of the text encoder, under the names of CXR-BERT's."""
 
     hidden_act: Literal["quick_gelu"] = "quick_gelu"  # type: ignore[assignment]
     hidden_dropout_prob: float = Field(0.0, ge=0, le=0)

@@ -20,12 +20,12 @@ def heads_share(width: str = "width", heads: str = "heads") -> Any:
     return model_validator(mode="after")(share)
 
 
-# How the states of a text become the one that is projected; kept in the text half's config.json.
+# How the states of a text become the one that is projected; kept in the text encoder's config.json.
 TextPooling = Literal["cls", "max", "mean"]
 
 
 class ProjectionHeadSettings(Kind):
-    """How features come to the joint space; kept in the config.json of image and text half."""
+    """How features come to the joint space; kept in the config.json of image and text encoder."""
 
     room = "encoders.heads"
 

@@ -45,7 +45,7 @@ def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
 
 
 def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) -> str:
-    """The text, in Markdown; ``parameters`` by half."""
+    """The text, in Markdown; ``parameters`` by encoder."""
     data = record.get("data") or {}
     name, seed = record.get("model"), record.get("seed")
     synthetic = data.get("synthetic")
@@ -84,7 +84,7 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
     }
-    sizes = [f"- {half}: {number:,} parameters" for half, number in parameters.items()]
+    sizes = [f"- {name}: {number:,} parameters" for name, number in parameters.items()]
     return "\n".join(
         [
             "---",

@@ -1,10 +1,10 @@
-"""CLIP with a ResNet as its authors publish it: both halves in one state dict (``clip_resnet*``).
+"""CLIP with a ResNet as its authors publish it: both encoders in one state dict (``clip_resnet*``).
 
 The published ``RN50.pt`` is an archive of code and weights. No code that comes with weights is run
 here, so its state dict is what is read (docs/weights.md). Sizes follow from the shapes; every head
-of either half has 64 features.
+of either encoder has 64 features.
 
-Shapes: C channels, D width of the text half, F features of the last stage, P joint space.
+Shapes: C channels, D width of the text encoder, F features of the last stage, P joint space.
 """
 
 import math
@@ -44,7 +44,7 @@ DIMENSIONS = {
 
 
 def read_clip(path: Path) -> tuple[TextEncoder, ImageEncoder]:
-    """Both halves; [PAD], [UNK] and [MASK], which CLIP lacks, have embeddings of zeros.
+    """Both encoders; [PAD], [UNK] and [MASK], which CLIP lacks, have embeddings of zeros.
 
     Raises:
         InputError: the file is missing or damaged, or its parameters are not such a CLIP's.
@@ -67,7 +67,7 @@ def read_clip(path: Path) -> tuple[TextEncoder, ImageEncoder]:
 
 
 def _our_name(name: str) -> str:
-    """The name of a published parameter in one of our halves."""
+    """The name of a published parameter in one of our encoders."""
     if name.startswith("visual."):
         return f"encoder.{name.removeprefix('visual.')}"
     if name.startswith(BLOCKS):

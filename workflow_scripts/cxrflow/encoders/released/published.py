@@ -1,4 +1,4 @@
-"""Which published weights lie at a path, and the halves of a model that they are.
+"""Which published weights lie at a path, and the encoders that they are.
 
 A CXR-BERT folder may hold BioViL's image weights beside its own, as the authors publish them
 (BioViL section 2.2: image and text encoder were trained together).
@@ -31,12 +31,12 @@ from cxrflow.encoders.settings import (
 )
 
 
-class Halves(NamedTuple):
+class PublishedModel(NamedTuple):
     """A model made of published weights."""
 
     text: CXRBert | None
     image: ImageEncoder | None
-    run: dict[str, Any]  # kind, names that were initialised, data.geometry of an image half
+    run: dict[str, Any]  # kind, names that were initialised, data.geometry of an image encoder
 
 
 class Files(NamedTuple):
@@ -44,7 +44,7 @@ class Files(NamedTuple):
 
     text: Path | None  # a folder
     image: Path | None  # a file
-    vocabulary: Path | None = None  # byte pairs, where the image file holds the text half too
+    vocabulary: Path | None = None  # byte pairs, where the image file holds the text encoder too
 
 
 def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
@@ -55,18 +55,18 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    halves, vocabulary = PUBLISHED[kind].halves, PUBLISHED[kind].vocabulary
-    if image is not None and len(halves) == 1:
+    encoders, vocabulary = PUBLISHED[kind].encoders, PUBLISHED[kind].vocabulary
+    if image is not None and len(encoders) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if "text" in halves and not weights.is_dir():
+    if "text" in encoders and not weights.is_dir():
         content = vocabulary or "config.json"
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
     if vocabulary is not None and not (weights / vocabulary).is_file():
         raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
-    picture = _image_file(kind, image or weights) if "image" in halves else None
+    picture = _image_file(kind, image or weights) if "image" in encoders else None
     if vocabulary is not None:  # both encoders are in one file
         return Files(None, picture, weights / vocabulary)
-    return Files(weights if "text" in halves else None, picture)
+    return Files(weights if "text" in encoders else None, picture)
 
 
 def _image_file(kind: Kind, path: Path) -> Path:
@@ -82,11 +82,11 @@ def _image_file(kind: Kind, path: Path) -> Path:
     return files[0]
 
 
-def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -> Halves:
+def read_published(kind: Kind, files: Files, settings: ImportSettings, seed: int) -> PublishedModel:
     """Load the weights of ``kind``; what they lack is drawn from ``seed`` and listed.
 
     Raises:
-        InputError: they are not what the kind says, or an image half is left without a geometry.
+        InputError: they are not what the kind says, or an image encoder is left without a geometry.
     """
     text, image, new = None, None, []
     published, exported = PUBLISHED[kind], _export_record(files)
@@ -94,7 +94,7 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
     if exported.get("data"):
         run["data"] = exported["data"]
     if files.text is not None:
-        joint = "image" in published.halves
+        joint = "image" in published.encoders
         is_cxr_bert = joint or kind == "cxr_bert"
         text, new = read_released_text(files.text, is_cxr_bert, joint, settings, seed)
     if files.image is not None:
@@ -125,7 +125,7 @@ def read_halves(kind: Kind, files: Files, settings: ImportSettings, seed: int) -
             f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
             f"{text.config.projection_size}; expected one joint space"
         )
-    return Halves(text, image, run | {"initialised": new})
+    return PublishedModel(text, image, run | {"initialised": new})
 
 
 def _export_record(files: Files) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
 
 
 def released_trunk(settings: ImageEncoderSettings, folder: Path) -> ConvolutionalSettings:
-    """The sizes of an image half whose trunk has released names: a ResNet's."""
+    """The sizes of an image encoder whose trunk has released names: a ResNet's."""
     if not isinstance(settings, ConvolutionalSettings):
         raise InputError(
             f"{folder}: has a trunk of kind {settings.kind}; expected a ResNet or a vit to export"
@@ -181,20 +181,20 @@ def is_released(path: Path) -> bool:
 
 
 def _beside(folder: Path) -> Kind | None:
-    """The kind of the two halves of which the image half lies in ``folder``."""
+    """The kind of the two encoders of which that of images lies in ``folder``."""
     kinds: tuple[Kind, ...] = ("biovil", "biovil_t", "vit")
     return next((kind for kind in kinds if any(folder.glob(PUBLISHED[kind].file))), None)
 
 
 def kind_of(path: Path, image: Path | None) -> Kind:
-    """Return the kind of published weights; a single file is BioViL's image half."""
+    """Return the kind of published weights; a single file is BioViL's image encoder."""
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
     if image is not None and image.is_file():
         compares = fnmatch(image.name, PUBLISHED["biovil_t"].file)
         return "biovil_t" if compares else "biovil"
-    if both_halves := _beside(image or path):
-        return both_halves
+    if both := _beside(image or path):
+        return both
     return "cxr_bert" if read_config(path, ReleasedTextConfig).projects else "bert"
 
 
