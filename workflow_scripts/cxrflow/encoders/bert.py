@@ -7,6 +7,7 @@ transformers would draw from the same seed, bit for bit.
 Shapes: T tokens, D width, V vocabulary.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -167,9 +168,9 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """Holds the layers under their published name."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.layer = nn.ModuleList(layers)
 
 
 class Bert(nn.Module):
@@ -178,7 +179,7 @@ class Bert(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.embeddings = Embeddings(config)
-        self.encoder = Encoder(config)
+        self.encoder = Encoder(Layer(config) for _ in range(config.num_hidden_layers))
         self.final = nn.Identity()  # CLIP's has a normalisation there
 
 

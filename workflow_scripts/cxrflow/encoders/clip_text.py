@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.bert import BertConfig
+from cxrflow.encoders.bert import BertConfig, Encoder
 from cxrflow.encoders.cxr_bert import CXRBert, text_projection
 from cxrflow.encoders.settings import ClipHeadSettings, ProjectionHeadKind
 
@@ -79,20 +79,13 @@ class Layer(nn.Module):
         return attended_TD + self.mlp(self.ln_2(attended_TD))
 
 
-class Encoder(nn.Module):
-    """Holds the layers where CXR-BERT has its own."""
-
-    def __init__(self, config: ClipTextConfig) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
-
-
 class Transformer(nn.Module):
     """Embeddings, layers and a last normalisation."""
 
     def __init__(self, config: ClipTextConfig) -> None:
         super().__init__()
-        self.embeddings, self.encoder = Embeddings(config), Encoder(config)
+        self.embeddings = Embeddings(config)
+        self.encoder = Encoder(Layer(config) for _ in range(config.num_hidden_layers))
         self.final = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
 
 

@@ -38,7 +38,7 @@ from cxrflow.training.program import Program
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.speed import flop_counter, speed, speed_in_words
 from cxrflow.training.state import StateFolder, differences, without_operations
-from cxrflow.training.step import DataClock, Step, StepValues, not_finite
+from cxrflow.training.step import DataClock, Step, StepValues
 
 log = logging.getLogger("cxrflow")
 
@@ -280,7 +280,7 @@ class Engine:
         while len(self._unread) > pending:
             step = self._unread.pop(0)
             values = step.read()
-            name = not_finite(values)
+            name = next((name for name, x in values.items() if not math.isfinite(x)), None)
             if name is not None:
                 place = divmod(step.number, self.program.batches_per_epoch)
                 ids = list(self.program.batch_ids(*place))[:20]

@@ -174,11 +174,6 @@ class StepValues:
         return dict(zip(self.names, self._values.tolist(), strict=True))
 
 
-def not_finite(values: Mapping[str, float]) -> str | None:
-    """The first name whose value is infinite or not a number."""
-    return next((name for name, value in values.items() if not math.isfinite(value)), None)
-
-
 def learning_rate_factor(
     settings: ScheduleSettings, step: int, steps: int, plateaus: int = 0
 ) -> float:
