@@ -214,7 +214,6 @@ class Padded:
 
     @classmethod
     def of(cls, lengths_N: Tensor, device: torch.device) -> "Padded":
-        """Of these lengths, ascending."""
         groups, inside = [], []
         for run in _similar(lengths_N.tolist()):
             lengths = lengths_N[run]
@@ -237,11 +236,9 @@ class Padded:
         return [list(tensors) for tensors in zip(*groups, strict=True)]
 
     def of_blocks(self, states_NMHd: Tensor) -> list[Tensor]:
-        """The states of M patches, as many for every block."""
         return list(states_NMHd.transpose(1, 2).split([group.count for group in self.groups]))
 
     def firsts(self, values_T: Tensor) -> Tensor:
-        """The values [N] of each block's first token."""
         return torch.cat([part_NW1[:, 0, 0] for part_NW1 in self._padded(values_T[:, None])])
 
     def contexts(

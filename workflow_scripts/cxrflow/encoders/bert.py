@@ -150,7 +150,6 @@ class Layer(nn.Module):
 
     @property
     def rate(self) -> float:
-        """The share of the weights of attention that is dropped now."""
         return self.attention.self.rate
 
     def before_attention(self, hidden_TD: Tensor) -> Tensor:

@@ -69,11 +69,9 @@ class Layer(nn.Module):
         self.mlp = Perceptron(width, config.intermediate_size)
 
     def before_attention(self, hidden_TD: Tensor) -> Tensor:
-        """Query, key and value of each token, [T, 3D]."""
         return linear(self.ln_1(hidden_TD), self.attn.in_proj_weight, self.attn.in_proj_bias)
 
     def after_attention(self, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
-        """Return the layer's states from the tokens' contexts and the states that entered it."""
         torch._check(context_TD.shape[0] == hidden_TD.shape[0])
         attended_TD = hidden_TD + self.attn.out_proj(context_TD)
         return attended_TD + self.mlp(self.ln_2(attended_TD))

@@ -169,7 +169,6 @@ class ConvolutionalSettings(ImageEncoderSettings):
 
     @property
     def depth(self) -> int:
-        """Stages of a ResNet."""
         return len(self.layers)
 
 
@@ -189,7 +188,6 @@ class MultiImageSettings(ConvolutionalSettings):
 
     @property
     def single(self) -> ResNetSettings:
-        """Those of the ResNet."""
         return ResNetSettings(**self.model_dump(exclude={"kind", "comparison"}))
 
 
@@ -207,7 +205,6 @@ class VitSettings(ImageEncoderSettings):
 
     @property
     def depth(self) -> int:
-        """Its blocks."""
         return self.blocks
 
     _heads = heads_share()
@@ -233,7 +230,6 @@ class ClipResNetSettings(ImageEncoderSettings):
 
     @property
     def depth(self) -> int:
-        """Stages of a ResNet."""
         return len(self.layers)
 
     @model_validator(mode="after")

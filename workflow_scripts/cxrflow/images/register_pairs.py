@@ -12,7 +12,6 @@ log = logging.getLogger("cxrflow.images")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     tables = "tables with image_id and prior_image_id: pairs.parquet, samples.parquet"
     arguments.add_argument("--pairs", type=Path, nargs="+", required=True, help=tables)

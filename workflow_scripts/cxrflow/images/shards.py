@@ -81,7 +81,6 @@ def store_or_fail(
 
 
 def failed(source: Source, reason: str) -> Failure:
-    """The failure of an image."""
     return Failure(source.image_id, source.path, reason)
 
 

@@ -13,7 +13,6 @@ log = logging.getLogger("cxrflow.images")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
     arguments.add_path("--root", "folder of the data set")
     lists = "images.parquet of one or more cohorts"

@@ -50,7 +50,6 @@ def build_corpus(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     options = parser(__doc__)
     options.add_argument("--layout", choices=layouts.holders("documents"), required=True)
     options.add_path("--root", "folder of the data set")

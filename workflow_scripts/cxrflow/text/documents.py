@@ -33,7 +33,6 @@ class DocumentWriter:
         self.characters = 0
 
     def add(self, document_id: str, text: str) -> None:
-        """Append one document."""
         text = normalised(text)
         self._ids.append(document_id)
         self._texts.append(text)

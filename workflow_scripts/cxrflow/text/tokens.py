@@ -96,7 +96,6 @@ def write_tokens(documents: Path, vocabulary: Path, settings: TokensSettings, ou
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     options = parser(__doc__)
     options.add_path("--documents", "documents.parquet")
     options.add_path("--vocabulary", "tokenizer folder")

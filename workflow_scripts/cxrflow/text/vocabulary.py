@@ -85,7 +85,6 @@ def build_vocabulary(paths: Sequence[Path], settings: VocabularySettings, output
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, nargs="+", required=True)
     options.add_path("--output", "vocabulary folder")

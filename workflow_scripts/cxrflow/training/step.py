@@ -168,7 +168,6 @@ class StepValues:
             self._values = values
 
     def read(self) -> dict[str, float]:
-        """The values by name."""
         if self._copied is not None:
             self._copied.synchronize()
         return dict(zip(self.names, self._values.tolist(), strict=True))
@@ -262,6 +261,5 @@ class DataClock:
             self._since, self._depth = time.perf_counter(), self._depth - 1
 
     def close(self) -> None:
-        """Watch no longer."""
         for hook in self._hooks:
             hook.remove()
