@@ -88,7 +88,8 @@ def read_published(kind: Kind, files: Files, settings: ImportSettings, seed: int
     Raises:
         InputError: they are not what the kind says, or an image encoder is left without a geometry.
     """
-    text, image, new = None, None, []
+    text, image = None, None
+    new: list[str] = []
     published, exported = PUBLISHED[kind], _export_record(files)
     run: dict[str, Any] = {"kind": kind}
     if exported.get("data"):
