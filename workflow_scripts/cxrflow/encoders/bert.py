@@ -22,7 +22,7 @@ from cxrflow.encoders.settings import (
     BiovilHeadSettings,
     ProjectionHeadKind,
     TextPooling,
-    heads_share,
+    equal_heads,
 )
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -51,7 +51,7 @@ class BertConfig(Settings, extra="ignore"):
     projection_head: ProjectionHeadKind = BiovilHeadSettings()
     text_pooling: TextPooling = "cls"
 
-    _heads = heads_share("hidden_size", "num_attention_heads")
+    _heads = equal_heads("hidden_size", "num_attention_heads")
 
 
 class Embeddings(nn.Module):

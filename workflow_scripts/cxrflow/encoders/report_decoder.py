@@ -79,12 +79,12 @@ class ReportDecoder(nn.Module):
         return self.cls(states_BLD.flatten(0, 1).index_select(0, positions_N))
 
 
-def require_vocabulary(learnt: str, vocabulary: str, source: Path) -> None:
+def require_vocabulary(of_decoder: str, vocabulary: str, source: Path) -> None:
     """The tokenizer of ``source`` must have the pieces that a decoder was trained with."""
-    if vocabulary != learnt:
+    if vocabulary != of_decoder:
         raise InputError(
             f"{source}: the fingerprint of its tokenizer's pieces is {vocabulary}, but the decoder "
-            f"was trained with {learnt}; expected the same pieces"
+            f"was trained with {of_decoder}; expected the same pieces"
         )
 
 

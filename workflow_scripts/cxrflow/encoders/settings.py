@@ -8,7 +8,7 @@ from cxr_files.settings import Settings
 from cxrflow.kinds import Kind, OneKind
 
 
-def heads_share(width: str = "width", heads: str = "heads") -> Any:
+def equal_heads(width: str = "width", heads: str = "heads") -> Any:
     """A validator: attention splits ``width`` into as many equal parts as there are ``heads``."""
 
     def share(settings: Settings) -> Settings:
@@ -112,7 +112,7 @@ class ComparisonSettings(Settings):
         "alone, which then runs on a single image too (Table 7's ablation)",
     )
 
-    _heads = heads_share()
+    _heads = equal_heads()
 
 
 class ImageEncoderSettings(Kind):
@@ -207,7 +207,7 @@ class VitSettings(ImageEncoderSettings):
     def depth(self) -> int:
         return self.blocks
 
-    _heads = heads_share()
+    _heads = equal_heads()
 
 
 class ClipResNetSettings(ImageEncoderSettings):
@@ -325,7 +325,7 @@ class TransformerCaptioningSettings(CaptioningSettings):
     memory: int = Field(40, ge=0, description="slots of each of the encoder's layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="after attention and feed-forward layer")
 
-    _heads = heads_share()
+    _heads = equal_heads()
 
 
 Captioning = Annotated[LstmCaptioningSettings | TransformerCaptioningSettings, OneKind()]

@@ -40,8 +40,8 @@ def explained(content: str, device: torch.device, memory_advice: Sequence[str]) 
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        named = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not named and not any(word in str(error) for word in WORDS):
+        has_type = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not has_type and not any(word in str(error) for word in WORDS):
             raise
         raise PassingError(
             f"{content}: not enough memory on {device}; what helps: {', '.join(memory_advice)}"
