@@ -45,10 +45,10 @@ def _require_halves(model: Path) -> None:
 
     if is_released(model):
         kind = kind_of(model, None)
-        for half in ("text", "image"):
-            if half not in PUBLISHED[kind].encoders:
+        for encoder in ("text", "image"):
+            if encoder not in PUBLISHED[kind].encoders:
                 raise InputError(
-                    f"{model}: published weights of kind {kind} have no {half} half; expected both"
+                    f"{model}: published weights of kind {kind} have no {encoder} encoder; expected both"
                 )
         return
     for name in ("config.json", "image/config.json"):
