@@ -48,7 +48,8 @@ def _require_halves(model: Path) -> None:
         for encoder in ("text", "image"):
             if encoder not in PUBLISHED[kind].encoders:
                 raise InputError(
-                    f"{model}: published weights of kind {kind} have no {encoder} encoder; expected both"
+                    f"{model}: published weights of kind {kind} have no {encoder} encoder; "
+                    "expected both"
                 )
         return
     for name in ("config.json", "image/config.json"):
