@@ -54,7 +54,7 @@ try:
         read_yaml(file)
     run = make_config(config, CONFIG_FILES, typed=typed_values())
     # The configuration names this code, so jobs may import it where a model folder names it too.
-    os.environ[TRUSTED] = ",".join(run.whole.outside_modules)
+    os.environ[TRUSTED] = ",".join(run.outside_modules)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 

@@ -196,6 +196,28 @@ def clip_shapes(sizes: dict[str, Any], pieces: int, length: int = 77) -> Shapes:
     return found | {"text_projection": (d, sizes["joint"]), "logit_scale": ()}
 
 
+def rad_dino_shapes(width: int, blocks: int, patch: int, grid: int) -> Shapes:
+    """RAD-DINO, transformers' ``Dinov2Model``; 768, 12, 14 and 37 are the published one's."""
+    found: Shapes = {
+        "embeddings.cls_token": (1, 1, width),
+        "embeddings.mask_token": (1, width),
+        "embeddings.position_embeddings": (1, 1 + grid**2, width),
+        "embeddings.patch_embeddings.projection.weight": (width, 3, patch, patch),
+        "embeddings.patch_embeddings.projection.bias": (width,),
+        **layer_norm("layernorm", width),
+    }
+    for number in range(blocks):
+        layer = f"encoder.layer.{number}"
+        for part in ("query", "key", "value"):
+            found |= linear(f"{layer}.attention.attention.{part}", width, width)
+        found |= linear(f"{layer}.attention.output.dense", width, width)
+        found |= layer_norm(f"{layer}.norm1", width) | layer_norm(f"{layer}.norm2", width)
+        found |= linear(f"{layer}.mlp.fc1", 4 * width, width)
+        found |= linear(f"{layer}.mlp.fc2", width, 4 * width)
+        found |= {f"{layer}.layer_scale{part}.lambda1": (width,) for part in (1, 2)}
+    return found
+
+
 def write_clip(folder: Path, merges: tuple[str, ...] = BYTE_PAIRS) -> dict[str, Tensor]:
     """A small CLIP and its byte pairs, as published; returns the weights."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ def task_code(wildcards):
     """The modules and rules that predict in a task, the trunks, the readers of data sets."""
     task = run.tasks[wildcards.task]
     if wildcards.get("name"):
-        return [*task.code, f"benchmarks.{task.benchmark.baselines.split(':')[0]}"]
+        return [*task.code, task.benchmark.code(task.benchmark.baselines)]
     if wildcards.get("external"):
         return [*task.code, "benchmarks.rows.external"]
     trunks = run.models[wildcards.model].parts if wildcards.get("model") else []

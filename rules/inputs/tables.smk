@@ -22,7 +22,8 @@ def predictions(results):
 def statistics(results):
     """The modules that make metrics of predictions."""
     tasks = {task for task, _ in results}
-    return sorted(f"benchmarks.{run.tasks[task].benchmark.statistic_module}" for task in tasks)
+    benchmarks = [run.tasks[task].benchmark for task in tasks]
+    return sorted(each.code(each.statistic_module) for each in benchmarks)
 
 
 def table_tests(paper, table):

@@ -1,4 +1,4 @@
-"""A loss and an encoder outside of the package, as docs/extending.md shows them: trained, kept."""
+"""Code outside of the package as docs/extending.md shows it, one file a door: run as printed."""
 
 import json
 import re
@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from programs import program
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from toy_programs import TRAINING, trainings
 
 import cxrflow
-from cxr_files.atomic import read_object
+from cxr_files.atomic import file_digest, read_object
 from cxr_files.errors import InputError
 from cxr_files.settings import read_settings
+from cxrflow.benchmarks.features import weights_file, write_features
 from cxrflow.config import load_config
 from cxrflow.kinds import TRUSTED
 from cxrflow.pretrain.settings import ImagePretrainingSettings, JointPretrainingSettings
@@ -25,7 +29,7 @@ from cxrflow.programs.source_code import PACKAGE, code_digest, source_files
 
 TOP = PACKAGE.parents[1]
 LOSS, ENCODER = "my_losses:SigmoidPairs", "my_encoders:Tiny"
-OURS = ("my_losses", "my_encoders")
+OURS = ("my_losses", "my_similarity", "my_encoders", "my_data", "my_benchmarks")
 
 
 @pytest.fixture(scope="module")
@@ -215,14 +219,25 @@ def test_a_similarity_from_outside_is_kept_or_refused_before_the_first_step(
 
 def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [TOP / "config.yaml", beside / "run.yaml"]
-    paper = str(beside / "my_losses.yaml")
-    (beside / "run.yaml").write_text(f"papers: [{json.dumps(paper)}]\n")
+    papers = [str(beside / f"{name}.yaml") for name in OURS]
+    for place in ("tiny.pth", "shenzhen"):
+        (beside / place).touch()
+    weights = {"my_encoders/tiny": str(beside / "tiny.pth")}
+    dataset = {"root": str(beside), "layout": "my_data:Shenzhen"}
+    (beside / "run.yaml").write_text(
+        json.dumps({"papers": papers, "weights": weights, "datasets": {"shenzhen": dataset}})
+    )
     run = load_config(files)
     code = run.models["my_losses/sigmoid"].code
-    assert {LOSS, ENCODER, "pretrain.terms.mlm"} <= {*code}
+    assert {LOSS, "pretrain.terms.mlm"} <= {*code}
     assert "pretrain.terms.global_alignment" not in code
-    assert run.whole.outside_modules == ["my_encoders", "my_losses"]
-    settings = run.models["my_losses/sigmoid"].settings
+    assert run.outside_modules == sorted(OURS)
+    tiny = run.models["my_encoders/tiny"]
+    assert ENCODER in tiny.code and tiny.imported
+    assert "my_similarity:MatrixPairs" in run.models["my_similarity/matrix"].code
+    assert run.tasks["my_benchmarks/isotropy"].code == ["my_benchmarks:Isotropy"]
+    assert run.data.layout("shenzhen").source("tables") == ["my_data:Shenzhen"]
+    settings = run.models["my_encoders/from_tiny"].settings
     assert isinstance(settings, JointPretrainingSettings)
     assert settings.encoder.kind == ENCODER and settings.encoder.channels == 1
     assert read_settings(settings.model_dump_json(), JointPretrainingSettings) == settings
@@ -251,13 +266,69 @@ def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.Monk
     source_code._code_of.cache_clear()
 
 
+def test_the_encoder_starts_from_its_published_weights(beside: Path, tmp_path: Path) -> None:
+    weights = {"conv1.weight": torch.rand(32, 1, 16, 16), "conv2.weight": torch.rand(32, 32, 3, 3)}
+    weights |= {name: torch.rand(32) for name in ("conv1.bias", "conv2.bias", "fc.bias")}
+    torch.save(weights | {"fc.weight": torch.rand(32, 32)}, tmp_path / "tiny.pth")
+    given = {"kind": ENCODER, "weights": tmp_path, "model": "tiny", "output": tmp_path / "model"}
+    program("pretrain.imported", {"geometry": "shorter32"}, **given, seed=0).succeeds()
+    trunk = cxrflow.load(tmp_path / "model").image_encoder.encoder  # type: ignore[union-attr]
+    assert torch.equal(trunk.stem.weight, weights["conv1.weight"])
+
+
+def test_the_similarity_is_trained_and_kept(
+    beside: Path, inputs: Path, start: Path, tmp_path: Path
+) -> None:
+    settings = {
+        "encoder": {"width": 16, "projection": 16, "channels": 1},
+        "terms": {"matrix": {"kind": "my_similarity:MatrixPairs"}},
+        **{"augmentation": {}, "length": 48, "training": {**TRAINING, "epochs": 1}},
+    }
+    given = {"pairs": inputs / "cohort/pairs.parquet", "pixels": inputs / "pixels", "text": start}
+    places = {"state": tmp_path / "state", "output": tmp_path / "model"}
+    program("pretrain.joint", settings, **given, **places, model="mine", seed=0).succeeds()
+    similarity: Any = cxrflow.load(tmp_path / "model").similarity
+    assert not torch.equal(similarity.matrix, torch.eye(16))
+
+
+def test_the_data_set_is_a_cohort_that_the_benchmark_measures(
+    beside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TRUSTED, "my_data,my_benchmarks")
+    (tmp_path / "data/CXR_png").mkdir(parents=True)
+    for number in range(12):
+        name = f"CXR_png/CHNCXR_{number:04d}_{number % 2}.png"
+        Image.fromarray(np.full((8, 8), number, dtype=np.uint8)).save(tmp_path / "data" / name)
+    settings = {"kind": "classification", "splits": {"method": "patients", "shares": {"test": 1}}}
+    given = {"layout": "my_data:Shenzhen", "root": tmp_path / "data", "output": tmp_path / "cohort"}
+    program("data.cohorts.build_cohort", settings, **given).succeeds()
+    rows = pd.read_parquet(tmp_path / "cohort/samples.parquet")
+    assert [labels[0] for labels in rows["labels"]] == [int(n[-1]) for n in rows["image_id"]]
+    model = weights_file(tmp_path / "model")
+    model.parent.mkdir(parents=True)
+    save_file({"x": torch.zeros(1)}, model)
+    said = {"weights": file_digest(model)[:16], "geometry": "x", "pixels": "x"}
+    features = torch.nn.functional.one_hot(torch.arange(12) % 2).float()
+    write_features(tmp_path / "features", rows[["image_id"]], {"pooled": features}, said)
+    read = {name: tmp_path / name for name in ("model", "cohort", "features")}
+    measured = program(
+        "benchmarks.evaluate", {}, "my_benchmarks:Isotropy", **read, output=tmp_path / "scores"
+    )
+    measured.succeeds()
+    cosine = read_object(tmp_path / "scores/metrics.json")["metrics"]["cosine"]
+    assert cosine["value"] == pytest.approx(5 / 11) and cosine["n"] == 12
+
+
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
         ({"pairs": {"kind": "my_losses:Nothing"}}, "the module my_losses has no class Nothing"),
         ({"pairs": {"kind": "my_loses:Pairs"}}, "there is no module my_loses in "),
         ({"pairs": {"kind": "my_losses"}}, "unknown key 'terms.pairs'"),
-        ({"pairs": {"kind": "os:PathLike"}}, "expected an annotation `settings:` of a Outside"),
+        (
+            {"pairs": {"kind": "os:PathLike"}},
+            "expected a subclass of cxrflow.pretrain.objective.Term",
+        ),
         ({"pairs": {"kind": LOSS, "temperature": 0}}, "key 'terms.pairs.temperature' is 0"),
         ({"token_alignment": {"kind": LOSS}}, "token_alignment: expected another name"),
         ({"Pairs": {"kind": LOSS}}, "Pairs: expected another name"),

@@ -21,7 +21,7 @@ from PIL import Image
 from command_options import options
 from cxr_files.atomic import read_json, write_json
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.metric_names import measures
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.image_encoder import Frames
@@ -81,7 +81,7 @@ def result_of(
 
 def require_known(benchmark: str, metrics: Iterable[str]) -> None:
     """Every metric is one that a table may read (:mod:`cxrflow.benchmarks.metric_names`)."""
-    assert [name for name in metrics if not measures(benchmark, name)] == []
+    assert [name for name in metrics if not BENCHMARKS.measures(benchmark, name)] == []
 
 
 def metrics_of(

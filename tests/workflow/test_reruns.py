@@ -8,7 +8,7 @@ import pytest
 from cxrflow.data.layouts import layout
 
 from .conftest import Checkout, models_of
-from .test_extending import PACKAGE, extend, python
+from .test_extending import PACKAGE, extend
 
 pytestmark = pytest.mark.slow
 
@@ -30,72 +30,6 @@ tables:
   images:
     extends: toy/images
     rows: [{kind: external, label: elsewhere, model: theirs, task: toy/linear_probe, share: "50"}]
-"""
-
-
-# The page's term as a model's only comparison of images with texts, on the tests' own data.
-COMPARED = """
-models:
-  compared:
-    extends: toy/joint
-    settings: {terms: {global_alignment: null, cross_attention: {heads: 2}}}
-tables:
-  compared:
-    title: Compared by cross-attention
-    source: ours
-    task: toy/zero_shot_classification
-    columns:
-      - {key: auroc, label: AUROC, metric: auroc}
-      - {key: pair, label: Pair, metric: recall/5/image_to_text, task: toy/pairs}
-      - {key: cnr, label: CNR, metric: cnr, task: toy/phrase_grounding}
-    rows: [{label: compared, model: compared}]
-"""
-
-# What the benchmarks wrote, beside the model's own similarity of the same images and texts.
-SCORED = """
-import json
-from pathlib import Path
-import numpy, pandas, torch
-import cxrflow
-from cxrflow.images.store import PixelStore
-from cxrflow.metrics.retrieval import ranks, without_rounding
-from cxrflow.text.report_prompts import report_texts
-
-RESULTS = Path("results")
-model = cxrflow.load(RESULTS / "models/mine/compared/seed0")
-assert type(model.similarity).__module__ == "cxrflow.similarity.cross_attention"
-
-def folder(task):
-    return RESULTS / f"benchmarks/toy/{task}/mine/compared/seed0"
-
-def pixels(cohort, ids):
-    store = PixelStore(RESULTS / "pixels" / cohort / "shorter64")
-    return torch.from_numpy(store.read(store.rows(ids))).reshape(-1, 1, 64, 64).float() / 255
-
-def agree(written, ours):
-    assert numpy.ptp(ours) > 0
-    numpy.testing.assert_allclose(written, ours, rtol=1e-3, atol=1e-4)
-
-rows = pandas.read_parquet(folder("zero_shot_classification") / "predictions.parquet")
-said = json.loads((folder("zero_shot_classification") / "metrics.json").read_text())
-for side in ("positive", "negative"):
-    prompts = list(said["protocol"][f"{side}_prompts"])
-    scores = model.similarities(pixels("biovil/rsna", rows["image_id"]), prompts)
-    agree(rows[f"cosine_{side}"], scores.mean(1).numpy())
-
-rows = pandas.read_parquet(RESULTS / "cohorts/biovil/ms_cxr/samples.parquet")
-scored = pandas.read_parquet(folder("phrase_grounding") / "predictions.parquet")
-rows = rows.set_index("sample_id").loc[scored["sample_id"]]
-maps = model.similarity_map(pixels("biovil/ms_cxr", rows["image_id"]), rows["phrase"].tolist())
-agree(numpy.load(folder("phrase_grounding") / "grids.npy"), maps.numpy())
-
-rows = pandas.read_parquet(folder("pairs") / "predictions.parquet")
-pairs = pandas.read_parquet(RESULTS / "cohorts/biovil/mimic_cxr/pairs.parquet")
-pairs = pairs.set_index("image_id").loc[rows["sample_id"]]
-texts = report_texts(pairs, ("impression",))
-scores = model.similarities(pixels("biovil/mimic_cxr", rows["sample_id"]), texts).double().numpy()
-ranked = ranks(without_rounding(scores), numpy.arange(len(rows)))
-numpy.testing.assert_array_equal(rows["median_rank/image_to_text"], ranked)
 """
 
 
@@ -142,20 +76,6 @@ def test_other_arithmetic_trains_its_models_and_what_starts_from_them(finished_c
     assert models_of(finished_copy.plan()) == {
         f"toy/{name}" for name in ("images", "joint", "local", "frames", "writer")
     }
-
-
-def test_a_similarity_of_its_own_is_trained_kept_and_scored(
-    finished_copy: Checkout, quick: dict[str, str]
-) -> None:
-    """The page's term, from docs/extending.md to zero-shot, retrieval and grounding."""
-    folder = extend(finished_copy.folder)
-    (folder / "mine.yaml").write_text(COMPARED, encoding="utf-8")
-    changed = finished_copy.write("new.yaml", {"papers": ["toy.yaml", "mine.yaml"]})
-    table = "results/tables/mine/compared.html"
-    assert models_of(changed.plan(table)) == {"mine/compared"}
-    done = changed.snakemake("--cores", "2", "--show-failed-logs", table, **quick)
-    assert done.returncode == 0, done.stdout[-6000:]
-    python(folder, "-c", SCORED)
 
 
 # Laid over Snakemake's own at the end of a Snakefile: a job leaves empty files.

@@ -11,10 +11,21 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Final, get_args
 
-from pydantic import BaseModel, GetCoreSchemaHandler, ValidationInfo, ValidatorFunctionWrapHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import (
+    BaseModel,
+    GetCoreSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+)
+from pydantic_core import (
+    CoreSchema,
+    PydanticCustomError,
+    PydanticSerializationError,
+    core_schema,
+)
 
-from cxr_files.settings import RECORD, Settings, SettingsT
+from cxr_files.settings import RECORD, Settings, SettingsT, shown
 
 #: Modules outside of the package, separated by commas, that a model folder may name as its code.
 TRUSTED: Final = "CXRFLOW_MODULES"
@@ -32,12 +43,14 @@ class Kind(Settings):
     """Settings of one kind of a thing, whose code is the module ``<room>.<kind>``.
 
     Code outside of the package is ``module:Class``, of a module that Python finds in the folder of
-    the run or where else it looks. The class says by its annotation ``settings: ...`` which class
-    of settings it takes, a subclass of the one that says ``outside``.
+    the run or where else it looks. The class is of the ``base`` that its kinds have, and says by
+    its annotation ``settings: ...`` which class of settings it takes, a subclass of the one that
+    says ``outside``.
     """
 
     room: ClassVar[str]
     outside: ClassVar[bool] = False  # True in the base of kinds that may be outside of the package
+    base: ClassVar[str]  # of their code, as module:Class; the configuration does not import it
     kind: str
 
     @property
@@ -48,7 +61,7 @@ class Kind(Settings):
     def code(self, name: str) -> Any:
         """Return the class called ``name`` in that module, imported now."""
         if is_outside(self.kind):
-            return outside_class(self.kind)
+            return outside_class(self.kind, self.base)
         return getattr(import_module(f"cxrflow.{self.module}"), name)
 
 
@@ -57,11 +70,11 @@ def is_outside(kind: Any) -> bool:
     return isinstance(kind, str) and ":" in kind
 
 
-def outside_class(kind: str) -> type:
-    """Import the class that ``module:Class`` names.
+def outside_class(kind: str, base: str) -> Any:
+    """Import the class that ``module:Class`` names, a subclass of ``base``, which is named alike.
 
     Raises:
-        ValueError: there is no such module or class.
+        ValueError: there is no such module or class, it has another base, or lacks a method.
     """
     module, _, name = kind.partition(":")
     if not all(word.isidentifier() for word in (*module.split("."), name)):
@@ -69,34 +82,73 @@ def outside_class(kind: str) -> type:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # as `python -m` does; a console script does not
     try:
-        found = getattr(import_module(module), name, None)
+        cls = getattr(import_module(module), name, None)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         message = f"there is no module {error.name} in {os.getcwd()} or on PYTHONPATH"
         raise ValueError(f"{kind!r}: {message}") from None
-    if not isinstance(found, type):
+    if not isinstance(cls, type):
         raise ValueError(f"{kind!r}: the module {module} has no class {name}")
-    return found
+    if base not in {f"{above.__module__}:{above.__qualname__}" for above in cls.__mro__}:
+        raise ValueError(f"{kind!r}: expected a subclass of {base.replace(':', '.')}")
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(vars(cls)["__abstractmethods__"]))
+        raise ValueError(f"{kind!r}: the class lacks {missing}")
+    return cls
 
 
-def outside_settings(kind: str, base: type[SettingsT], of_record: bool) -> type[SettingsT]:
-    """The settings of code outside of the package; ``of_record``: a file, not the user, names it.
+def require_trusted(kind: str) -> None:
+    """Refuse code outside of the package that a file, not the user, names.
 
     Raises:
-        ValueError: it cannot be imported, takes no settings of class ``base``, or is not trusted.
+        ValueError: its module is neither imported yet nor named in :data:`TRUSTED`.
     """
     module = kind.partition(":")[0]
-    trusted = os.environ.get(TRUSTED, "").split(",")
-    if of_record and module not in sys.modules and module not in trusted:
+    if module not in sys.modules and module not in os.environ.get(TRUSTED, "").split(","):
         raise ValueError(
             f"{kind!r} is code outside of cxrflow; if you trust it, import {module} first or name "
             f"it in the environment variable {TRUSTED}"
         )
-    settings = inspect.get_annotations(outside_class(kind), eval_str=True).get("settings")
+
+
+def outside_settings(cls: Any, base: type[SettingsT]) -> type[SettingsT]:
+    """The settings that a class outside of the package takes, by its annotation ``settings: ...``.
+
+    Raises:
+        ValueError: it has none, or of another class than ``base``.
+    """
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    try:
+        settings = inspect.get_annotations(cls, eval_str=True).get("settings")
+    except NameError as error:
+        raise ValueError(f"{name!r}: an annotation cannot be read ({error})") from None
     if not (isinstance(settings, type) and issubclass(settings, base)):
-        raise ValueError(f"{kind!r}: expected an annotation `settings:` of a {base.__name__}")
+        raise ValueError(f"{name!r}: expected an annotation `settings:` of a {base.__name__}")
     return settings
+
+
+def require_kept(settings: Settings) -> None:
+    """Refuse settings of code outside of the package that are not read back as they are written.
+
+    Raises:
+        ValueError: what a file would hold of them gives no settings, or others.
+    """
+    name = type(settings).__name__
+    try:
+        written = (settings.record(), settings.model_dump(mode="json"))
+        kept = [type(settings).model_validate(v, context=RECORD) for v in written]
+    except (ValidationError, PydanticSerializationError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"{name} cannot be read back from what is written of it: {reason}"
+        ) from None
+    for field in type(settings).model_fields:
+        if any(getattr(again, field) != getattr(settings, field) for again in kept):
+            raise ValueError(
+                f"{name}.{field} is {shown(getattr(settings, field))}, but is read back as "
+                f"{shown(getattr(kept[-1], field))}; a model of it could not be loaded"
+            )
 
 
 @dataclass(frozen=True)
@@ -131,8 +183,10 @@ class OneKind:
             kind = values.get("kind", self.default)
             if outside is not None and is_outside(kind):
                 try:
-                    cls = outside_settings(kind, outside, info.context == RECORD)
-                except (ValueError, NameError) as error:
+                    if info.context == RECORD:
+                        require_trusted(kind)
+                    cls = outside_settings(outside_class(kind, outside.base), outside)
+                except ValueError as error:
                     raise PydanticCustomError("kind", "kind is {m}", {"m": str(error)}) from None
             elif kind in classes:
                 cls = classes[kind]
@@ -140,7 +194,10 @@ class OneKind:
                 message = f"kind is {kind!r}; expected {{kinds}}"
                 raise PydanticCustomError("kind", message, known)
             chosen = {n: v for n, v in values.items() if v is not None or n in cls.model_fields}
-            return cls.model_validate(chosen, context=info.context)
+            settings = cls.model_validate(chosen, context=info.context)
+            if is_outside(kind) and info.context != RECORD:
+                require_kept(settings)
+            return settings
 
         return core_schema.with_info_wrap_validator_function(
             choose, handler(source), serialization=as_it_is

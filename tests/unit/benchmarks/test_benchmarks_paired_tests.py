@@ -237,7 +237,9 @@ def test_wrong_input_is_named(tmp_path):
     good = write(tmp_path, "r", 0, grounding(3))
     with pytest.raises(InputError, match="column 'miou' is missing"):
         outcome([bad, good])
-    with pytest.raises(InputError, match="benchmark is 'guessing'; expected one of"):
+    with pytest.raises(
+        InputError, match="benchmark is 'guessing'; expected module:Class or one of"
+    ):
         outcome([write(tmp_path, "x", 0, grounding(1), "guessing")])
 
 

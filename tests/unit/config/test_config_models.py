@@ -133,7 +133,7 @@ def test_a_recipe_fits_its_program(recipe, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"benchmark": "x"}, "benchmark is 'x'; expected one of phrase_grounding, "),
+        ({"benchmark": "x"}, "benchmark is 'x'; expected module:Class or one of phrase_"),
         ({"benchmark": "natural_language_inference"}, "needs a cohort 'training'"),
         ({"benchmark": "course_statistics", "demographics": "d"}, "reads no 'demographics'"),
     ],

@@ -11,7 +11,7 @@ from config_overlays import DEMO, ROOT, nested
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.settings import Metric
-from cxrflow.benchmarks.registry import BENCHMARKS, measures
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config
 from cxrflow.names import is_reference
 from cxrflow.papers import load_paper, paper_names
@@ -199,11 +199,11 @@ def test_every_metric_that_a_task_can_ask_for_may_stand_in_a_column():
     asked = [name for name, one in BENCHMARKS.items() if "metrics" in one.settings.model_fields]
     assert len(asked) == 6
     for name in asked:
-        assert all(measures(name, metric) for metric in get_args(Metric))
+        assert all(BENCHMARKS.measures(name, metric) for metric in get_args(Metric))
     prompted = ("auroc_rare/chest", "delta/consistent", "prompts_spread")
     for name in ("zero_shot_classification", "zero_shot_findings"):
-        assert all(measures(name, metric) for metric in prompted)
-    assert not measures("linear_probe", "delta/consistent")
+        assert all(BENCHMARKS.measures(name, metric) for metric in prompted)
+    assert not BENCHMARKS.measures("linear_probe", "delta/consistent")
 
 
 def test_papers_use_each_others_models(overlay, paper):

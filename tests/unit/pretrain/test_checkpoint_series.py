@@ -96,5 +96,5 @@ def test_too_few_checkpoints_another_metric_and_no_benchmark_are_refused(world, 
     wrong = SETTINGS.model_copy(update={"metric": "auroc"})
     with pytest.raises(InputError, match="key 'metric' is 'auroc'; image_retrieval gives prec"):
         result_of("checkpoint_series", wrong, world)
-    with pytest.raises(InputError, match="key 'benchmark' is ''; expected one of phrase"):
+    with pytest.raises(InputError, match="key 'benchmark' is ''; expected module:Class or one of"):
         result_of("checkpoint_series", SETTINGS.model_copy(update={"benchmark": ""}), world)

@@ -127,7 +127,7 @@ class Settings(BaseModel):
         for name in _numeric(cls) & values.keys():
             if _holds_truth(values[name]):
                 raise ValueError(
-                    f"'{name}' is {_shown(values[name])}; expected numbers, not true or false"
+                    f"'{name}' is {shown(values[name])}; expected numbers, not true or false"
                 )
         if info.context != RECORD:
             return values
@@ -150,10 +150,10 @@ def problem(item: ErrorDetails, source: str, place: Sequence[str | int]) -> str:
         return f"{source}: key '{key}': {message}"
     if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME:
         message = "expected a name of letters, digits, _ and -"
-    return f"{source}: key '{key}' is {_shown(item['input'])}: {message}"
+    return f"{source}: key '{key}' is {shown(item['input'])}: {message}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value as an error shows it."""
     try:
         text = repr(value)

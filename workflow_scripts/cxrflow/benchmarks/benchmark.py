@@ -5,10 +5,15 @@ Nothing is computed here. The modules that it names are not imported here.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from cxr_files.settings import Settings
+from cxrflow.data.cohorts.settings import CohortKind
 
+# What a benchmark may need of a model.
+NEEDS = (
+    *("image", "text", "joint", "report", "decoder", "frames", "guided", "checkpoints", "run"),
+)
 # The options that name what a benchmark reads.
 READ_BY = {
     "samples": {"cohort"},
@@ -58,21 +63,25 @@ class Benchmark:
     ``baselines`` (module:class) of :mod:`cxrflow.benchmarks.rows` answers for them. ``oracles``:
     those of them that read what the hospital knows of findings. ``external``: a file of predictions
     that were made elsewhere is scored, too.
+
+    ``outside``: the class outside of the package, ``module:Class``, that is its program; then
+    ``program``, ``clusters`` and ``baselines`` may be objects in the place of names, and
+    ``metrics`` are those of the class.
     """
 
-    program: str
+    program: Any
     settings: type[Settings]
-    kind: str | None
+    kind: CohortKind | None
     needs: frozenset[str] = frozenset()
     reads: Literal[
         "samples", "pixels", "features", "registration", "vocabularies", "datasets", "curation"
     ] = "samples"
     split: bool = False
-    training: str | None = None
+    training: CohortKind | None = None
     reports: bool = False
-    statistic: str | None = ""
+    statistic: Any = ""
     key: tuple[str, ...] = ("sample_id",)
-    clusters: str = "result:patients"
+    clusters: Any = "result:patients"
     own: tuple[str, ...] = ()
     compares: bool = False
     of_training: bool = False
@@ -83,8 +92,15 @@ class Benchmark:
     truth: Literal["needed", "used", "findings"] | None = None
     references: Sequence[str] = ()
     oracles: Sequence[str] = ()
-    baselines: str = ""
+    baselines: Any = ""
     external: bool = False
+    metrics: tuple[str, ...] = ()
+    outside: str = ""
+
+    def code(self, place: Any) -> str:
+        """What `code_digest` takes for the module of a program or class of this entry."""
+        is_name = isinstance(place, str)
+        return f"benchmarks.{place.partition(':')[0]}" if is_name else self.outside
 
     @property
     def images(self) -> bool:
@@ -92,7 +108,7 @@ class Benchmark:
         return bool({"pixels", "features"} & READ_BY[self.reads])
 
     @property
-    def statistic_module(self) -> str | None:
+    def statistic_module(self) -> Any:
         """The module of the statistic by which rows are compared; None where nothing is scored."""
         return (
             (self.statistic or self.program) if self.needs and self.statistic is not None else None

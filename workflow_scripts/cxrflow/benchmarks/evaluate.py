@@ -43,7 +43,8 @@ INPUTS = sorted([*FOLDERS, "model", "vocabulary", "dataset", "studies_layout"])
 def read_options(argv: Sequence[str] | None) -> tuple[Parser, argparse.Namespace]:
     """Return the options of every benchmark, and the parser, which refuses them."""
     arguments = parser(__doc__)
-    arguments.add_argument("benchmark", choices=sorted(BENCHMARKS), help="what is measured")
+    known = f"what is measured: {', '.join(sorted(BENCHMARKS))}, or module:Class"
+    arguments.add_argument("benchmark", help=known)
     row = arguments.add_mutually_exclusive_group()
     row.add_argument("--model", type=Path, help="results/models/<paper>/<model>/seed<k>")
     row.add_argument("--reference", help="one of the benchmark's reference rows")
@@ -84,7 +85,11 @@ def name_of(options: argparse.Namespace) -> tuple[str, bool | None, bool]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments, options = read_options(argv)
-    benchmark, reference = BENCHMARKS[options.benchmark], options.reference
+    reference = options.reference
+    try:
+        benchmark = BENCHMARKS.named(options.benchmark)
+    except ValueError as error:
+        arguments.error(f"benchmark {error}")
     if reference is not None and reference not in benchmark.references:
         names = ", ".join(benchmark.references) or "none"
         arguments.error(f"{options.benchmark} has no reference '{reference}'; has {names}")

@@ -18,7 +18,7 @@ from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxr_files.progress import progress
 from cxrflow.benchmarks.rows.row import Row
-from cxrflow.data.layouts import layout
+from cxrflow.data.layouts import recorded_layout
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +89,8 @@ def read_cohort(
         "synthetic": bool(flow["synthetic"]),
         "fingerprint": file_digest(folder / file)[:16],
     }
-    listed = layout(flow["layout"]).listed_classes if "layout" in flow else ()
+    origin = recorded_layout(flow["layout"], folder / "flow.json") if "layout" in flow else None
+    listed = origin.listed_classes if origin else ()
     return Cohort(table, data, tuple(flow.get("classes", ())), listed)
 
 

@@ -76,9 +76,3 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         *("studies", "decided", "rejected", "ranked", "mixed", "stands", "wrong"),
     ),
 }
-
-
-def measures(benchmark: str, metric: str) -> bool:
-    """True if a benchmark may have a metric of this name."""
-    names = METRICS.get(benchmark)
-    return names is None or metric.split("/")[0].removesuffix("_sd") in names

@@ -84,7 +84,7 @@ class SeedPredictions:
         chosen = {k: v for k, v in self.protocol.items() if k in benchmark.settings.model_fields}
         try:
             settings = benchmark.settings.model_validate(chosen)
-            module = imported(str(benchmark.statistic_module))
+            module = imported(benchmark.statistic_module)
             statistic: CountedStatistic = module.statistic(self.samples, settings)
             return statistic
         except ValidationError as error:
@@ -116,16 +116,17 @@ def _keys(samples: pd.DataFrame, columns: Sequence[str]) -> pd.MultiIndex:
 def read_predictions(files: Sequence[Path]) -> Runs:
     """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
-    pairable = {name: entry for name, entry in BENCHMARKS.items() if entry.statistic_module}
     for file in files:
         record = read_object(file.parent / "metrics.json", FIELDS)
         name, model = str(record["benchmark"]), str(record["model"])
-        if name not in pairable:
+        try:
+            benchmark = BENCHMARKS.named(name, recorded=True)
+        except ValueError as error:
+            raise InputError(f"{file.parent / 'metrics.json'}: benchmark {error}") from None
+        if benchmark.statistic_module is None:
             raise InputError(
-                f"{file.parent / 'metrics.json'}: benchmark is '{name}'; expected one of "
-                f"{', '.join(pairable)}"
+                f"{file.parent / 'metrics.json'}: benchmark is '{name}', which compares no rows"
             )
-        benchmark = pairable[name]
         samples = read_table(file, benchmark.key)
         run = SeedPredictions(
             benchmark=name,

@@ -38,7 +38,7 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
     VocabularyComparisonSettings,
 )
-from cxrflow.benchmarks.metric_names import METRICS, measures
+from cxrflow.benchmarks.outside import Benchmarks
 from cxrflow.benchmarks.retrieval.settings import (
     ImageRetrievalSettings,
     PairRetrievalSettings,
@@ -53,11 +53,14 @@ from cxrflow.benchmarks.temporal.settings import (
     TemporalPromptingSettings,
 )
 
-__all__ = ["BENCHMARKS", "METRICS", "Benchmark", "imported", "measures"]
 
+def imported(name: Any) -> Any:
+    """Import a module below ``cxrflow.benchmarks``, or of ``module:name`` the function or class.
 
-def imported(name: str) -> Any:
-    """Import a module below ``cxrflow.benchmarks``, or of ``module:name`` the function or class."""
+    What an entry of a class outside of the package has in such a name's place is returned as it is.
+    """
+    if not isinstance(name, str):
+        return name
     module, _, function = name.partition(":")
     program = importlib.import_module(f"cxrflow.benchmarks.{module}")
     return getattr(program, function) if function else program
@@ -77,7 +80,8 @@ FRAMES, GUIDED, CHECKPOINTS, RUN = (
 )
 WORD_RULES = ("random", "negation", "words", "tfidf", "overlap", "length")
 
-BENCHMARKS = {
+BENCHMARKS = Benchmarks()
+BENCHMARKS |= {
     "phrase_grounding": Benchmark(
         "grounding.phrase_grounding",
         PhraseGroundingSettings,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cxrflow.benchmarks.registry import BENCHMARKS, METRICS, measures
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
 from cxrflow.config.held_out import check_held_out
@@ -68,8 +68,9 @@ def check_names(config: Config) -> None:
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     if library.models:  # of files from elsewhere alone any scale is the same
         _check_defined("scale", [config.values.scale], {"paper", *scales})
-    _check_defined("resources", config.values.resources, {*RULES, *BENCHMARKS})
-    for name in BENCHMARKS.keys() & config.values.resources.keys():
+    benchmarks = {*BENCHMARKS, *(task.benchmark for task in library.tasks.values())}
+    _check_defined("resources", config.values.resources, {*RULES, *benchmarks})
+    for name in benchmarks & config.values.resources.keys():
         if config.values.resources[name].retries != Resources().retries:
             rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
             why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
@@ -265,11 +266,12 @@ def check_metrics(config: Config) -> None:
                 if (
                     not metric
                     or not benchmarks
-                    or any(measures(each, metric) for each in benchmarks)
+                    or any(BENCHMARKS.measures(each, metric) for each in benchmarks)
                 ):
                     continue
                 known = "; ".join(
-                    f"{each} measures {', '.join(METRICS[each])}" for each in benchmarks
+                    f"{each} measures {', '.join(BENCHMARKS.metrics_of(each) or ())}"
+                    for each in benchmarks
                 )
                 entries = paper_entries(config.library.file(paper))
                 file, key = entries.place(("tables", name, "columns", number, "metric"))

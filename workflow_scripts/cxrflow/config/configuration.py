@@ -17,6 +17,7 @@ from cxrflow.config.papers import Library
 from cxrflow.config.results import PaperResults
 from cxrflow.config.schema import Values
 from cxrflow.config.tasks import Tasks
+from cxrflow.kinds import is_outside
 
 
 class Config:
@@ -91,6 +92,14 @@ class Config:
         """All data sets that this run reads."""
         compared = [(one.dataset, one.holder or one.dataset) for one in self.label_comparisons()]
         return list(dict.fromkeys([*self.whole.datasets, *(name for p in compared for name in p)]))
+
+    @property
+    def outside_modules(self) -> list[str]:
+        """Modules outside of the package that hold the code of this run."""
+        names = {kind for name in self.whole.models for kind in self.models[name].code}
+        names |= {self.library.tasks[task].benchmark for task in self.whole.tasks}
+        names |= {self.data.layout(dataset).name for dataset in self.datasets}
+        return sorted({name.partition(":")[0] for name in names if is_outside(name)})
 
     def resolved(self) -> dict[str, Any]:
         """The entries of the papers in use, complete: with their scale and the overrides."""

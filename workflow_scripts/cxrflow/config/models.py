@@ -12,9 +12,9 @@ from cxrflow.config.datasets import Datasets
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
-from cxrflow.encoders.released.settings import PUBLISHED
+from cxrflow.encoders.released.settings import publication
 from cxrflow.images.geometry import Geometry
-from cxrflow.kinds import modules_of
+from cxrflow.kinds import is_outside, modules_of
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.recipes import ModelScale, Recipe
 from cxrflow.similarity.settings import module_of
@@ -86,7 +86,7 @@ class ResolvedModel:
         modules += self.parts
         if self.recipe.selection is not None:  # a task chooses its weights
             benchmark = BENCHMARKS[self._models.library.tasks[self.recipe.selection].benchmark]
-            modules += ["pretrain.validation.selection", f"benchmarks.{benchmark.program}"]
+            modules += ["pretrain.validation.selection", benchmark.code(benchmark.program)]
             modules += ["benchmarks.model_inputs", "benchmarks.features"]
         return modules
 
@@ -98,9 +98,11 @@ class ResolvedModel:
         input, and so an edit of theirs reaches this model as well.
         """
         modules, weights = modules_of(self.settings), self.recipe.weights
-        if self.imported and weights and PUBLISHED[weights].trunk:
-            modules.append(f"encoders.{PUBLISHED[weights].trunk}")
-            if PUBLISHED[weights].vocabulary:
+        published = publication(weights) if weights and self.imported else None
+        if published and published.trunk:
+            outside = is_outside(published.trunk)
+            modules.append(published.trunk if outside else f"encoders.{published.trunk}")
+            if published.vocabulary:
                 modules.append("encoders.clip_text")
         terms = getattr(self.settings, "terms", None)
         if terms is not None and terms.similarity is not None:

@@ -88,12 +88,6 @@ class RunNeeds:
         named += [curation.candidates for curation in curations]
         return [name for name in self._cohorts if name in named]
 
-    @property
-    def outside_modules(self) -> list[str]:
-        """Modules outside of the package that hold the code of models."""
-        kinds = {kind for model in self._resolved for kind in model.code if ":" in kind}
-        return sorted({kind.partition(":")[0] for kind in kinds})
-
     @cached_property
     def stores(self) -> list[tuple[str, str]]:
         """(cohort, geometry) of each pixel store.

@@ -43,7 +43,7 @@ class ResolvedTask:
     @property
     def code(self) -> list[str]:
         """The modules that score models, and the files that its settings make them read."""
-        return [*(f"benchmarks.{one.program}" for one in self.computed), *modules_of(self.settings)]
+        return [*(one.code(one.program) for one in self.computed), *modules_of(self.settings)]
 
     @property
     def scored_by(self) -> dict[str, Any]:

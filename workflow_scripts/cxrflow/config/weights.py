@@ -6,12 +6,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from cxrflow.config.problems import Key
-from cxrflow.encoders.released.settings import (
-    PUBLISHED,
-    TEXT_WEIGHTS,
-    ImportSettings,
-    Kind,
-)
+from cxrflow.encoders.released.settings import TEXT_WEIGHTS, ImportSettings, publication
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt")
 BESIDE = ("tokenizer_config.json",)
@@ -38,20 +33,21 @@ class Weights(ImportSettings):
             raise ValueError("expected a path, or 'text' and 'image' as the kind of weights has")
         return self
 
-    def settings(self, kind: Kind, geometry: str | None) -> ImportSettings:
+    def settings(self, kind: str, geometry: str | None) -> ImportSettings:
         """The settings of the import program; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
-        if "image" in PUBLISHED[kind].encoders:
-            plain["geometry"] = self.geometry or PUBLISHED[kind].geometry or geometry
+        published = publication(kind)
+        if "image" in published.encoders:
+            plain["geometry"] = self.geometry or published.geometry or geometry
         return ImportSettings.model_validate(plain)
 
-    def places(self, kind: Kind) -> tuple[str, str | None]:
+    def places(self, kind: str) -> tuple[str, str | None]:
         """``--weights`` and, for kinds of two encoders, ``--image``.
 
         Raises:
             ValueError: the kind has other parts than those that are named.
         """
-        halves = PUBLISHED[kind].encoders
+        halves = publication(kind).encoders
         if self.path is not None:
             return self.path, None
         given_halves = tuple(half for half in ("text", "image") if getattr(self, half) is not None)
@@ -63,16 +59,17 @@ class Weights(ImportSettings):
         return str(getattr(self, halves[0])), self.image if len(halves) == 2 else None
 
 
-def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, Path, str]]:
+def weights_files(weights: Weights, model: str, kind: str) -> list[tuple[Key, Path, str]]:
     """The files and folders that must exist: key, path, and ``file`` or ``folder``."""
     first, image = weights.places(kind)
     key: Key = ("weights", model)
     text, picture = [key if weights.path else (*key, half) for half in ("text", "image")]
     files: list[tuple[Key, Path, str]] = []
-    vocabulary = PUBLISHED[kind].vocabulary
+    published = publication(kind)
+    vocabulary = published.vocabulary
     if vocabulary is not None:
         files = [(text, Path(first), "folder"), (text, Path(first) / vocabulary, "file")]
-    elif "text" in PUBLISHED[kind].encoders:
+    elif "text" in published.encoders:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
         files += [
@@ -82,10 +79,10 @@ def weights_files(weights: Weights, model: str, kind: Kind) -> list[tuple[Key, P
         files += [(text, shard, "file") for shard in sorted(folder.glob("*-of-*"))]
         # Not all have it; where it is, it decides about capital letters.
         files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
-    if "image" in PUBLISHED[kind].encoders:
+    if "image" in published.encoders:
         place = Path(image or first)
         if place.is_dir():
-            pattern = PUBLISHED[kind].file
+            pattern = published.file
             place = next(iter(sorted(place.glob(pattern))), place / pattern)
         files.append((picture, place, "file"))
     return files

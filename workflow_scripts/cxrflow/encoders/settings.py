@@ -120,6 +120,7 @@ class ImageEncoderSettings(Kind):
 
     room = "encoders"
     outside: ClassVar[bool] = True
+    base = "cxrflow.encoders.image_encoder:ImageTrunk"
     takes_prior: ClassVar[bool] = False  # True: compares an image with the one before it
     has_cls: ClassVar[bool | None] = None  # True: the features begin with [CLS]; None: not said
     weightless: ClassVar[tuple[str, ...]] = ("projection", "projection_head", "normalisation")

@@ -6,10 +6,11 @@ be unknown. No ids of studies or patients are taken over.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
+from textwrap import indent
 from typing import Any
 
 import yaml
-from jinja2 import Template
 
 from cxr_files.atomic import read_object
 from cxr_files.reading import leads_out
@@ -45,13 +46,33 @@ def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
 
 
 def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) -> str:
-    """The text, in Markdown (``card.jinja``); ``parameters`` by encoder."""
+    """The text, in Markdown (``card.txt``); ``parameters`` by encoder."""
     data = record.get("data") or {}
     name, seed = record.get("model"), record.get("seed")
+    synthetic = data.get("synthetic")
+    limits = [
+        "For research; not a medical device, and not tested for any clinical use.",
+        "Scores hold for the data they name; other hospitals, devices and ways of writing differ.",
+    ]
+    if synthetic:
+        limits.insert(0, "Trained on drawn radiographs and reports: it knows nothing of patients.")
     permuted_pairs = record.get("permuted_pairs") or {}
-    synthetic = " (synthetic)" if data.get("synthetic") else ""
+    if permuted_pairs.get("differs") is False:
+        limits.insert(0, "Its validation loss does not differ from that of permuted pairs.")
+    if data.get("notice"):
+        limits.insert(0, f"{data['notice']}.")
+    rows = list(score_lines(results_of(model), str(name), seed))
+    scores = [
+        "Value, 95 % interval over the samples, samples; of the task's own protocol.",
+        "",
+        "| task | data | metric | value | interval | n |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows,
+    ]
     trained = {
-        "data set": f"{data['name']}{synthetic}" if "name" in data else None,
+        "data set": f"{data['name']}{' (synthetic)' if synthetic else ''}"
+        if "name" in data
+        else None,
         "training samples": data.get("train_samples"),
         "validation samples": data.get("validation_samples"),
         "pixels": data.get("geometry"),
@@ -64,16 +85,19 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
     }
-    template = Path(__file__).with_suffix(".jinja").read_text(encoding="utf-8")
-    return Template(template).render(
+    known = {key: "unknown" if value is None else value for key, value in trained.items()}
+    none = "No results lie beside the model that it was exported from."
+    template = Template(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+    text = template.substitute(
         name=name or model.name,
-        data=data,
-        trained=trained,
-        parameters=parameters,
-        scores=list(score_lines(results_of(model), str(name), seed)),
-        differs=permuted_pairs.get("differs"),
-        settings=yaml.safe_dump(record.get("settings"), width=90),
+        trained="\n".join(f"- {key}: {value}" for key, value in known.items()),
+        sizes="\n".join(f"- {part}: {number:,} parameters" for part, number in parameters.items()),
+        scores="\n".join(scores) if rows else none,
+        limits="\n".join(f"- {line}" for line in limits),
+        licence=_licence(bool(synthetic)),
+        settings=indent(yaml.safe_dump(record.get("settings"), width=90), "    "),
     )
+    return text.removesuffix("\n")
 
 
 def _chosen_by(selection: Mapping[str, Any]) -> dict[str, str]:
@@ -95,3 +119,13 @@ def _losses(terms: Mapping[str, Any]) -> str | None:
             text += f", rank of the true pair {term['rank']['value']:.2f}"
         texts.append(text)
     return "; ".join(texts) or None
+
+
+def _licence(synthetic: bool) -> str:
+    if synthetic:
+        return "The data were drawn by cxrflow (MIT); who passes the weights on chooses a licence."
+    return (
+        "Not chosen here: the terms of the data that it was trained on, and of the weights it\n"
+        "started from, decide whether and how it may be passed on. Ask before sharing what was\n"
+        "trained on credentialed data, such as MIMIC-CXR's."
+    )

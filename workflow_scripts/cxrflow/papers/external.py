@@ -4,6 +4,7 @@ from pydantic import Field, field_validator
 
 from cxr_files.settings import Settings
 from cxrflow.data.layouts import LAYOUTS
+from cxrflow.kinds import is_outside
 from cxrflow.names import Name
 
 
@@ -22,6 +23,6 @@ class ExternalModel(Settings):
     @classmethod
     def _layouts_exist(cls, names: list[str]) -> list[str]:
         for name in names:
-            if name not in LAYOUTS:
+            if not is_outside(name) and name not in LAYOUTS:
                 raise ValueError(f"'{name}' is no layout; expected some of {', '.join(LAYOUTS)}")
         return names

@@ -274,11 +274,10 @@ class Task(Settings):
 
     @model_validator(mode="after")
     def _benchmark_exists(self) -> Self:
-        if self.benchmark not in BENCHMARKS:
-            raise ValueError(
-                f"benchmark is '{self.benchmark}'; expected one of {', '.join(BENCHMARKS)}"
-            )
-        benchmark = BENCHMARKS[self.benchmark]
+        try:
+            benchmark = BENCHMARKS.named(self.benchmark)
+        except ValueError as error:
+            raise ValueError(f"benchmark {error}") from None
         if (self.of is None) == benchmark.of_task:
             raise ValueError("`of` and a benchmark of checkpoints go together")
         if benchmark.training and self.training is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cxr_files.errors import InputError
 from cxr_files.program import parser, seed_number
 from cxr_files.settings import read_settings
-from cxrflow.kinds import modules_of
+from cxrflow.kinds import is_outside, modules_of
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.source_code import code_digest
 from cxrflow.similarity.settings import module_of
@@ -80,11 +80,14 @@ def run_training(
 
     import torch
 
+    from cxrflow.pretrain.image_starts import require_loadable
     from cxrflow.pretrain.inputs import Run
     from cxrflow.training.engine import Engine
     from cxrflow.training.precision import choose_device
     from cxrflow.training.processes import joined
 
+    if is_outside(getattr(getattr(settings, "encoder", None), "kind", None)):
+        require_loadable(settings.encoder)
     with joined() as processes:
         torch.manual_seed(options.seed)  # of the initial weights
         device = choose_device(settings.training.device, processes)

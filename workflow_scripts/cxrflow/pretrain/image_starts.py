@@ -2,10 +2,24 @@
 
 from pathlib import Path
 
+import torch
+
 from cxr_files.errors import InputError
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
 from cxrflow.encoders.settings import ImageEncoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights
+
+
+def require_loadable(settings: ImageEncoderSettings) -> None:
+    """Refuse an encoder outside of the package that a model folder would not give again.
+
+    Raises:
+        InputError: it has other parameters when it is built from its settings as they are written.
+    """
+    written = type(settings).model_validate(settings.model_dump(mode="json"))
+    with torch.random.fork_rng(devices=[]):
+        image, again = ImageEncoder(settings), ImageEncoder(written)
+    load_weights(again, image.state_dict(), Path(f"{settings.kind}, built again"))
 
 
 def start_image(folder: str | Path | None, settings: ImageEncoderSettings) -> ImageEncoder:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cxr_files.errors import InputError
 from cxr_files.program import parser, run, seed_number
 from cxr_files.settings import read_settings
-from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings, Kind
+from cxrflow.encoders.released.settings import ImportSettings, publication
 from cxrflow.models.run_record import UNNAMED_DATA
 from cxrflow.pretrain.registry import program_of
 
@@ -27,9 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--image", type=Path, help="BioViL's image weights, if elsewhere")
     arguments.add_argument(
         "--kind",
-        choices=list(PUBLISHED),
         required=True,
-        help="what was published (docs/weights.md)",
+        help="what was published (docs/weights.md), or module:Class of an encoder of yours",
     )
     arguments.add_argument("--model", required=True, help="name of this model")
     arguments.add_argument(
@@ -41,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--output", type=Path, required=True, help="model folder to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, ImportSettings)
+    try:
+        publication(options.kind)
+    except ValueError as error:
+        raise InputError(f"--kind {error}") from None
     import_weights(
         options.kind,
         options.weights,
@@ -53,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def import_weights(
-    kind: Kind,
+    kind: str,
     weights: Path,
     image: Path | None,
     settings: ImportSettings,

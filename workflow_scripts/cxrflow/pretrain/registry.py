@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cxr_files.settings import Settings, from_record
+from cxrflow.kinds import is_outside
 from cxrflow.pretrain.settings import (
     CaptionTrainingSettings,
     ImagePretrainingSettings,
@@ -171,4 +172,6 @@ def recorded_needs(terms: Mapping[str, Any]) -> Needs:
 
 def program_of(published: str) -> str:
     """Return the program whose models published weights of a kind stand for."""
+    if is_outside(published):
+        return "image"
     return next(n for n, program in TRAINING_PROGRAMS.items() if published in program.published)

@@ -17,13 +17,14 @@ from cxr_files.atomic import read_object, require_whole
 from cxr_files.errors import InputError
 from cxr_files.settings import explain
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
-from cxrflow.kinds import is_outside, outside_class, outside_settings
+from cxrflow.kinds import is_outside, outside_class, outside_settings, require_trusted
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import Similarity
 from cxrflow.similarity.words import WordReader
 
 FOLDER = "similarity"
+BASE = "cxrflow.similarity.similarity:Similarity"
 TABLES = ("words.continues", "words.dropped")  # of the vocabulary, beside the weights
 
 
@@ -126,10 +127,11 @@ def class_of(kind: str, source: Path) -> tuple[type[Similarity], type[Similarity
     settings: Any
     if is_outside(kind):
         try:
-            settings = outside_settings(kind, SimilaritySettings, of_record=True)
-        except (ValueError, NameError) as error:
+            require_trusted(kind)
+            similarity: Any = outside_class(kind, BASE)
+            settings = outside_settings(similarity, SimilaritySettings)
+        except ValueError as error:
             raise InputError(f"{source}: kind is {error}") from None
-        similarity: Any = outside_class(kind)
     else:
         module = f"{__package__}.{kind}"
         if not kind.isidentifier() or find_spec(module) is None:

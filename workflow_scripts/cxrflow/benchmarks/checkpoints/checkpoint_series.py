@@ -101,11 +101,10 @@ def draw(
 
 def predict(inputs: ModelInputs, settings: CheckpointSeriesSettings) -> Predictions:
     """Score every checkpoint of the model in the task."""
-    if settings.benchmark not in BENCHMARKS:
-        raise InputError(
-            f"settings: key 'benchmark' is '{settings.benchmark}'; expected one of "
-            f"{', '.join(BENCHMARKS)}"
-        )
+    try:
+        BENCHMARKS.named(settings.benchmark)
+    except ValueError as error:
+        raise InputError(f"settings: key 'benchmark' {error}") from None
     rows: list[dict[str, Any]] = []
     data: dict[str, Any] = {}
     series = checkpoints(inputs.options.model)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cxr_files.errors import InputError
-from cxrflow.data.layouts import Layout, layout
+from cxrflow.data.layouts import LAYOUTS, Layout, layout
 from cxrflow.data.readers.common_tables import Request
+from cxrflow.kinds import is_outside
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[Held
         head, equals, root = item.partition("=")
         if not equals or not root:
             raise InputError(f"{option} {item}: expected [NAME:]LAYOUT=ROOT")
-        name, _, kind = head.rpartition(":")
+        first, _, rest = head.partition(":")
+        is_named = rest in LAYOUTS or is_outside(rest)  # else a layout outside of the package
+        name, kind = (first, rest) if is_named else ("", head)
         layout(kind)
         sets.append(HeldOut(name or kind, kind, Path(root)))
     often = Counter(each.name for each in sets)

@@ -1,14 +1,17 @@
 """Descriptions of data sets: a YAML file a layout with contents, people and readers.
 
+A layout outside of the package is named ``module:Class`` (:mod:`cxrflow.data.layouts.outside`).
+
 Everything that depends on a data set follows from its file: the names a configuration accepts, the
 kinds of cohort, the patients it shares with others, the programs that read it. Readers are imported
 only when used, because every job reads the configuration.
 """
 
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -17,6 +20,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import Settings, explain
 from cxr_files.yaml_file import read_yaml
 from cxrflow.data.cohorts.settings import CohortKind
+from cxrflow.kinds import is_outside, outside_class, require_trusted
 
 if TYPE_CHECKING:
     from cxrflow.data.readers.common_tables import Request, Tables
@@ -39,7 +43,8 @@ Use = Literal[Part, "labels", "demographics"]
 Names = Annotated[
     tuple[str, ...], BeforeValidator(lambda names: [names] if isinstance(names, str) else names)
 ]
-READER = r"^cxrflow(\.\w+)+:\w+$"
+READER = r"^\w+(\.\w+)*:\w+(\.\w+)?$"
+OUTSIDE = "cxrflow.data.layouts.outside:OutsideLayout"
 
 
 class Layout(Settings):
@@ -93,16 +98,12 @@ class Layout(Settings):
         place = getattr(self, kind)
         if place is None:
             raise InputError(f"layout '{self.name}' has no {kind}; {_expected(holders(kind))}")
-        module, name = place.split(":")
-        return getattr(import_module(module), name)
+        return _imported(place)
 
     @property
     def listed_classes(self) -> tuple[str, ...]:
         """The names in its list of classes, whether an image has them or not; none without one."""
-        if self.listed is None:
-            return ()
-        module, name = self.listed.split(":")
-        return tuple(getattr(import_module(module), name))
+        return () if self.listed is None else tuple(_imported(self.listed))
 
     def read(self, root: Path, request: "Request") -> "Tables":
         """Read the data set at ``root`` into the common tables."""
@@ -123,9 +124,17 @@ class Layout(Settings):
 
     def source(self, kind: Part) -> list[str]:
         """Return the files and modules of a reader, which no import statement leads to."""
+        if is_outside(self.name):
+            return [self.name]
         place: str | None = getattr(self, kind)
         module = [place.split(":")[0].removeprefix("cxrflow.")] if place else []
         return [f"data/layouts/{self.name}.yaml", *module]
+
+
+def _imported(place: str) -> Any:
+    """What ``module:name``, or the attribute of a class there, is."""
+    module, names = place.split(":")
+    return reduce(getattr, names.split("."), import_module(module))
 
 
 # Adding a file is all that registers a data set.
@@ -138,6 +147,8 @@ def layout(name: str) -> Layout:
 
     Raises InputError, which lists the layouts, if there is none.
     """
+    if is_outside(name):
+        return _outside(name)
     if name not in LAYOUTS:
         raise InputError(f"layout '{name}' is unknown; {_expected(LAYOUTS)}")
     path = FOLDER / f"{name}.yaml"
@@ -145,6 +156,34 @@ def layout(name: str) -> Layout:
         return Layout.model_validate({"name": name, **read_yaml(path)})
     except ValidationError as error:
         raise InputError(explain(error, str(path))) from None
+
+
+def recorded_layout(name: str, source: Path) -> Layout:
+    """Return the layout that a file names; code outside of the package must be trusted."""
+    try:
+        if is_outside(name):
+            require_trusted(name)
+    except ValueError as error:
+        raise InputError(f"{source}: field 'layout' is {error}") from None
+    return layout(name)
+
+
+def _outside(name: str) -> Layout:
+    """The layout of ``module:Class``."""
+    try:
+        cls = outside_class(name, OUTSIDE)
+    except ValueError as error:
+        raise InputError(f"layout {error}") from None
+    description = getattr(cls, "description", None)
+    if not isinstance(description, Mapping):
+        raise InputError(f"layout '{name}': expected a mapping `description` of the class")
+    readers = {part: f"{name}.{part}" for part in (*get_args(Part), "listed") if hasattr(cls, part)}
+    if not readers.keys() & {*get_args(Part)}:
+        raise InputError(f"layout '{name}': expected a reader, one of {', '.join(get_args(Part))}")
+    try:
+        return Layout.model_validate({**description, **readers, "name": name, "synthetic": False})
+    except ValidationError as error:
+        raise InputError(explain(error, f"layout '{name}'")) from None
 
 
 def holders(*contents: str) -> tuple[str, ...]:

@@ -16,7 +16,13 @@ from cxrflow.encoders.released.checkpoints import INDEX, shards_of
 from cxrflow.encoders.released.clip import read_clip
 from cxrflow.encoders.released.deit import read_deit, read_exported
 from cxrflow.encoders.released.image import read_released_image
-from cxrflow.encoders.released.settings import PUBLISHED, TEXT_WEIGHTS, ImportSettings, Kind
+from cxrflow.encoders.released.outside import read_outside
+from cxrflow.encoders.released.settings import (
+    PUBLISHED,
+    TEXT_WEIGHTS,
+    ImportSettings,
+    publication,
+)
 from cxrflow.encoders.released.text import (
     PROJECTION,
     ReleasedTextConfig,
@@ -29,6 +35,7 @@ from cxrflow.encoders.settings import (
     ImageEncoderSettings,
     ProjectionHeadSettings,
 )
+from cxrflow.kinds import is_outside
 
 
 class PublishedModel(NamedTuple):
@@ -47,7 +54,7 @@ class Files(NamedTuple):
     vocabulary: Path | None = None  # byte pairs, where the image file holds the text encoder too
 
 
-def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
+def find_files(kind: str, weights: Path, image: Path | None = None) -> Files:
     """The text folder and image file of ``kind`` at ``weights``.
 
     ``image`` names the image file where it is not in the text folder.
@@ -55,57 +62,65 @@ def find_files(kind: Kind, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    encoders, vocabulary = PUBLISHED[kind].encoders, PUBLISHED[kind].vocabulary
+    encoders = publication(kind).encoders
     if image is not None and len(encoders) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if "text" in encoders and not weights.is_dir():
-        content = vocabulary or "config.json"
+    if "text" not in encoders:
+        return Files(None, _image_file(kind, weights))
+    if not weights.is_dir():
+        content = publication(kind).vocabulary or "config.json"
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
-    if vocabulary is not None and not (weights / vocabulary).is_file():
-        raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
-    picture = _image_file(kind, image or weights) if "image" in encoders else None
-    if vocabulary is not None:  # both encoders are in one file
-        return Files(None, picture, weights / vocabulary)
-    return Files(weights if "text" in encoders else None, picture)
+    if "image" not in encoders:
+        return Files(weights, None)
+    vocabulary = publication(kind).vocabulary
+    if vocabulary is not None:
+        if not (weights / vocabulary).is_file():
+            raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
+        return Files(None, _image_file(kind, image or weights), weights / vocabulary)
+    return Files(weights, _image_file(kind, image or weights))
 
 
-def _image_file(kind: Kind, path: Path) -> Path:
+def _image_file(kind: str, path: Path) -> Path:
     """The image weights at ``path``, a file or its folder."""
     if path.is_file():
         return path
     if not path.is_dir():
         raise InputError(f"{path}: file not found")
-    files = sorted(path.glob(PUBLISHED[kind].file))
+    pattern = publication(kind).file
+    files = sorted(path.glob(pattern))
     if len(files) != 1:
         names = ", ".join(file.name for file in files) or "none"
-        raise InputError(f"{path}: expected one file {PUBLISHED[kind].file}, found {names}")
+        raise InputError(f"{path}: expected one file {pattern}, found {names}")
     return files[0]
 
 
-def read_published(kind: Kind, files: Files, settings: ImportSettings, seed: int) -> PublishedModel:
+def read_published(kind: str, files: Files, settings: ImportSettings, seed: int) -> PublishedModel:
     """Load the weights of ``kind``; what they lack is drawn from ``seed`` and listed.
 
     Raises:
         InputError: they are not what the kind says, or an image encoder is left without a geometry.
     """
-    text, image = None, None
-    new: list[str] = []
-    published, exported = PUBLISHED[kind], _export_record(files)
+    text, image, new, published = None, None, [], publication(kind)
     run: dict[str, Any] = {"kind": kind}
+    exported = _export_record(files)
     if exported.get("data"):
         run["data"] = exported["data"]
     if files.text is not None:
         joint = "image" in published.encoders
-        is_cxr_bert = joint or kind == "cxr_bert"
-        text, new = read_released_text(files.text, is_cxr_bert, joint, settings, seed)
+        text, names = read_released_text(
+            files.text, joint or kind == "cxr_bert", joint, settings, seed
+        )
+        new += names
     if files.image is not None:
-        names: list[str] = []
+        names = []
         if kind == "deit":
             image, names = read_deit(files.image, settings.projection, seed)
         elif kind == "vit":
             image = read_exported(files.image)
         elif kind == "clip":
             text, image = read_clip(files.image)
+        elif is_outside(kind):
+            image, names = read_outside(kind, files.image, settings.projection, seed)
         else:
             imagenet = kind == "imagenet_resnet"
             image, names = read_released_image(files.image, imagenet, settings.projection, seed)
@@ -114,18 +129,15 @@ def read_published(kind: Kind, files: Files, settings: ImportSettings, seed: int
                 f"{files.image}: its trunk is of kind {image.settings.kind}; expected "
                 f"{published.trunk} in weights of kind {kind}"
             )
-        new = [*new, *names]
+        new += names
         geometry = settings.geometry or exported.get("geometry") or published.geometry
         if geometry is None:
             raise InputError(
                 f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
             )
         run["data"] = {**(exported.get("data") or {}), "geometry": geometry}
-    if text and image and text.config.projection_size != image.settings.projection:
-        raise InputError(
-            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
-            f"{text.config.projection_size}; expected one joint space"
-        )
+    if text is not None and image is not None:
+        _require_one_space(text, image, files)
     return PublishedModel(text, image, run | {"initialised": new})
 
 
@@ -143,6 +155,14 @@ def _export_record(files: Files) -> dict[str, Any]:
                 f"{record}: field '{field}' is a {type(value).__name__}; expected a {kind.__name__}"
             )
     return values
+
+
+def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
+    if text.config.projection_size != image.settings.projection:
+        raise InputError(
+            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
+            f"{text.config.projection_size}; expected one joint space"
+        )
 
 
 def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
@@ -181,21 +201,21 @@ def is_released(path: Path) -> bool:
     return config.model_type == "cxr-bert" or config.projection_size is None
 
 
-def _beside(folder: Path) -> Kind | None:
+def _beside(folder: Path) -> str | None:
     """The kind of the two encoders of which that of images lies in ``folder``."""
-    kinds: tuple[Kind, ...] = ("biovil", "biovil_t", "vit")
+    kinds = ("biovil", "biovil_t", "vit")
     return next((kind for kind in kinds if any(folder.glob(PUBLISHED[kind].file))), None)
 
 
-def kind_of(path: Path, image: Path | None) -> Kind:
+def kind_of(path: Path, image: Path | None) -> str:
     """Return the kind of published weights; a single file is BioViL's image encoder."""
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
     if image is not None and image.is_file():
         compares = fnmatch(image.name, PUBLISHED["biovil_t"].file)
         return "biovil_t" if compares else "biovil"
-    if both := _beside(image or path):
-        return both
+    if both_halves := _beside(image or path):
+        return both_halves
     return "cxr_bert" if read_config(path, ReleasedTextConfig).projects else "bert"
 
 

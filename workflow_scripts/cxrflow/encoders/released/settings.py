@@ -1,25 +1,15 @@
 """How published weights become a model folder of ours."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cxr_files.settings import Settings
 from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind
+from cxrflow.kinds import is_outside, outside_class
 
-Kind = Literal[
-    "cxr_bert",
-    "bert",
-    "biovil_image",
-    "biovil",
-    "biovil_t",
-    "imagenet_resnet",
-    "deit",
-    "vit",
-    "clip",
-]
-
+OUTSIDE: Final = "cxrflow.encoders.released.outside:PublishedTrunk"
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 # The first that is there is read; an index stands for a model in several files.
 TEXT_WEIGHTS = (*WHOLE, *(f"{name}.index.json" for name in WHOLE))
@@ -29,7 +19,7 @@ TEXT_WEIGHTS = (*WHOLE, *(f"{name}.index.json" for name in WHOLE))
 class Publication:
     """How weights of a kind are published.
 
-    ``encoders``: of a model. Of an image encoder ``trunk`` is the module of its trunk, ``file`` its
+    ``encoders``: of a model. Of an image encoder ``trunk`` is the kind of its trunk, ``file`` its
     file where a folder is named, ``geometry`` what released inference code takes: BioViL's shorter
     side 512, of which the central 480, BioViL-T's the central 448. ``vocabulary``: the file of byte
     pairs beside an ``image`` file that holds the text encoder as well.
@@ -42,7 +32,7 @@ class Publication:
     vocabulary: str | None = None
 
 
-PUBLISHED: dict[Kind, Publication] = {
+PUBLISHED = {
     "cxr_bert": Publication(("text",)),
     "bert": Publication(("text",)),
     "biovil_image": Publication(("image",), "resnet", "biovil_image*.pt", "shorter512crop480"),
@@ -60,6 +50,29 @@ PUBLISHED: dict[Kind, Publication] = {
         vocabulary="bpe_simple_vocab_16e6.txt.gz",
     ),
 }
+
+
+def publication(kind: str) -> Publication:
+    """How weights of a kind are published; of ``module:Class`` its encoder outside says it.
+
+    Raises:
+        ValueError: there is no such kind or class.
+    """
+    if is_outside(kind):
+        trunk = outside_class(kind, OUTSIDE)
+        return Publication(("image",), kind, trunk.file, trunk.geometry)
+    if kind not in PUBLISHED:
+        raise ValueError(f"is {kind!r}; expected module:Class or one of {', '.join(PUBLISHED)}")
+    return PUBLISHED[kind]
+
+
+def _known(kind: str) -> str:
+    publication(kind)
+    return kind
+
+
+#: A kind of published weights, or ``module:Class`` of an encoder outside of the package.
+Kind = Annotated[str, AfterValidator(_known)]
 
 
 class ImportSettings(Settings):

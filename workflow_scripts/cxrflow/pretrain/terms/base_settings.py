@@ -108,6 +108,7 @@ class OutsideTermSettings(TermSettings, Kind):
 
     room: ClassVar[str] = "pretrain.terms"
     outside: ClassVar[bool] = True
+    base = "cxrflow.pretrain.objective:Term"
 
 
 class Terms(Settings, extra="allow"):

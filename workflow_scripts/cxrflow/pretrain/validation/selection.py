@@ -108,11 +108,13 @@ def select_by(program: TermsProgram, options: Namespace) -> dict[str, Any]:
         if getattr(options, name) is None:
             raise InputError(f"--{name.replace('_', '-')} is missing; --selection needs it")
     task, cohort = options.selection_task, options.selection
-    if task not in BENCHMARKS:
-        raise InputError(f"--selection-task {task}: expected one of {', '.join(BENCHMARKS)}")
-    settings = read_settings(options.selection_settings, BENCHMARKS[task].settings)
+    try:
+        benchmark = BENCHMARKS.named(task)
+    except ValueError as error:
+        raise InputError(f"--selection-task {error}") from None
+    settings = read_settings(options.selection_settings, benchmark.settings)
     program.selection = Selection(program, task, settings, cohort, options.selection_pixels)
-    file = "pairs" if BENCHMARKS[task].kind == "pairs" else "samples"
+    file = "pairs" if benchmark.kind == "pairs" else "samples"
     flow = read_object(cohort / "flow.json", ("dataset",))
     return {
         "benchmark": task,
