@@ -20,8 +20,8 @@ import cxrflow
 from cxr_files.atomic import CHECKSUMS, atomic_folder, write_json
 from cxrflow.commands.export import export
 from cxrflow.commands.load import facts
-from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_encoder
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from fuzz.mutations import damaged
@@ -74,8 +74,8 @@ def write_sound(sound: Path) -> None:
     pieces = [*SPECIAL_TOKENS, *WORDS]
     with atomic_folder(sound / "own", "model", checksums=True) as folder:
         write_tokenizer(folder, pieces, lowercase=True)
-        save_text_half(CXRBert.build(TEXT, len(pieces), 0), folder)
-        save_image_half(ImageEncoder(IMAGE), folder)
+        save_text_encoder(CXRBert.build(TEXT, len(pieces), 0), folder)
+        save_image_encoder(ImageEncoder(IMAGE), folder)
         write_json(folder / "run.json", {"data": {"geometry": "shorter32"}})
     export(sound / "own", sound / "bin", "bin")
     export(sound / "own", sound / "safetensors", "safetensors")

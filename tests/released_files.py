@@ -167,7 +167,7 @@ BYTE_PAIRS = (
 
 
 def clip_shapes(sizes: dict[str, Any], pieces: int, length: int = 77) -> Shapes:
-    """CLIP with a ResNet, both halves."""
+    """CLIP with a ResNet, both encoders."""
     width, inputs = sizes["width"], sizes["width"]
     found: Shapes = {}
     stem = ((width // 2, 3), (width // 2, width // 2), (width, width // 2))

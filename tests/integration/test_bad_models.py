@@ -76,7 +76,7 @@ def test_model_folder_with_a_missing_or_cut_file(stages, tmp_path, model, file, 
     run = stages.ground if model == "joint" else stages.train_joint
     end = run(tmp_path / "result")
     # A model folder may well have one half only; then the program says which half it misses.
-    halves = {"config.json": "no text half", "image/config.json": "no image half"}
+    halves = {"config.json": "no text encoder", "image/config.json": "no image encoder"}
     if damage == "never there" and model == "joint" and file in halves:
         end.refuses(path.parents[file.count("/")], halves[file])
     elif damage == "never there" and file == "tokenizer.json":

@@ -14,8 +14,8 @@ import cxrflow
 from cxr_files.atomic import file_digest
 from cxr_files.errors import InputError
 from cxrflow.commands import export
-from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
+from cxrflow.encoders.image_encoder import load_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.pretrain import imported
 from cxrflow.pretrain.image_starts import start_image
@@ -66,7 +66,7 @@ def test_biovil_is_imported_whole(tmp_path: Path) -> None:
         name: file_digest(source / name)
         for name in ("config.json", "pytorch_model.bin", "vocab.txt", IMAGE)
     }
-    text, image = load_text_half(made).state_dict(), load_image_half(made).state_dict()
+    text, image = load_text_encoder(made).state_dict(), load_image_encoder(made).state_dict()
     for name, value in drawn(cxr_bert_shapes(TINY, 6)).items():
         assert torch.equal(text[name], value), name
     for name, value in drawn(biovil_image_shapes()).items():
@@ -157,7 +157,7 @@ def test_export_and_import_give_the_same_model(tmp_path: Path, form: str, caplog
     (out / "export.json").write_text(json.dumps(record))
     assert "trained on drawn radiographs" in str(cxrflow.load(out).limits)
     again = run("biovil", out, tmp_path / "again")
-    for load in (load_text_half, load_image_half):
+    for load in (load_text_encoder, load_image_encoder):
         one, two = load(made).state_dict(), load(again).state_dict()
         assert one.keys() == two.keys()
         assert all(torch.equal(value, two[name]) for name, value in one.items())
@@ -176,7 +176,7 @@ def test_a_half_is_exported_alone_and_none_not_at_all(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
-def test_plain_transformers_reads_an_imported_text_half(tmp_path: Path) -> None:
+def test_plain_transformers_reads_an_imported_text_encoder(tmp_path: Path) -> None:
     """No name of the authors' classes is left for which it would want their code."""
     source = write_cxr_bert(tmp_path / "released")
     config = {"tokenizer_class": "CXRBertTokenizer", "do_lower_case": True,

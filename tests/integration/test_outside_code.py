@@ -51,7 +51,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def start(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text half to start from."""
+    """A text encoder to start from."""
     folder = tmp_path_factory.mktemp("start")
     trainings(inputs, folder)["phase II"].train("text", folder, epochs=1).succeeds()
     return folder / "text"

@@ -57,7 +57,7 @@ def repositories() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def text(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text half, after a step."""
+    """A text encoder, after a step."""
     folder = tmp_path_factory.mktemp("text")
     settings = {"training": ONCE, "terms": {"mlm": {}}, "encoder": TEXT, "length": 48}
     words = {"vocabulary": inputs / "vocabulary", "tokens": [inputs / "tokens"]}

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import cxrflow
-from cxrflow.encoders.released.halves import find_files, read_halves
+from cxrflow.encoders.released.published import find_files, read_published
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.models.model import Model
 
@@ -119,5 +119,5 @@ def test_berts_of_the_comparison_know_english(name: str) -> None:
 def test_imagenets_trunk_is_taken() -> None:
     files = find_files("imagenet_resnet", there("resnet50.pth"))
     settings = ImportSettings(geometry="shorter512")
-    halves = read_halves("imagenet_resnet", files, settings, seed=0)
+    halves = read_published("imagenet_resnet", files, settings, seed=0)
     assert halves.image is not None and halves.image.encoder.features == 2048

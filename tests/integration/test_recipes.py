@@ -14,7 +14,7 @@ from tiny_hospital import FRAMES, IMAGE, TEXT, TRAINING, Stages
 from cxr_files.settings import overlay
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
-from cxrflow.encoders.image_encoder import load_image_half, read_image_settings
+from cxrflow.encoders.image_encoder import load_image_encoder, read_image_settings
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.models.model import Model
 from cxrflow.papers import paper_names
@@ -137,7 +137,7 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
         assert run["model"] == name and "permuted_pairs" not in run
         kept = recipe.image is not None and settings["encoder"].get("kind") != "multi_image"
         assert run["drawn"] is not kept  # a trunk that compares has more than what it starts from
-        assert load_image_half(output, trunk_alone=True).projector is None
+        assert load_image_encoder(output, trunk_alone=True).projector is None
         return
     line = json.loads((output / "metrics.jsonl").read_text().splitlines()[0])
     terms = {term for term, values in settings["terms"].items() if values is not None}
@@ -150,7 +150,7 @@ def test_a_step_of_every_model(name: str, finished: Stages, tmp_path: Path) -> N
 
 
 def test_a_step_from_the_published_clip(finished: Stages, tmp_path: Path) -> None:
-    """Both halves go on from the imported folder, the attention pooling as well."""
+    """Both encoders go on from the imported folder, the attention pooling as well."""
     write_clip(tmp_path / "published")
     import_weights(
         "clip",

@@ -395,7 +395,7 @@ def rates_of(step: Step) -> dict[str, set[float]]:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.05])
-def test_image_half_of_a_report_model_is_trained_at_its_own_rate(
+def test_image_encoder_of_a_report_model_is_trained_at_its_own_rate(
     rate: float, inputs: Path, undisturbed: Undisturbed, steps: list[Step], tmp_path: Path
 ) -> None:
     toy = undisturbed.toy("report")

@@ -54,9 +54,9 @@ def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def text(text_folder: Path):
     """The model of that folder."""
-    from cxrflow.encoders.cxr_bert import load_text_half
+    from cxrflow.encoders.cxr_bert import load_text_encoder
 
-    return load_text_half(text_folder).eval()
+    return load_text_encoder(text_folder).eval()
 
 
 @pytest.fixture(scope="session")

@@ -20,12 +20,12 @@ def fake_features(pixels: Path) -> Features:
     return Features(store.index[["image_id"]], by_kind, FakeModel.geometry, store.fingerprint)
 
 
-def write_fake(folder: Path, features: Features, text_half: bool = True) -> tuple[Path, Path]:
+def write_fake(folder: Path, features: Features, has_text: bool = True) -> tuple[Path, Path]:
     """A model folder and a folder of its features; the weights are no more than a file."""
     model = folder / "fake" / "seed0"
     weights_file(model).parent.mkdir(parents=True)
     weights_file(model).write_bytes(b"weights")
-    if text_half:
+    if has_text:
         (model / "config.json").write_text("{}")
     said = {"weights": file_digest(weights_file(model))[:16], "geometry": features.geometry}
     by_kind = {kind: torch.clone(values) for kind, values in features.by_kind.items()}

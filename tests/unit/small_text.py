@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_encoder
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
@@ -44,5 +44,5 @@ def write_text_model(folder: Path) -> Path:
     """A text model of 3 layers with its tokenizer."""
     write_tokenizer(folder, [*SPECIAL_TOKENS, *WORDS], lowercase=True)
     torch.manual_seed(0)
-    save_text_half(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
+    save_text_encoder(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
     return folder

@@ -15,7 +15,7 @@ from cxrflow.benchmarks.classification.probe_settings import (
 from cxrflow.benchmarks.classification.transfer import read_splits
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.runner import inputs_of
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 
 COUNT = 120
@@ -48,7 +48,7 @@ def make_world(folder):
     pixels = make_store(folder, COUNT)
     torch.manual_seed(0)
     image = ImageEncoder(ResNetSettings.model_validate(TRUNK))
-    save_image_half(image, folder / "model")
+    save_image_encoder(image, folder / "model")
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "longer999"}}
     record |= {"learnt": None, "drawn": True}
     write_json(folder / "model/run.json", record)

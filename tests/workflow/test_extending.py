@@ -246,7 +246,8 @@ def test_the_image_encoder_pauses_and_trains_and_is_read_back(extended: Checkout
 from pathlib import Path
 import torch
 from cxrflow.config import load_config
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder
+from cxrflow.encoders.image_encoder import load_image_encoder, save_image_encoder
 run = load_config(["config.yaml", "three.yaml"])
 settings = run.models["my_method/my_transformer"].settings.encoder
 assert settings.kind == "patch_transformer" and settings.blocks == 2
@@ -259,8 +260,8 @@ for stage in range(image.encoder.stages + 1):
     assert torch.equal(part.grid, whole.grid) and torch.equal(part.pooled, whole.pooled)
 image(frames).projected_global[:, 0].sum().backward()
 assert all(parameter.grad.abs().sum() > 0 for parameter in image.parameters())
-save_image_half(image, Path("transformer"))
-again = load_image_half(Path("transformer"))
+save_image_encoder(image, Path("transformer"))
+again = load_image_encoder(Path("transformer"))
 assert again.settings == settings
 assert torch.equal(again.eval()(frames).projected_patches, image.eval()(frames).projected_patches)
 """)  # fmt: skip

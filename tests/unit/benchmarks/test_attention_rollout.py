@@ -20,7 +20,7 @@ from cxrflow.benchmarks.temporal import attention_rollout as program
 from cxrflow.benchmarks.temporal.rollout_places import PriorTransforms, Rollouts
 from cxrflow.benchmarks.temporal.settings import AttentionRolloutSettings
 from cxrflow.encoders.attention_rollout import attention_weights, block_attention, rollout
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.images.geometry import Geometry
 
@@ -248,7 +248,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_cohort(folder / "cohort", "samples.parquet", pd.DataFrame(rows))
     (folder / "truth").mkdir()
     pd.DataFrame(truth).to_parquet(folder / "truth/TRUTH.parquet")
-    save_image_half(encoder().float(), folder / "model")
+    save_image_encoder(encoder().float(), folder / "model")
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": "shorter64"}}
     write_json(folder / "model/run.json", record)
     return folder

@@ -23,7 +23,7 @@ from cxr_files.atomic import read_json, write_json
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.extract_features import main as extract_features
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.kinds import TRUSTED
 from cxrflow.programs.source_code import PACKAGE
@@ -46,7 +46,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "retrieval_auroc": QUICK,
     "report_generation": {**QUICK, "tagger": "keywords"},
 }
-# They read both halves, but the first attends as a term of MedCutMix does (Eq. 2), whatever the
+# They read both encoders, but the first attends as a term of MedCutMix does (Eq. 2), whatever the
 # model's similarity, and the second runs another benchmark.
 COMPARES_NOT = {"mixed_pairs", "checkpoint_series"}
 
@@ -101,7 +101,7 @@ def models(signed: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
         torch.manual_seed(0)
         sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
         head = {"projection": 8, "projection_head": {"kind": "linear"}}
-        save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
+        save_image_encoder(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
         write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
         save_similarity(signed.Signed(signed.SignedSettings(sign=sign)), folder)
     return folders

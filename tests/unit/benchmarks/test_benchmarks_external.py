@@ -75,7 +75,7 @@ def agree(theirs, ours):
 def test_vectors_are_probed_as_features_are_from_files_to_files(pixels, tmp_path):
     features = fake_features(pixels)
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
-    model, folder = write_fake(tmp_path, features, text_half=False)
+    model, folder = write_fake(tmp_path, features, has_text=False)
     asked = {"cohort": cohort, "settings": QUICK | {"fractions": [0.5], "probe_seeds": [0, 1]}}
     output = tmp_path / "ours"
     ours = metrics_of(main, "linear_probe", model=model, features=folder, **asked, output=output)

@@ -15,7 +15,7 @@ from cxrflow.benchmarks import features as program
 from cxrflow.benchmarks.extract_features import main
 from cxrflow.benchmarks.inputs import image_batches
 from cxrflow.encoders import resnet
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_encoder
 from cxrflow.encoders.resnet import Trunk
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.store import PixelStore
@@ -27,10 +27,10 @@ SIZES = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1, 
 
 @pytest.fixture
 def model(tmp_path):
-    """A model folder with an image half."""
+    """A model folder with an image encoder."""
     folder = tmp_path / "models" / "seed0"
     torch.manual_seed(0)
-    save_image_half(ImageEncoder(SIZES), folder)
+    save_image_encoder(ImageEncoder(SIZES), folder)
     write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
     return folder
 
@@ -173,7 +173,7 @@ def test_a_trunk_alone_has_pooled_features_only(model, cohort, pixels, tmp_path)
 def test_features_of_other_weights_are_refused(model, cohort, pixels, tmp_path):
     extract(model, cohort, pixels, tmp_path / "out")
     torch.manual_seed(1)
-    save_image_half(ImageEncoder(SIZES), model)
+    save_image_encoder(ImageEncoder(SIZES), model)
     with pytest.raises(InputError, match="field 'weights' is .*expected the features of this"):
         program.read_features(tmp_path / "out", model)
 

@@ -23,7 +23,7 @@ from cxr_files.errors import InterruptedRun
 from cxrflow.benchmarks.classification.fine_tuned_classification import FineTuningProgram
 from cxrflow.benchmarks.classification.probe_settings import FineTunedClassificationSettings
 from cxrflow.benchmarks.heads.early_stopping import HeadRun, new_head
-from cxrflow.encoders.image_encoder import Frames, load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_encoder
 from cxrflow.images.store import PixelStore
 from cxrflow.training.optimiser import parameter_groups
 
@@ -71,7 +71,7 @@ def run_program(world, table, classes, **values):
     settings = FineTunedClassificationSettings.model_validate({**TUNED, "dropout": 0.0, **values})
     store = PixelStore(world.pixels)
     splits = splits_of(world, table, classes, settings)
-    image = load_image_half(world.model).eval()
+    image = load_image_encoder(world.model).eval()
     rows = splits.shares["50"][0]
     run = HeadRun(rows, 0, new_head(image.encoder.features, len(classes), 0))
     cpu = torch.device("cpu")

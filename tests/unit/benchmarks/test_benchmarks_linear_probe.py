@@ -31,7 +31,7 @@ from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.runner import inputs_of
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.store import PixelStore
 
@@ -177,7 +177,7 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(pixels, tmp_pa
     store, model = pixels, tmp_path / "model"
     encoder = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
     image = ImageEncoder(ResNetSettings.model_validate(encoder)).eval()
-    save_image_half(image, model)
+    save_image_encoder(image, model)
     table, pixels = samples(), PixelStore(store)
     train = table.loc[table["split"] == "train", ["image_id"]].reset_index(drop=True)
     plain = encode(image, pixels, train, 7, torch.device("cpu"))
@@ -227,7 +227,7 @@ def test_shares_are_nested_and_hold_both_classes():
 def test_wrong_input_is_named(features, tmp_path):
     with pytest.raises(InputError, match="samples.parquet: no row has split 'train'"):
         evaluate(features, tmp_path, samples().assign(split="test"))
-    with pytest.raises(InputError, match="'start' is 'prompts', but the model has no text half"):
+    with pytest.raises(InputError, match="'start' is 'prompts', but the model has no text encoder"):
         evaluate(features, tmp_path, model=False, start="prompts")
     table = samples()
     train = table["split"] == "train"

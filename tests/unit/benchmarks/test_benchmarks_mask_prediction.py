@@ -144,7 +144,7 @@ def test_wrong_input_is_named(tokenizer):
     with pytest.raises(InputError, match="no masked token .* of the baseline"):
         sections = ("findings", "impression", "findings_sentences", "impression_sentences")
         evaluate(model_that(tokenizer, 5), reports().assign(**dict.fromkeys(sections)))
-    with pytest.raises(InputError, match="no text half"):
+    with pytest.raises(InputError, match="no text encoder"):
         evaluate(SimpleNamespace(text_encoder=None))
 
 

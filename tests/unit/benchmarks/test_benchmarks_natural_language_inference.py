@@ -193,7 +193,7 @@ def test_wrong_input_is_named(model) -> None:
         evaluate(model, train_split="validate")
     with pytest.raises(InputError, match="key 'learning_rate' is 1e.20.*not finite"):
         evaluate(model, learning_rate=1e20, warmup=0.0, gradient_clip=1e30, epochs=3)
-    with pytest.raises(InputError, match="no text half"):
+    with pytest.raises(InputError, match="no text encoder"):
         evaluate(SimpleNamespace(text_encoder=None))
     with pytest.raises(ValueError, match="is also the validation_split"):
         NaturalLanguageInferenceSettings(split="validate")

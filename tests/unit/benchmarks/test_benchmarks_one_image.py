@@ -200,7 +200,7 @@ def test_a_lateral_view_is_said(folder, tmp_path, monkeypatch, caplog, view, war
         ({"image": __file__}, "not a DICOM, PNG or JPEG file; expected"),
         ({"phrase": " "}, "holds no words"),
         ({"output": "heat.jpg"}, "--output is heat.jpg, expected a name that ends in .png"),
-        ({"model": "."}, "config.json is missing; expected a model with both halves"),
+        ({"model": "."}, "config.json is missing; expected a model with both encoders"),
         ({"model": "nowhere"}, "nowhere: model folder not found"),
         ({"settings": '{"upsample": "cubic"}'}, "key 'upsample' is 'cubic'"),
     ],

@@ -124,7 +124,7 @@ def test_subsets_are_scored_apart() -> None:
 
 
 def test_wrong_input_is_named() -> None:
-    with pytest.raises(InputError, match="no text half"):
+    with pytest.raises(InputError, match="no text encoder"):
         evaluate(SimpleNamespace(text_encoder=None), samples())
     few = samples().query("label != 'contradiction' or sample_id < 's15'")
     with pytest.raises(InputError, match=r"label contradiction; expected at least one for each of"):

@@ -210,7 +210,7 @@ def test_texts_without_tokens_are_left_out_and_counted(tmp_path, words):
 
 def test_the_program_scores_a_model_and_rows_that_know_nothing(pixels, tmp_path):
     cohort = write_retrieval(tmp_path / "cohort")
-    model, features = write_fake(tmp_path, fake_features(pixels), text_half=False)
+    model, features = write_fake(tmp_path, fake_features(pixels), has_text=False)
     given = {"cohort": cohort, "settings": CUT}
     read = {"model": model, "features": features, "output": tmp_path / "scores/model"}
     evaluate(["image_retrieval", *options(**given, **read)])

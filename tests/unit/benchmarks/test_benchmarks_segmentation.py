@@ -35,7 +35,7 @@ from cxrflow.benchmarks.grounding.region import make_window
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.grounding.settings import SegmentationSettings
 from cxrflow.benchmarks.inputs import Cohort, image_batches
-from cxrflow.encoders.image_encoder import ImageEncoder, Patches, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, Patches, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
@@ -271,7 +271,7 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, dilate, grid):
     image = ImageEncoder(sizes)
     image.projector = None  # image pretraining keeps the trunk alone
     model = tmp_path / "simclr" / "seed3"
-    save_image_half(image, model)
+    save_image_encoder(image, model)
     write_json(model / "run.json", {"model": "simclr", "data": {"geometry": f"shorter{SIZE}"}})
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     read = {"model": model, "cohort": cohort, "pixels": pixels}

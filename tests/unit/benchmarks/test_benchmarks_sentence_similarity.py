@@ -114,7 +114,7 @@ def test_the_program_chooses_the_split(tmp_path, monkeypatch) -> None:
 
 
 def test_wrong_input_is_named() -> None:
-    with pytest.raises(InputError, match="no text half"):
+    with pytest.raises(InputError, match="no text encoder"):
         evaluate(SimpleNamespace(text_encoder=None))
     with pytest.raises(InputError, match="no row has the label contradiction"):
         evaluate(fake(), samples().query("label != 'contradiction'"))

@@ -30,7 +30,12 @@ from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode
 from cxrflow.benchmarks.temporal.scores import READ_TWICE
 from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import (
+    Frames,
+    ImageEncoder,
+    load_image_encoder,
+    save_image_encoder,
+)
 from cxrflow.encoders.settings import ImageEncoderKind, MultiImageSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main as store_pixels
@@ -100,9 +105,9 @@ def world(tmp_path_factory):
 
 
 def write_model(folder, sizes, seed=0):
-    """A model folder with a random image half."""
+    """A model folder with a random image encoder."""
     torch.manual_seed(seed)
-    save_image_half(ImageEncoder(from_record(ImageEncoderKind, sizes, "sizes")), folder)
+    save_image_encoder(ImageEncoder(from_record(ImageEncoderKind, sizes, "sizes")), folder)
     record = {"model": "tiny/model", "settings": {}, "data": {"geometry": f"shorter{SIZE}"}}
     write_json(folder / "run.json", record)
     return folder
@@ -257,7 +262,7 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     )
     assert asked == [["Edema is improving", "Edema is stable", "Edema is worsening"]]
     assert result.data["train_pairs"]["Edema"] < PATIENTS / 4
-    image = load_image_half(model).eval()
+    image = load_image_encoder(model).eval()
     store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
     chosen = (table["split"] == "test") & (table["finding"] == "Edema")
     test = ImagePairs.of(table[chosen], store, DIRECTIONS)
@@ -266,7 +271,7 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     assert result.predictions["own_prior_seed0"].tolist() == expected
     one = write_model(tmp_path / "one", ONE)
     (one / "config.json").write_text("{}")
-    with pytest.raises(InputError, match="a model of two images with a text half"):
+    with pytest.raises(InputError, match="a model of two images with a text encoder"):
         result_of("temporal_classification", settings(few), options(world, one, tmp_path))
     whole = SimpleNamespace(is_linear=False)
     monkeypatch.setattr(Text, "similarity", SimpleNamespace(whole=whole))

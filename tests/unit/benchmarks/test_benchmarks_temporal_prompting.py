@@ -21,7 +21,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import Frames, load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_encoder
 from cxrflow.encoders.report_decoder import ReportDecoder, load_decoder, save_decoder
 from cxrflow.encoders.settings import ReportDecoderSettings, TextEncoderSettings
 from cxrflow.images.store import PixelStore
@@ -41,7 +41,7 @@ ENCODER = TextEncoderSettings(
 
 
 def writer(folder: Path, image: dict = TWO, **reads: object) -> Path:
-    """A model folder with a random image half and a random decoder."""
+    """A model folder with a random image encoder and a random decoder."""
     write_model(folder, image)
     write_tokenizer(folder, PIECES, lowercase=True)
     pieces = VocabularyInfo.from_folder(folder).fingerprint
@@ -70,7 +70,7 @@ def by_transformers(
     theirs = BertLMHeadModel.from_pretrained(folder / "decoder").eval()
     linear = nn.Linear(16, ENCODER.width)
     linear.load_state_dict(load_decoder(folder).cross.patches.state_dict())
-    image, tokenizer = load_image_half(folder).eval(), read_tokenizer(folder)
+    image, tokenizer = load_image_encoder(folder).eval(), read_tokenizer(folder)
     store, table = PixelStore(world / "pixels"), pairs_of(world)
     found = []
     for prompt, row in zip(prompts, table.itertuples(), strict=True):

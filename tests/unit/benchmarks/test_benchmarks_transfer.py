@@ -39,7 +39,7 @@ from cxrflow.benchmarks.classification.scores import statistic
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.heads.early_stopping import new_head
 from cxrflow.benchmarks.rows.pictures import described
-from cxrflow.encoders.image_encoder import Frames, load_image_half
+from cxrflow.encoders.image_encoder import Frames, load_image_encoder
 from cxrflow.images.store import PixelStore
 
 
@@ -80,7 +80,7 @@ def test_a_single_class_is_scored_by_the_mean_auroc_of_the_runs(world, tmp_path)
 def test_heads_are_kept_and_give_the_scores_they_are_said_to(world, tmp_path):
     table = single()
     result = linear(world, tmp_path, table)
-    image = load_image_half(world.model).eval()
+    image = load_image_encoder(world.model).eval()
     test = table[table["split"] == "test"]
     store = PixelStore(world.pixels)
     pixels = torch.from_numpy(store.read(store.rows(test["image_id"])))[:, None].float() / 255

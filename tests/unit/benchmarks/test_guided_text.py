@@ -11,7 +11,7 @@ from transformers import BertForMaskedLM
 
 import cxrflow
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
 from cxrflow.encoders.guided_text import GuidedText, load_guidance, save_guidance
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pairs.tables import require_earlier_priors
@@ -70,7 +70,7 @@ def test_it_starts_from_cls_and_without_it_cls_is_read(text: CXRBert) -> None:
 
 def test_a_folder_keeps_it_beside_a_plain_text_encoder(tmp_path: Path) -> None:
     text_folder = write_text_model(tmp_path)
-    text = load_text_half(text_folder)
+    text = load_text_encoder(text_folder)
     ids, mask, patches = batch()
     with pytest.raises(InputError, match=r"cross_attention.safetensors: file not found"):
         load_guidance(text_folder, text)

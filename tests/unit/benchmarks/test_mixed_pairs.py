@@ -23,8 +23,8 @@ from cxrflow.benchmarks.grounding.settings import MixedPairsSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.config import Config, load_config
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import MgcaHeadSettings, VitSettings
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
@@ -51,11 +51,11 @@ def inputs(tmp_path_factory) -> ModelInputs:
     folder = tmp_path_factory.mktemp("mixed")
     (folder / "model").mkdir()
     write_text_model(folder / "model")
-    config = load_text_half(folder / "model").config
+    config = load_text_encoder(folder / "model").config
     config = config.model_copy(update={"projection_head": HEAD, "projection_size": 6})
     torch.manual_seed(4)
-    save_text_half(CXRBert(config), folder / "model")
-    save_image_half(ImageEncoder(SIZES), folder / "model")
+    save_text_encoder(CXRBert(config), folder / "model")
+    save_image_encoder(ImageEncoder(SIZES), folder / "model")
     clean_in_tokenizer(folder / "model")
     run = {"data": {"geometry": "longer32"}, "settings": {"augmentation": {"size": 24}}}
     write_json(folder / "model" / "run.json", run)

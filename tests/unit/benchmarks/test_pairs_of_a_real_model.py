@@ -14,8 +14,8 @@ from torch import nn
 from command_options import options
 from cxr_files.atomic import read_json, write_json
 from cxrflow.benchmarks.evaluate import main as evaluate
-from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.pretrain.terms.local_alignment import LocalAlignment
 from cxrflow.pretrain.terms.settings import LocalAlignmentSettings
@@ -28,16 +28,16 @@ NUMBER = 30
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Both halves and a local similarity as a term makes it."""
+    """Both encoders and a local similarity as a term makes it."""
     folder = tmp_path / "model"
     folder.mkdir()
     torch.manual_seed(0)
     write_text_model(folder)
     sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
     head = {"projection": 8, "projection_head": {"kind": "linear"}}
-    save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
+    save_image_encoder(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
     write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
-    text = load_text_half(folder)
+    text = load_text_encoder(folder)
     image = SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size))
     program = SimpleNamespace(text=text, vocabulary=VocabularyInfo.from_folder(folder), image=image)
     settings = LocalAlignmentSettings(model_similarity=True, layers=1)

@@ -18,9 +18,9 @@ from cxr_files.atomic import write_json
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.temporal import prior_influence as program
 from cxrflow.benchmarks.temporal.settings import WORDS, PriorInfluenceSettings
-from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import MultiImageSettings
 from cxrflow.reports.entities.temporal import temporal_words
 from cxrflow.text.tokenizer import read_tokenizer
@@ -65,8 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, parameter in image.named_parameters():
         if "vit_pooler" in name or "missing" in name:
             torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.5)
-    save_image_half(image, folder)
-    guided = GuidedText(load_text_half(folder), 8, 2, own_token=True)
+    save_image_encoder(image, folder)
+    guided = GuidedText(load_text_encoder(folder), 8, 2, own_token=True)
     for parameter in guided.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     save_guidance(guided, folder)
@@ -254,7 +254,7 @@ def test_the_program_scores_and_draws(folder: Path, world: Path, tmp_path: Path)
     assert "large" in figure["caption"]
     # A model that is not told of what the image shows gains nothing by it.
     blind = shutil.copytree(folder, tmp_path / "blind")
-    guided = GuidedText(load_text_half(folder), 8, 2, own_token=True)
+    guided = GuidedText(load_text_encoder(folder), 8, 2, own_token=True)
     with torch.no_grad():
         guided.cross.patches.weight.zero_()
     save_guidance(guided, blind)

@@ -19,7 +19,7 @@ from cxr_hospital.__main__ import PROGRAMS as OF_HOSPITAL
 from cxrflow.__main__ import HEADINGS
 from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.programs.registry import PROGRAMS
 from cxrflow.programs.source_code import PACKAGE, PACKAGES, full_name
@@ -89,7 +89,7 @@ def test_load_says_what_a_model_is(tmp_path: Path, capsys: pytest.CaptureFixture
     sizes = ResNetSettings(block="basic", layers=[1, 1, 1, 1], width=8, channels=1)
     trunk = ImageEncoder(sizes)
     trunk.projector = None
-    save_image_half(trunk, tmp_path)
+    save_image_encoder(trunk, tmp_path)
     write_json(tmp_path / "run.json", {"data": {"geometry": f"shorter{SIZE}", "name": "x"}})
     check([str(tmp_path)])
     said = capsys.readouterr().out

@@ -127,7 +127,7 @@ import numpy as np, torch
 import cxrflow
 from cxrflow import losses
 from cxrflow.commands.export import export
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxr_files.atomic import write_json
 from pathlib import Path
@@ -135,7 +135,7 @@ import cxrflow.benchmarks.grounding.one_image, cxrflow.images.store
 
 folder = Path("model")
 settings = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, projection=4)
-save_image_half(ImageEncoder(settings), folder)
+save_image_encoder(ImageEncoder(settings), folder)
 write_json(folder / "run.json", {"data": {"geometry": "square32"}})
 model = cxrflow.load(folder)
 image = np.arange(1200, dtype=np.uint8).reshape(40, 30)

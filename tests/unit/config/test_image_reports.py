@@ -18,7 +18,7 @@ from transformers import AutoModel
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxr_labels.present import positive_findings
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
 from cxrflow.encoders.heads.mgca import ImageHead, TextHead
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import MgcaHeadSettings
@@ -161,7 +161,7 @@ def test_reports_of_fewer_than_three_words_are_left_out_and_counted(tmp_path: Pa
 def test_words_and_their_weights_are_sums_over_pieces(tmp_path: Path, sep_is_word: bool) -> None:
     """States and attention of transformers' own BERT, summed piece by piece."""
     folder = write_text_model(tmp_path)
-    text, tokenizer = load_text_half(folder).eval(), read_tokenizer(folder)
+    text, tokenizer = load_text_encoder(folder).eval(), read_tokenizer(folder)
     pieces = VocabularyInfo.from_tokenizer(tokenizer)
     texts = [tokenizer.encode(t) for t in ("no effusions", "heart is large no nodule")]
     length = max(len(encoded.ids) for encoded in texts)
@@ -252,7 +252,7 @@ def settings_of(**changes: Any) -> ImageReportSettings:
 
 
 def changed_text(folder: Path, **changes: Any) -> CXRBert:
-    text = load_text_half(folder)
+    text = load_text_encoder(folder)
     prepare_text(text, settings_of(**changes), folder)
     return text.eval()
 
@@ -267,13 +267,13 @@ def test_a_text_encoder_of_fewer_layers_is_read_without_knowing(tmp_path: Path) 
     # Nothing tells places apart: an order changes no state.
     torch.testing.assert_close(ours[0, 0], ours[1, 0])
     torch.testing.assert_close(ours[0, 1], ours[1, 3])
-    whole = load_text_half(folder).hidden_states(ids, torch.ones_like(ids))
+    whole = load_text_encoder(folder).hidden_states(ids, torch.ones_like(ids))
     assert not torch.allclose(whole[0, 0], whole[1, 0], atol=1e-4)
-    save_text_half(text, tmp_path / "saved")
+    save_text_encoder(text, tmp_path / "saved")
     plain = AutoModel.from_pretrained(tmp_path / "saved").eval()
     assert len(plain.encoder.layer) == 2
     torch.testing.assert_close(plain(ids).last_hidden_state, ours, rtol=1e-4, atol=1e-5)
-    again = load_text_half(tmp_path / "saved").eval()
+    again = load_text_encoder(tmp_path / "saved").eval()
     torch.testing.assert_close(again.hidden_states(ids, torch.ones_like(ids)), ours)
 
 
@@ -316,7 +316,7 @@ TERMS = {"global_alignment": {}, "token_alignment": {}, "prototypes": {"number":
 def program_of(folder: Path, **changes: Any) -> ImageReportProgram:
     torch.manual_seed(0)
     settings = settings_of(**{"terms": TERMS, "length": 12, **changes})
-    image, text = ImageEncoder(settings.encoder), load_text_half(write_text_model(folder))
+    image, text = ImageEncoder(settings.encoder), load_text_encoder(write_text_model(folder))
     renew_projection(text, settings.encoder)
     texts = report_texts(settings, REPORTS, read_tokenizer(folder), training=True)
     splits: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
@@ -428,7 +428,7 @@ def test_what_no_term_trains_is_frozen(
 def test_what_is_read_in_some_steps_or_of_further_pairs_stays_trainable(
     terms: dict[str, Any], skips: bool, tmp_path: Path
 ) -> None:
-    image, text = ImageEncoder(settings_of().encoder), load_text_half(write_text_model(tmp_path))
+    image, text = ImageEncoder(settings_of().encoder), load_text_encoder(write_text_model(tmp_path))
     renew_projection(text, image.settings)
     assert freeze_unread(ImageReportTerms.model_validate(terms), image, text) == skips
     assert all(p.requires_grad for half in (image, text) for p in half.parameters())

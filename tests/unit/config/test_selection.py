@@ -17,7 +17,7 @@ from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSet
 from cxrflow.benchmarks.features import Features, encode, images_to_encode
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.config import load_config
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import load_image_encoder
 from cxrflow.images.store import PixelStore
 from cxrflow.papers.recipes import Recipe
 from cxrflow.pretrain.validation.selection import PREFIX, select_by
@@ -57,7 +57,7 @@ def test_the_score_is_that_of_the_benchmark(chosen_by: Namespace, tmp_path: Path
         settings = ZeroShotClassificationSettings.model_validate(ASKED)
         inputs: Any = inputs_of(TASK, options, settings)
         images = images_to_encode(inputs.cohort.table, False)
-        by_kind = encode(load_image_half(model), store, images, 8, torch.device("cpu"))
+        by_kind = encode(load_image_encoder(model), store, images, 8, torch.device("cpu"))
         inputs.features = Features(images, by_kind, str(store.geometry), store.fingerprint)
         expected = score(TASK, inputs, settings).metrics
         for name in ("auroc", "f1"):

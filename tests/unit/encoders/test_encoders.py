@@ -21,8 +21,13 @@ from transformers import (
 from cxr_files.errors import InputError
 from cxrflow.commands.export import export
 from cxrflow.encoders.bert import BertConfig as OurConfig
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half, text_projection
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder, text_projection
+from cxrflow.encoders.image_encoder import (
+    Frames,
+    ImageEncoder,
+    load_image_encoder,
+    save_image_encoder,
+)
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.resnet import ResNet
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
@@ -153,10 +158,10 @@ def test_projection_heads_of_convirt(kind: str, hidden: int | None, tmp_path: Pa
     cells = literal(patches.grid.permute(0, 2, 3, 1))
     torch.testing.assert_close(output.unnormalised_patches, cells)
     torch.testing.assert_close(text.project(hidden_BLD), literal(hidden_BLD[:, 0]))
-    save_image_half(image, tmp_path)
-    save_text_half(text, tmp_path)
-    assert torch.equal(load_image_half(tmp_path).eval()(frames)[0], output[0])
-    again = load_text_half(tmp_path)
+    save_image_encoder(image, tmp_path)
+    save_text_encoder(text, tmp_path)
+    assert torch.equal(load_image_encoder(tmp_path).eval()(frames)[0], output[0])
+    again = load_text_encoder(tmp_path)
     assert again.config == text.config
     assert torch.equal(again.project(hidden_BLD), text.project(hidden_BLD))
     with pytest.raises(InputError, match=f"projection of kind {kind}; beside a ResNet only biovil"):
@@ -164,14 +169,14 @@ def test_projection_heads_of_convirt(kind: str, hidden: int | None, tmp_path: Pa
 
 
 def test_a_folder_that_says_nothing_of_its_head_or_trunk_is_biovils(tmp_path: Path) -> None:
-    save_image_half(ImageEncoder(SMALL_IMAGE), tmp_path)
-    save_text_half(text_encoder(), tmp_path)
+    save_image_encoder(ImageEncoder(SMALL_IMAGE), tmp_path)
+    save_text_encoder(text_encoder(), tmp_path)
     for config in (tmp_path / "config.json", tmp_path / "image" / "config.json"):
         values = json.loads(config.read_text())
         older = {"projection_head", "kind", "text_pooling"}
         config.write_text(json.dumps({k: v for k, v in values.items() if k not in older}))
-    assert load_image_half(tmp_path).settings == SMALL_IMAGE
-    assert load_text_half(tmp_path).config == text_encoder().config
+    assert load_image_encoder(tmp_path).settings == SMALL_IMAGE
+    assert load_text_encoder(tmp_path).config == text_encoder().config
 
 
 def test_no_program_with_our_encoders_imports_transformers() -> None:
@@ -255,13 +260,13 @@ def test_dropout_changes_where_it_should() -> None:
 
 def test_text_folder_loads_in_plain_transformers(tmp_path: Path) -> None:
     text = text_encoder()
-    save_text_half(text, tmp_path)
+    save_text_encoder(text, tmp_path)
     ids = torch.randint(5, 50, (2, 9), generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids)
     plain = AutoModel.from_pretrained(tmp_path, add_pooling_layer=False).eval()
     masked = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
     state = torch.get_rng_state()
-    again = load_text_half(tmp_path)
+    again = load_text_encoder(tmp_path)
     assert torch.equal(state, torch.get_rng_state()) and not again.training
     with torch.no_grad():
         hidden = text.hidden_states(ids, mask)
@@ -275,8 +280,8 @@ def test_image_folder_there_and_back(tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = ImageEncoder(SMALL_IMAGE)
     encoder.to(memory_format=torch.channels_last)
-    save_image_half(encoder, tmp_path)
-    again = load_image_half(tmp_path)
+    save_image_encoder(encoder, tmp_path)
+    again = load_image_encoder(tmp_path)
     for name, value in encoder.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
 

@@ -13,7 +13,7 @@ from PIL import Image
 import cxrflow
 from cxr_files.atomic import atomic_folder, write_json
 from cxr_files.errors import InputError
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.models.card import card
 
@@ -22,13 +22,13 @@ RADIOGRAPH = np.random.default_rng(0).integers(0, 4096, (70, 60)).astype(np.uint
 
 
 def saved(folder: Path, trunk_alone: bool = False) -> Path:
-    """A model folder with an image half and no text."""
+    """A model folder with an image encoder and no text."""
     torch.manual_seed(0)
     image = ImageEncoder(SIZES)
     if trunk_alone:
         image.projector = None
     with atomic_folder(folder, "model") as made:
-        save_image_half(image, made)
+        save_image_encoder(image, made)
         write_json(made / "run.json", {"data": {"geometry": "shorter32"}})
     return folder
 
@@ -114,7 +114,7 @@ def test_a_trunk_alone_has_features(tmp_path: Path) -> None:
     assert torch.equal(features, whole.encode_image(RADIOGRAPH).pooled)
     with pytest.raises(InputError, match="trunk alone.*`image_features`"):
         alone.encode_image(RADIOGRAPH)
-    with pytest.raises(InputError, match="has no text half"):
+    with pytest.raises(InputError, match="has no text encoder"):
         alone.encode_text(["Edema."])
 
 

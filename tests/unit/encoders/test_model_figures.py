@@ -18,7 +18,7 @@ from cxrflow.benchmarks.classification.saliency import image_of, saliency, shown
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.features import weights_file, write_features
 from cxrflow.benchmarks.retrieval.embedding_map import own_category
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 
 SIZES = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 8}
@@ -38,7 +38,7 @@ def write_models(folder, names):
     models = []
     for seed, name in enumerate(names):
         model = folder / name / "seed0"
-        save_image_half(small_encoder(seed), model)
+        save_image_encoder(small_encoder(seed), model)
         write_json(model / "run.json", {"model": f"toy/{name}"})
         models.append(model)
     return models

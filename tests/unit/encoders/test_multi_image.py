@@ -14,7 +14,12 @@ from torch import Tensor
 import cxrflow
 from cxr_files.errors import InputError
 from cxrflow.commands.export import export
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half, save_image_half
+from cxrflow.encoders.image_encoder import (
+    Frames,
+    ImageEncoder,
+    load_image_encoder,
+    save_image_encoder,
+)
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.multi_image import Trunk, space_encoding
 from cxrflow.encoders.released.image import (
@@ -218,8 +223,8 @@ def test_dropout_and_left_out_changes_are_of_training_alone() -> None:
 def test_a_model_folder_keeps_it_and_inference_folds_it(tmp_path: Path) -> None:
     image = encoder()
     image.float()
-    save_image_half(image, tmp_path)
-    again = load_image_half(tmp_path).eval()
+    save_image_encoder(image, tmp_path)
+    again = load_image_encoder(tmp_path).eval()
     assert again.settings == image.settings and again.takes_prior
     current, prior = (pixels.float() for pixels in two())
     frames = Frames(current, prior[:1], torch.tensor([2]))
@@ -259,7 +264,7 @@ def test_a_published_file_that_lacks_a_tensor_is_refused(tmp_path: Path, name: s
 
 def test_an_export_says_what_weights_do_not_tell(tmp_path: Path) -> None:
     image = encoder(time_encoding=False, decomposition=False).float()
-    save_image_half(image, tmp_path / "model")
+    save_image_encoder(image, tmp_path / "model")
     export(tmp_path / "model", tmp_path / "out")
     [path] = (tmp_path / "out").glob("biovil_t_image*.pt")
     again, new = read_released_image(path, False, 128, 0)

@@ -1,4 +1,4 @@
-"""CLIP as published: both halves against a transcription, its byte pairs, and what is refused."""
+"""CLIP as published: both encoders against a transcription, its byte pairs, and what is refused."""
 
 import gzip
 from pathlib import Path
@@ -11,8 +11,8 @@ from torch.nn import functional as F
 import cxrflow
 from cxr_files.errors import InputError
 from cxrflow.encoders.clip_resnet import DEVIATION, MEAN, AttentionPool
-from cxrflow.encoders.cxr_bert import load_text_half
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_encoder
 from cxrflow.encoders.released.clip import read_clip, sizes_of
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.settings import ClipResNetSettings
@@ -50,7 +50,7 @@ def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Ten
 
 
 def image_vectors(pixels_B1HW: Tensor, w: Weights, depths: tuple[int, ...]) -> Tensor:
-    """The published image half: three convolutions, pooling before strides, attention pooling."""
+    """Three convolutions, pooling before strides, attention pooling, as published."""
     mean, deviation = (torch.tensor(x).double()[:, None, None] for x in (MEAN, DEVIATION))
     x = (pixels_B1HW.repeat(1, 3, 1, 1) - mean) / deviation
     for number, stride in ((1, 2), (2, 1), (3, 1)):
@@ -79,7 +79,7 @@ def image_vectors(pixels_B1HW: Tensor, w: Weights, depths: tuple[int, ...]) -> T
 
 
 def text_vector(ids: list[int], w: Weights, layers: int) -> Tensor:
-    """The published text half, of one text without padding."""
+    """The published text encoder, of one text without padding."""
     x = w["token_embedding.weight"][ids] + w["positional_embedding"][: len(ids)]
     mask = torch.full((len(ids), len(ids)), -torch.inf, dtype=x.dtype).triu(1)
     width = x.shape[1:]
@@ -235,13 +235,13 @@ def test_an_imported_folder_embeds_texts_of_any_batch_alike(tmp_path):
     assert model.similarities(torch.rand(2, 1, 96, 64), texts).shape == (2, 3)
     with pytest.raises(InputError, match="the encoder takes 77"):
         model.encode_text(["x y " * 50])
-    text = load_text_half(tmp_path / "model")
+    text = load_text_encoder(tmp_path / "model")
     text.set_dropout(0, 0)
     with pytest.raises(InputError, match="'dropout' and 'attention_dropout' are 0.1 and 0"):
         text.set_dropout(0.1, 0)
     with pytest.raises(InputError, match="expected no term mlm"):
         text.predict_tokens(torch.zeros(1, 2, 128), torch.tensor([0]))
-    assert load_image_half(tmp_path / "model").settings.kind == "clip_resnet"
+    assert load_image_encoder(tmp_path / "model").settings.kind == "clip_resnet"
 
 
 def test_a_folder_without_its_byte_pairs_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.released.halves import find_files, source_files
+from cxrflow.encoders.released.published import find_files, source_files
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.released.text import (
     read_released_text,

@@ -12,9 +12,14 @@ from torch import Tensor, nn
 from transformers import BertLMHeadModel, DynamicCache, EncoderDecoderCache
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
 from cxrflow.encoders.decoding import Search, decode
-from cxrflow.encoders.report_decoder import ReportDecoder, load_decoder, save_decoder
+from cxrflow.encoders.report_decoder import (
+    ReportDecoder,
+    load_decoder,
+    require_vocabulary,
+    save_decoder,
+)
 from cxrflow.encoders.settings import ReportDecoderSettings, TextEncoderSettings
 from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
@@ -100,7 +105,7 @@ def test_a_saved_decoder_is_the_same(tmp_path: Path) -> None:
 def test_a_decoder_is_no_text_encoder(tmp_path: Path) -> None:
     save_decoder(decoder(), tmp_path)
     with pytest.raises(InputError, match=r"config\.json: key 'is_decoder'"):
-        load_text_half(tmp_path / "decoder")
+        load_text_encoder(tmp_path / "decoder")
 
 
 def test_a_decoder_has_a_position_for_every_token() -> None:
@@ -109,10 +114,10 @@ def test_a_decoder_has_a_position_for_every_token() -> None:
 
 
 def test_a_decoder_refuses_another_vocabulary(tmp_path: Path) -> None:
-    ours = decoder()
-    ours.require_vocabulary(PIECES, tmp_path)
+    learnt = decoder().config.vocabulary
+    require_vocabulary(learnt, PIECES, tmp_path)
     with pytest.raises(InputError, match="pieces is others, but .* trained with pieces; expected"):
-        ours.require_vocabulary("others", tmp_path)
+        require_vocabulary(learnt, "others", tmp_path)
 
 
 WORDS = ("heart", "is", "large", ".", "lungs", "clear", "effusion", "stable", "pa", "##d")

@@ -21,16 +21,16 @@ from cxrflow.commands.export import export
 from cxrflow.commands.ground import ground
 from cxrflow.commands.ground import main as ground_main
 from cxrflow.commands.load import facts
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
 from cxrflow.encoders.image_encoder import (
     Frames,
     ImageEncoder,
-    load_image_half,
-    save_image_half,
+    load_image_encoder,
+    save_image_encoder,
 )
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.released.deit import read_deit
-from cxrflow.encoders.released.halves import find_files, kind_of, read_halves
+from cxrflow.encoders.released.published import find_files, kind_of, read_published
 from cxrflow.encoders.released.settings import ImportSettings
 from cxrflow.encoders.settings import MgcaHeadSettings, VitSettings
 from cxrflow.encoders.vit import Trunk
@@ -163,8 +163,8 @@ def test_images_of_another_size_are_refused(trunk: Trunk) -> None:
 
 def test_folder_there_and_back_and_folded(tmp_path: Path) -> None:
     image = ImageEncoder(SMALL).eval()
-    save_image_half(image, tmp_path)
-    back = load_image_half(tmp_path).eval()
+    save_image_encoder(image, tmp_path)
+    back = load_image_encoder(tmp_path).eval()
     assert back.settings == SMALL
     with torch.no_grad():
         ours, theirs, faster = image(images()), back(images()), folded(back)(images())
@@ -180,7 +180,7 @@ def test_deit_is_taken_whole(tmp_path: Path, nested: bool) -> None:
     torch.save({"model": weights} if nested else weights, tmp_path / "deit_tiny.pth")
     files = find_files("deit", tmp_path)
     settings = ImportSettings(projection=6, geometry="longer12")
-    halves = read_halves("deit", files, settings, seed=0)
+    halves = read_published("deit", files, settings, seed=0)
     assert halves.image is not None and halves.run["data"] == {"geometry": "longer12"}
     sizes = halves.image.settings
     assert sizes == VitSettings(blocks=2, width=128, heads=2, patch=4, grid=3, projection=6)
@@ -218,7 +218,9 @@ def test_a_file_that_is_not_whole_is_refused_by_name(tmp_path, name, value, said
     path = tmp_path / "deit.pth"
     torch.save({"model": {n: v for n, v in weights.items() if v is not None}}, path)
     with pytest.raises(InputError) as raised:
-        read_halves("deit", find_files("deit", path), ImportSettings(geometry="longer12"), seed=0)
+        read_published(
+            "deit", find_files("deit", path), ImportSettings(geometry="longer12"), seed=0
+        )
     assert str(raised.value).startswith(f"{path}: ") and said in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -238,12 +240,12 @@ def mgca(tmp_path_factory) -> Path:
     """A model folder with a transformer and MGCA's heads, as its training writes it."""
     folder = write_text_model(tmp_path_factory.mktemp("vit"))
     head = MgcaHeadSettings(hidden=12)
-    text = load_text_half(folder)
+    text = load_text_encoder(folder)
     torch.manual_seed(2)
     config = text.config.model_copy(update={"projection_head": head, "projection_size": 6})
     text = CXRBert(config).eval()
-    save_text_half(text, folder)
-    save_image_half(ImageEncoder(SMALL.model_copy(update={"projection_head": head})), folder)
+    save_text_encoder(text, folder)
+    save_image_encoder(ImageEncoder(SMALL.model_copy(update={"projection_head": head})), folder)
     clean_in_tokenizer(folder)
     run = {"data": {"geometry": "longer32", "name": "x"}, "settings": WINDOWED}
     write_json(folder / "run.json", run)
@@ -265,7 +267,9 @@ def test_export_and_import_give_the_same_model(mgca: Path, tmp_path: Path) -> No
     assert (tmp_path / "map.png").is_file()
     shutil.copytree(out, tmp_path / "text", ignore=shutil.ignore_patterns("vit_image_*"))
     options[1] = str(tmp_path / "text")
-    with pytest.raises(InputError, match=r"text: published weights of kind .* have no image half"):
+    with pytest.raises(
+        InputError, match=r"text: published weights of kind .* have no image encoder"
+    ):
         ground_main([*options, "--phrase", TEXTS[0]])
     import_weights("vit", out, None, ImportSettings(), "mine", 0, again)
     models = [Model.load(folder) for folder in (mgca, out, again)]

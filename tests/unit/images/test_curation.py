@@ -206,9 +206,9 @@ def test_the_program(world) -> None:
 @pytest.mark.parametrize(
     ("half", "message"),
     [
-        ({"image_encoder": None}, "no image half in a joint space with text"),
-        ({"image_encoder": SimpleNamespace(projector=None)}, "no image half in a joint space"),
-        ({"text_encoder": None}, "the model has no text half"),
+        ({"image_encoder": None}, "no image encoder in a joint space with text"),
+        ({"image_encoder": SimpleNamespace(projector=None)}, "no image encoder in a joint space"),
+        ({"text_encoder": None}, "the model has no text encoder"),
     ],
 )
 def test_a_model_without_a_half(world, half, message) -> None:

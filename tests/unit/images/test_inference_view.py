@@ -19,7 +19,7 @@ from cxrflow.benchmarks.model_pixels import model_pixels, stored_squares
 from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.augment import Augmentation
 from cxrflow.images.store import PixelStore
@@ -123,7 +123,7 @@ def test_nothing_of_the_padding_is_shown(
 def test_a_loaded_model_sees_files_so_too(stores: dict[str, Path], tmp_path: Path) -> None:
     name, folder = "convirt/convirt", stores["longer128unpadded"]
     sizes = ResNetSettings(block="basic", layers=(1, 1, 1, 1), width=8, channels=1)
-    save_image_half(ImageEncoder(sizes), tmp_path / "model")
+    save_image_encoder(ImageEncoder(sizes), tmp_path / "model")
     model = Model.load(write_run(tmp_path / "model", name))
     files = [folder.parent / f"{image}.png" for image in SAMPLES["image_id"]]
     shown = model._pixels(files)

@@ -60,8 +60,8 @@ def test_reasons_lead_back_to_the_report_as_it_was_given() -> None:
 
 
 def test_documents_of_a_text_corpus_are_in_normal_form(tmp_path: Path) -> None:
-    from cxrflow.text.corpus import _NormalWriter
+    from cxrflow.text.documents import DocumentWriter
 
-    with _NormalWriter(tmp_path / "documents.parquet") as writer:
+    with DocumentWriter(tmp_path / "documents.parquet") as writer:
         writer.add("0", "No eﬀusion")
     assert pd.read_parquet(tmp_path / "documents.parquet")["text"].tolist() == ["No effusion"]

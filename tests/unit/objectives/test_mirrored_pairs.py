@@ -14,7 +14,7 @@ from stored_pictures import Pictures, Unchanged
 from torch import Tensor
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
@@ -77,7 +77,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     folder: Path = tmp_path_factory.mktemp("text")
     write_tokenizer(folder, [*SPECIAL_TOKENS, *WORDS], lowercase=True)
     torch.manual_seed(0)
-    save_text_half(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
+    save_text_encoder(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
     terms = {"mirrored_pairs": {"temperature": TEMPERATURE}}
     settings = JointPretrainingSettings.model_validate(
         {**MINIMAL, "terms": terms, "encoder": IMAGE, "length": 16, "sentence_shuffling": False}
@@ -87,7 +87,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
     both: Any = dict.fromkeys(("train", "validate"), Pictures(len(IMPRESSIONS)))
     samples = dict.fromkeys(both, SampleTable(range(len(IMPRESSIONS))))
-    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**IMAGE))
+    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**IMAGE))
     run = Run(0, torch.device("cpu"), ALONE)
     program = ImageTextProgram(
         settings, run, samples, both, dict.fromkeys(both, texts), image, text, folder

@@ -13,7 +13,7 @@ from test_further_pairs import GLORIA, gloria, info_nce
 from test_pair_matching import IMAGE
 from torch import Tensor
 
-from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.augment import StoredPixels
@@ -52,7 +52,7 @@ def program_of(folder: Path, **changes: Any) -> ImageTextProgram:
     values = {**MINIMAL, "encoder": {**IMAGE, "projection": 8}, "length": 16, **changes}
     settings = JointPretrainingSettings.model_validate(values)
     torch.manual_seed(0)
-    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**values["encoder"]))
+    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**values["encoder"]))
     reports = REPORTS[:SAMPLES].assign(impression_sentences=REPORTS["findings_sentences"])
     texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
     splits: Any = dict.fromkeys(("train", "validate"), Images())

@@ -17,7 +17,7 @@ from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.features import extract
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.settings import FeatureSettings
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.metrics.correlation import correlation
 
@@ -29,13 +29,13 @@ SETTINGS = CheckpointSeriesSettings(
 
 
 def write_series(folder, losses):
-    """A model folder whose checkpoints are image halves of other weights."""
+    """A model folder whose checkpoints are image encoders of other weights."""
     model = folder / "model" / "seed0"
     sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "projection": 8}
     for step, loss in losses.items():
         torch.manual_seed(step)
         checkpoint = model / "checkpoints" / str(step)
-        save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes)), checkpoint)
+        save_image_encoder(ImageEncoder(ResNetSettings.model_validate(sizes)), checkpoint)
         write_json(checkpoint / "validation.json", {"step": step, "loss": loss, "other": 0.0})
     write_json(model / "run.json", {"data": {"geometry": "shorter64"}, "model": "series"})
     return model

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import AutoModel, BertTokenizerFast
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
 from cxrflow.encoders.settings import ResNetSettings, TextPooling
 from cxrflow.models.model import Model
@@ -81,7 +81,7 @@ def test_pooling_without_a_mask_is_refused(text: CXRBert) -> None:
 
 def test_pooling_is_kept_with_the_model(text_folder: Path, tmp_path: Path) -> None:
     started = start_text(text_folder, 0.1, 0.1, "max")
-    save_text_half(started, tmp_path)
+    save_text_encoder(started, tmp_path)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((text_folder / name).read_bytes())
     assert json.loads((tmp_path / "config.json").read_text())["text_pooling"] == "max"
@@ -102,9 +102,9 @@ def test_pooling_is_kept_with_the_model(text_folder: Path, tmp_path: Path) -> No
 
 def test_unknown_pooling_is_refused(text: CXRBert, tmp_path: Path) -> None:
     text.set_pooling("median")
-    save_text_half(text, tmp_path)
+    save_text_encoder(text, tmp_path)
     with pytest.raises(InputError, match=r"config\.json: key 'text_pooling' is 'median': .*'mean'"):
-        load_text_half(tmp_path)
+        load_text_encoder(tmp_path)
 
 
 def test_the_pool_is_all_sentences_with_text() -> None:
@@ -233,7 +233,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram
     settings = JointPretrainingSettings.model_validate(
         {**MINIMAL, "terms": terms, "encoder": sizes, "length": 16}
     )
-    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**sizes))
+    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**sizes))
     texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
     splits: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
     samples = dict.fromkeys(splits, SampleTable(range(len(REPORTS))))

@@ -13,7 +13,7 @@ from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from stored_pictures import Pictures
 from torch import Tensor, nn
 
-from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.augment import StoredPixels
@@ -71,7 +71,7 @@ def test_the_loss_is_binary_cross_entropy_of_both_kinds() -> None:
 def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     folder = write_text_model(tmp_path_factory.mktemp("text"))
     settings = StudyPretrainingSettings.model_validate(MATCHING)
-    text, image = load_text_half(folder), ImageEncoder(ResNetSettings(**IMAGE))
+    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**IMAGE))
     renew_projection(text, image.settings)
     text.set_pooling("max")
     texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)

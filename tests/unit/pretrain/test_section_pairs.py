@@ -11,7 +11,7 @@ from small_text import write_text_model
 
 from cxr_files.atomic import file_digest, write_json
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import load_text_half
+from cxrflow.encoders.cxr_bert import load_text_encoder
 from cxrflow.pretrain.inputs import Pairs, Run, model_fingerprint
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.packed_corpus import require_filled_parts
@@ -98,7 +98,7 @@ def test_both_texts_are_the_findings_masked_and_ordered_each_for_itself(pairs, t
     assert not set(first["keys"].tolist()) & set(second["keys"].tolist())
     run = Run(0, torch.device("cpu"), ALONE)
     samples = dict.fromkeys(("train", "validate"), pairs.samples(frame))
-    text = load_text_half(folder)
+    text = load_text_encoder(folder)
     program = SectionPairsProgram(chosen, run, samples, reports, reports, text, folder)
     views = program.views("train", Batch(np.arange(9), 1, 0, ALONE))
     one, other = views.texts["findings"], views.texts["impression"]

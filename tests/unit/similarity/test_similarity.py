@@ -22,8 +22,8 @@ from cxrflow.benchmarks.classification.zero_shot_classification import prompt_si
 from cxrflow.benchmarks.generation.report_retrieval import encode_texts
 from cxrflow.commands.export import export
 from cxrflow.encoders.cross_attention import CrossAttention
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, save_text_half
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 from cxrflow.kinds import TRUSTED
 from cxrflow.models.model import Model
@@ -59,24 +59,24 @@ TERMS = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A model folder with both halves, projected linearly."""
+    """A model folder with both encoders, projected linearly."""
     torch.manual_seed(0)
     write_text_model(tmp_path)
-    text = load_text_half(tmp_path)
+    text = load_text_encoder(tmp_path)
     for name, parameter in text.named_parameters():
         if name.endswith("bias"):  # those of a new model are zero, those of a trained one are not
             nn.init.normal_(parameter, std=0.1)
-    save_text_half(text, tmp_path)
+    save_text_encoder(text, tmp_path)
     sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
     head = {"projection": 8, "projection_head": {"kind": "linear"}}
-    save_image_half(ImageEncoder(ResNetSettings.model_validate(sizes | head)), tmp_path)
+    save_image_encoder(ImageEncoder(ResNetSettings.model_validate(sizes | head)), tmp_path)
     write_json(tmp_path / "run.json", {"data": {"geometry": "shorter32"}})
     return tmp_path
 
 
 def trained(folder: Path, name: str) -> Any:
     """A term as a program makes it, with weights that are not those it starts from."""
-    text = load_text_half(folder)
+    text = load_text_encoder(folder)
     image = SimpleNamespace(settings=SimpleNamespace(projection=text.config.projection_size))
     vocabulary = VocabularyInfo.from_folder(folder)
     program = SimpleNamespace(text=text, vocabulary=vocabulary, image=image)

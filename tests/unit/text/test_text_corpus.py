@@ -14,7 +14,7 @@ import pytest
 from command_options import options
 from cxr_files.errors import InputError
 from cxrflow.text import corpus
-from cxrflow.text.documents import DocumentWriter, open_documents, read_group
+from cxrflow.text.documents import DocumentWriter, open_documents, training_texts
 from cxrflow.text.settings import CorpusSettings
 
 HEADER = ["ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY"]
@@ -269,11 +269,10 @@ def test_documents_can_be_read_by_split(tmp_path):
         pa.table({"document_id": ["1", "2", "3"], "text": ["a", None, "c"],
                   "split": ["train", "train", "test"]}), path
     )  # fmt: skip
-    assert list(read_group(path, 0, 10, "train")) == [["a", ""]]
-    assert list(read_group(path, 0, 2, None)) == [["a", ""], ["c"]]
+    assert list(training_texts(path, 10)) == [["a", ""]]
     with DocumentWriter(tmp_path / "plain.parquet") as writer:
         writer.add("1", "x")
-    assert list(read_group(tmp_path / "plain.parquet", 0, 9, "train")) == [["x"]]
+    assert list(training_texts(tmp_path / "plain.parquet", 9)) == [["x"]]
 
 
 def test_bad_document_files(tmp_path):
@@ -292,7 +291,7 @@ def test_bad_document_files(tmp_path):
     for place in (len(data) // 2, len(data) * 2 // 3):  # opened, and then not readable
         (tmp_path / "hole.parquet").write_bytes(data[:place] + b"\xff" * 64 + data[place + 64 :])
         with pytest.raises(InputError, match=r"hole\.parquet: row group 0 cannot be read"):
-            list(read_group(tmp_path / "hole.parquet", 0, 100, None))
+            list(training_texts(tmp_path / "hole.parquet", 100))
     pq.write_table(pa.table({"document_id": ["1"], "text": [1]}), tmp_path / "number.parquet")
     with pytest.raises(InputError, match=r"column 'text' holds int64, expected text"):
         open_documents(tmp_path / "number.parquet")

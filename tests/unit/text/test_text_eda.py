@@ -15,8 +15,7 @@ from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.report_text import PASSES, Texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.text.eda import EasyAugmentation
-from cxrflow.text.report_words import FUNCTION_WORDS
+from cxrflow.text.eda import FUNCTION_WORDS, EasyAugmentation
 from cxrflow.text.settings import WORDNET_PARTS, EasyAugmentationSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
 from cxrflow.training.processes import ALONE

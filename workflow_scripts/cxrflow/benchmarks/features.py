@@ -29,7 +29,7 @@ from cxr_files.parquet import read_table
 from cxrflow.benchmarks.inputs import PRIOR, Pixels, image_batches, lost_priors
 from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.settings import FeatureSettings
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_encoder
 from cxrflow.encoders.weights import read_weights
 from cxrflow.images.augment import StoredPixels
 from cxrflow.similarity.folder import load_similarity
@@ -73,7 +73,7 @@ class Features:
 
 
 def weights_file(model: Path) -> Path:
-    """The weights of a model's image half."""
+    """The weights of a model's image encoder."""
     return model / "image" / "model.safetensors"
 
 
@@ -166,7 +166,7 @@ def require(path: Path) -> Path:
 def extract(options: Namespace, settings: FeatureSettings) -> None:
     device = choose_device(settings.device)
     table = read_table(options.cohort / "samples.parquet", ("image_id",))
-    image = load_image_half(options.model, trunk_alone=True)
+    image = load_image_encoder(options.model, trunk_alone=True)
     pixels = model_pixels(options.pixels, options.model)
     images = images_to_encode(table, image.takes_prior)
     stored = images[pixels.holds(images["image_id"])]

@@ -1,4 +1,4 @@
-"""The inputs of a benchmark that scores a model: beside the cohort its halves and features."""
+"""The inputs of a benchmark that scores a model: beside the cohort its encoders and features."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.model_pixels import ModelPixels, model_pixels
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_encoder
 from cxrflow.models.model import Model
 from cxrflow.training.precision import choose_device
 
@@ -35,7 +35,7 @@ class ModelInputs(Inputs):
 
     @cached_property
     def model(self) -> Any:
-        """The model, with whichever halves it has."""
+        """The model, with whichever encoders it has."""
         return Model.load(self.options.model, self.device)
 
     def load(self) -> None:
@@ -45,15 +45,15 @@ class ModelInputs(Inputs):
 
     @cached_property
     def text_model(self) -> Any | None:
-        """The model where it has a text half and so can embed prompts, else None."""
+        """The model where it has a text encoder and so can embed prompts, else None."""
         if self.without_model or not (self.options.model / "config.json").is_file():
             return None
         return self.model
 
     @cached_property
     def image(self) -> ImageEncoder:
-        """The image half alone, in evaluation mode; without a projection where it has none."""
-        return load_image_half(self.options.model, trunk_alone=True).to(self.device).eval()
+        """The image encoder alone, in evaluation mode; without a projection where it has none."""
+        return load_image_encoder(self.options.model, trunk_alone=True).to(self.device).eval()
 
     @cached_property
     def pixels(self) -> Pixels:

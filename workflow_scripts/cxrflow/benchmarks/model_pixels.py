@@ -38,7 +38,7 @@ class ModelPixels(PixelStore):
 
 
 def model_pixels(folder: Path, model: Path) -> Pixels:
-    """Open the pixel store ``folder`` for a model's image half."""
+    """Open the pixel store ``folder`` for a model's image encoder."""
     run = read_run(model)
     if "geometry" not in (run.get("data") or {}):
         raise InputError(f"{model / 'run.json'}: field data.geometry is missing")

@@ -1,10 +1,10 @@
 """Write one of our models in the layout and with the names of the released BioViL weights.
 
-The folder is like the published one (BioViL section 2): CXR-BERT's text half at its root, the image
-half beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where it has
-others. A vision transformer is a file in DeiT's layout. ``export.json`` says what it came from.
-``README.md`` is the model card: data, sizes, scores, limits, licence. The image file's classifier,
-which readers of the released file expect and nothing uses, is zeros.
+The folder is like the published one (BioViL section 2): CXR-BERT's text encoder at its root, the
+image encoder beside it as ``biovil_image_resnet50_proj_size_128.pt``, or named by its sizes where
+they are others. A vision transformer is a file in DeiT's layout. ``export.json`` says what it came
+from. ``README.md`` is the model card: data, sizes, scores, limits, licence. The image file's
+classifier, which readers of the released file expect and nothing uses, is zeros.
 """
 
 import logging
@@ -50,19 +50,19 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
 
     from cxr_files.atomic import atomic_folder, file_digest, write_json
     from cxr_files.errors import InputError
-    from cxrflow.encoders.cxr_bert import load_text_half, untied
-    from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.cxr_bert import load_text_encoder, untied
+    from cxrflow.encoders.image_encoder import load_image_encoder
     from cxrflow.encoders.released.deit import released_vit, released_vit_name
-    from cxrflow.encoders.released.halves import released_trunk, require_released_head
     from cxrflow.encoders.released.image import released_image, released_image_name
+    from cxrflow.encoders.released.published import released_trunk, require_released_head
     from cxrflow.encoders.released.text import released_config
     from cxrflow.encoders.settings import VitSettings
     from cxrflow.models.card import card
     from cxrflow.models.run_record import read_run
     from cxrflow.similarity.folder import FOLDER as SIMILARITY
-    from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
+    from cxrflow.text.cleaned_reports import rewrite_with_cleaning
 
-    # A model of one half is exported as well: CXR-BERT is published alone (BioViL section 2.1).
+    # A model of one encoder is exported as well: CXR-BERT is published alone (BioViL section 2.1).
     has_text = (model / "config.json").is_file()
     has_image = (model / "image" / "config.json").is_file()
     if not has_text and not has_image:
@@ -76,10 +76,10 @@ def export(model: Path, output: Path, form: Format = "bin") -> None:
     geometry = _seen(record, model) if has_image else (record.get("data") or {}).get("geometry")
     sources: list[Path] = []
     parameters: dict[str, int] = {}
-    image = load_image_half(model) if has_image else None
+    image = load_image_encoder(model) if has_image else None
     with atomic_folder(output, "exported model") as folder:
         if has_text:
-            text = load_text_half(model)
+            text = load_text_encoder(model)
             if image is None or not isinstance(image.settings, VitSettings):
                 require_released_head(text.config.projection_head, model)
             write_json(folder / "config.json", released_config(text.config))

@@ -40,21 +40,22 @@ def ground(
 
 def _require_halves(model: Path) -> None:
     """Say before anything is loaded which half a model folder lacks, of ours or published."""
-    from cxrflow.encoders.released.halves import is_released, kind_of
+    from cxrflow.encoders.released.published import is_released, kind_of
     from cxrflow.encoders.released.settings import PUBLISHED
 
     if is_released(model):
         kind = kind_of(model, None)
-        for half in ("text", "image"):
-            if half not in PUBLISHED[kind].halves:
+        for encoder in ("text", "image"):
+            if encoder not in PUBLISHED[kind].encoders:
                 raise InputError(
-                    f"{model}: published weights of kind {kind} have no {half} half; expected both"
+                    f"{model}: published weights of kind {kind} have no {encoder} encoder; "
+                    "expected both"
                 )
         return
     for name in ("config.json", "image/config.json"):
         if not (model / name).is_file():
             raise InputError(
-                f"{model}: {name} is missing; expected a model with both halves, such as {MODEL}"
+                f"{model}: {name} is missing; expected a model with both encoders, such as {MODEL}"
             )
 
 

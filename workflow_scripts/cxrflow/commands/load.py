@@ -3,8 +3,8 @@
     cxrflow load results/models/biovil/biovil/seed0
 
 Takes what ``cxrflow.load`` takes in Python: a model folder of a run, or published weights. Prints
-its halves and their sizes, the pixels it expects and the data it was trained on. The exit code is 2
-when anything is missing or damaged. An image and a text are encoded as a test, so a model that
+its encoders and their sizes, the pixels it expects and the data it was trained on. The exit code is
+2 when anything is missing or damaged. An image and a text are encoded as a test, so a model that
 passes can be used.
 """
 
@@ -37,7 +37,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
     """Yield names and values that describe a loaded model."""
     import torch
 
-    from cxrflow.encoders.released.halves import projection_is_new
+    from cxrflow.encoders.released.published import projection_is_new
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.inference_view import seen_geometry
 

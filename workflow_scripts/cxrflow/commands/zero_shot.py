@@ -133,7 +133,7 @@ def _stage(name: str, *first: str, **options: object) -> None:
 
 def _model(path: Path, image: Path | None, imported: Path) -> Path:
     """The model as a folder of ours; published weights are imported into one."""
-    from cxrflow.encoders.released.halves import is_released, kind_of
+    from cxrflow.encoders.released.published import is_released, kind_of
 
     if not path.exists():
         raise InputError(f"{path}: not found; expected a model folder or published weights")
@@ -153,7 +153,7 @@ def _geometry(model: Path) -> str:
     """
     for name in ("config.json", "image/config.json"):
         if not (model / name).is_file():
-            raise InputError(f"{model}: {name} is missing; expected a model with both halves")
+            raise InputError(f"{model}: {name} is missing; expected a model with both encoders")
     geometry = (read_run(model).get("data") or {}).get("geometry")
     if geometry is None:
         raise InputError(f"{model / 'run.json'}: field data.geometry is missing")

@@ -1,1 +1,1 @@
-"""Computing on cores and devices: processes, progress, random numbers, copies to a device."""
+"""Computing on cores and devices: queues, random numbers, copies to a device."""

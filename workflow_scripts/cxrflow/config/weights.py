@@ -37,17 +37,17 @@ class Weights(ImportSettings):
         """The settings of the import program; ``geometry`` is that of the recipe's pixels."""
         plain = self.model_dump(exclude={"text", "image", "path"})
         published = publication(kind)
-        if "image" in published.halves:
+        if "image" in published.encoders:
             plain["geometry"] = self.geometry or published.geometry or geometry
         return ImportSettings.model_validate(plain)
 
     def places(self, kind: str) -> tuple[str, str | None]:
-        """``--weights`` and, for kinds of two halves, ``--image``.
+        """``--weights`` and, for kinds of two encoders, ``--image``.
 
         Raises:
             ValueError: the kind has other parts than those that are named.
         """
-        halves = publication(kind).halves
+        halves = publication(kind).encoders
         if self.path is not None:
             return self.path, None
         given_halves = tuple(half for half in ("text", "image") if getattr(self, half) is not None)
@@ -69,7 +69,7 @@ def weights_files(weights: Weights, model: str, kind: str) -> list[tuple[Key, Pa
     vocabulary = published.vocabulary
     if vocabulary is not None:
         files = [(text, Path(first), "folder"), (text, Path(first) / vocabulary, "file")]
-    elif "text" in published.halves:
+    elif "text" in published.encoders:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
         files += [
@@ -79,7 +79,7 @@ def weights_files(weights: Weights, model: str, kind: str) -> list[tuple[Key, Pa
         files += [(text, shard, "file") for shard in sorted(folder.glob("*-of-*"))]
         # Not all have it; where it is, it decides about capital letters.
         files += [(text, folder / name, "file") for name in BESIDE if (folder / name).is_file()]
-    if "image" in published.halves:
+    if "image" in published.encoders:
         place = Path(image or first)
         if place.is_dir():
             pattern = published.file

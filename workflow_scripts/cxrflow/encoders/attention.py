@@ -120,6 +120,11 @@ class TokenBlocks:
         kind = Ragged if device.type == "cuda" and len(real) >= MANY else Padded
         return cls(sent(real[order], device), kind.of(sizes[rank], device))
 
+    def spread(self, states_TD: Tensor, shape: torch.Size) -> Tensor:
+        """States of the tokens at their places in ``shape`` [B, L]: [B, L, D]; zero at padding."""
+        places_D = states_TD.new_zeros(shape.numel(), states_TD.shape[1])
+        return places_D.index_copy(0, self.tokens, states_TD).unflatten(0, shape)
+
     def attend(
         self, qkv_T3D: Tensor, heads: int, dropout: float = 0.0, causal: bool = False
     ) -> Tensor:
@@ -209,7 +214,6 @@ class Padded:
 
     @classmethod
     def of(cls, lengths_N: Tensor, device: torch.device) -> "Padded":
-        """Of these lengths, ascending."""
         groups, inside = [], []
         for run in _similar(lengths_N.tolist()):
             lengths = lengths_N[run]
@@ -232,11 +236,9 @@ class Padded:
         return [list(tensors) for tensors in zip(*groups, strict=True)]
 
     def of_blocks(self, states_NMHd: Tensor) -> list[Tensor]:
-        """The states of M patches, as many for every block."""
         return list(states_NMHd.transpose(1, 2).split([group.count for group in self.groups]))
 
     def firsts(self, values_T: Tensor) -> Tensor:
-        """The values [N] of each block's first token."""
         return torch.cat([part_NW1[:, 0, 0] for part_NW1 in self._padded(values_T[:, None])])
 
     def contexts(

@@ -7,23 +7,29 @@ transformers would draw from the same seed, bit for bit.
 Shapes: T tokens, D width, V vocabulary.
 """
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from cxr_files.settings import Settings
 from cxrflow.encoders.attention import Dropout
-from cxrflow.encoders.settings import BiovilHeadSettings, ProjectionHeadKind, TextPooling
+from cxrflow.encoders.settings import (
+    BiovilHeadSettings,
+    ProjectionHeadKind,
+    TextPooling,
+    equal_heads,
+)
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class BertConfig(Settings, extra="ignore"):
-    """``config.json`` of a text half: transformers' keys, and ours of the projection."""
+    """``config.json`` of a text encoder: transformers' keys, and ours of the projection."""
 
     vocab_size: int = Field(ge=1)
     hidden_size: int = Field(ge=1)
@@ -45,14 +51,7 @@ class BertConfig(Settings, extra="ignore"):
     projection_head: ProjectionHeadKind = BiovilHeadSettings()
     text_pooling: TextPooling = "cls"
 
-    @model_validator(mode="after")
-    def _heads_share_the_width(self) -> Self:
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size is {self.hidden_size}; expected a multiple of num_attention_heads "
-                f"{self.num_attention_heads}"
-            )
-        return self
+    _heads = equal_heads("hidden_size", "num_attention_heads")
 
 
 class Embeddings(nn.Module):
@@ -67,8 +66,14 @@ class Embeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(width, config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, token_T: Tensor, position_T: Tensor, segment_T: Tensor) -> Tensor:
-        states_TD = self.word_embeddings(token_T) + self.token_type_embeddings(segment_T)
+    def forward(
+        self, token_T: Tensor, position_T: Tensor, segment_T: Tensor, first_D: Tensor | None = None
+    ) -> Tensor:
+        """States [T, D]; ``first_D``: of a first token that the vocabulary lacks."""
+        word_TD = self.word_embeddings(token_T)
+        if first_D is not None:
+            word_TD = torch.where(position_T[:, None] == 0, first_D, word_TD)
+        states_TD = word_TD + self.token_type_embeddings(segment_T)
         return self.dropout(self.LayerNorm(states_TD + self.position_embeddings(position_T)))
 
 
@@ -110,7 +115,7 @@ class Output(nn.Module):
 
 
 class Attention(nn.Module):
-    """Holds both halves of attention under their published names."""
+    """Holds what comes before and after attention under their published names."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -139,6 +144,14 @@ class Layer(nn.Module):
         self.intermediate = Dense(config.hidden_size, config.intermediate_size)
         self.output = Output(config.intermediate_size, config)
 
+    @property
+    def heads(self) -> int:
+        return self.attention.self.heads
+
+    @property
+    def rate(self) -> float:
+        return self.attention.self.rate
+
     def before_attention(self, hidden_TD: Tensor) -> Tensor:
         """Query, key and value of each token, [T, 3D]."""
         return self.attention.self(hidden_TD)
@@ -154,9 +167,9 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """Holds the layers under their published name."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.layer = nn.ModuleList(layers)
 
 
 class Bert(nn.Module):
@@ -165,7 +178,8 @@ class Bert(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.embeddings = Embeddings(config)
-        self.encoder = Encoder(config)
+        self.encoder = Encoder(Layer(config) for _ in range(config.num_hidden_layers))
+        self.final = nn.Identity()  # CLIP's has a normalisation there
 
 
 class TokenPredictions(nn.Module):

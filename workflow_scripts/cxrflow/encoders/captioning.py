@@ -18,7 +18,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from cxr_files.atomic import read_object
-from cxr_files.errors import InputError
 from cxr_files.settings import Settings, from_record
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search, follow
@@ -66,14 +65,6 @@ class Captioner(nn.Module, ABC):
     def settings(self) -> ReportDecoderSettings:
         """The texts it reads and writes, as settings of a report decoder."""
         return self.config.captioning.report
-
-    def require_vocabulary(self, vocabulary: str, source: Path) -> None:
-        """The tokenizer of ``source`` must have the pieces that it was trained with."""
-        if vocabulary != self.config.vocabulary:
-            raise InputError(
-                f"{source}: the fingerprint of its tokenizer's pieces is {vocabulary}, but the "
-                f"captioner was trained with {self.config.vocabulary}; expected the same pieces"
-            )
 
     @abstractmethod
     def forward(self, input_ids_BL: Tensor, patches_BMF: Tensor, positions_N: Tensor) -> Caption:

@@ -7,7 +7,6 @@ and predicts no masked words. Where CXR-BERT reads [CLS], [EOT] is read.
 Shapes: B texts, L tokens, T real tokens of a batch, D width, P joint space.
 """
 
-from collections import deque
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -17,8 +16,7 @@ from torch.nn.functional import linear
 
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.attention import TokenBlocks
-from cxrflow.encoders.bert import BertConfig
+from cxrflow.encoders.bert import BertConfig, Encoder
 from cxrflow.encoders.cxr_bert import CXRBert, text_projection
 from cxrflow.encoders.settings import ClipHeadSettings, ProjectionHeadKind
 
@@ -26,7 +24,7 @@ LENGTH = 77  # tokens of a text, first and last included
 
 
 class ClipTextConfig(BertConfig):
-    """``config.json`` of the text half, under the names of CXR-BERT's."""
+    """``config.json`` of the text encoder, under the names of CXR-BERT's."""
 
     hidden_act: Literal["quick_gelu"] = "quick_gelu"  # type: ignore[assignment]
     hidden_dropout_prob: float = Field(0.0, ge=0, le=0)
@@ -37,14 +35,14 @@ class ClipTextConfig(BertConfig):
 
 
 class Embeddings(nn.Module):
-    """Words and positions."""
+    """Words and positions; there are no segments."""
 
     def __init__(self, config: ClipTextConfig) -> None:
         super().__init__()
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
 
-    def forward(self, token_T: Tensor, position_T: Tensor) -> Tensor:
+    def forward(self, token_T: Tensor, position_T: Tensor, segment_T: Tensor) -> Tensor:
         return self.word_embeddings(token_T) + self.position_embeddings(position_T)
 
 
@@ -65,28 +63,18 @@ class Layer(nn.Module):
 
     def __init__(self, config: ClipTextConfig) -> None:
         super().__init__()
-        width = config.hidden_size
-        self.attn = nn.MultiheadAttention(width, config.num_attention_heads)
+        width, self.heads, self.rate = config.hidden_size, config.num_attention_heads, 0.0
+        self.attn = nn.MultiheadAttention(width, self.heads)
         self.ln_1, self.ln_2 = (nn.LayerNorm(width, config.layer_norm_eps) for _ in range(2))
         self.mlp = Perceptron(width, config.intermediate_size)
 
     def before_attention(self, hidden_TD: Tensor) -> Tensor:
-        """Query, key and value of each token, [T, 3D]."""
         return linear(self.ln_1(hidden_TD), self.attn.in_proj_weight, self.attn.in_proj_bias)
 
     def after_attention(self, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
-        """Return the layer's states from the tokens' contexts and the states that entered it."""
         torch._check(context_TD.shape[0] == hidden_TD.shape[0])
         attended_TD = hidden_TD + self.attn.out_proj(context_TD)
         return attended_TD + self.mlp(self.ln_2(attended_TD))
-
-
-class Encoder(nn.Module):
-    """Holds the layers where CXR-BERT has its own."""
-
-    def __init__(self, config: ClipTextConfig) -> None:
-        super().__init__()
-        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
 
 
 class Transformer(nn.Module):
@@ -94,7 +82,8 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ClipTextConfig) -> None:
         super().__init__()
-        self.embeddings, self.encoder = Embeddings(config), Encoder(config)
+        self.embeddings = Embeddings(config)
+        self.encoder = Encoder(Layer(config) for _ in range(config.num_hidden_layers))
         self.final = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
 
 
@@ -102,6 +91,7 @@ class TextEncoder(CXRBert):
     """The transformer with ``cls_projection_head``, here of [EOT]."""
 
     config_class: ClassVar[type[BertConfig]] = ClipTextConfig
+    causal: ClassVar[bool] = True
     published: ClassVar[dict[str, Any]] = {"model_type": "clip_text", "architectures": []}
 
     def __init__(self, config: ClipTextConfig) -> None:
@@ -121,31 +111,6 @@ class TextEncoder(CXRBert):
                 f"settings: keys 'dropout' and 'attention_dropout' are {hidden} and {attention}, "
                 "but CLIP's text encoder has no dropout; expected 0 and 0"
             )
-
-    def _last_states(
-        self,
-        input_ids_BL: Tensor,
-        document_BL: Tensor,
-        position_ids_BL: Tensor,
-        count: int,
-        segment_ids_BL: Tensor | None = None,
-    ) -> list[Tensor]:
-        """The same of causal layers; the last states are normalised."""
-        blocks = TokenBlocks.of(document_BL, input_ids_BL.device)
-        ids = (input_ids_BL, position_ids_BL)
-        hidden_TD = self.bert.embeddings(*(id_BL.flatten()[blocks.tokens] for id_BL in ids))
-        last = deque([hidden_TD], maxlen=count)
-        for layer in self.bert.encoder.layer:
-            qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, self.config.num_attention_heads, causal=True)
-            hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
-            last.append(hidden_TD)
-        last[-1] = self.bert.final(hidden_TD)
-        rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
-        return [
-            rows_D.index_copy(0, blocks.tokens, one_TD).unflatten(0, input_ids_BL.shape)
-            for one_TD in last
-        ]
 
     def project(self, hidden_BLD: Tensor, attention_mask_BL: Tensor | None = None) -> Tensor:
         """Projected [EOT], [B, P]; another ``pooling`` than ``cls`` is as CXR-BERT's."""

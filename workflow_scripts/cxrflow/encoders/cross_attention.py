@@ -15,13 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrflow.encoders.attention import TokenBlocks
-from cxrflow.encoders.bert import (
-    Attention,
-    Bert,
-    BertConfig,
-    Embeddings,
-    initialised,
-)
+from cxrflow.encoders.bert import Attention, Bert, BertConfig, initialised
 
 
 class CrossAttention(nn.Module):
@@ -50,10 +44,11 @@ class CrossAttention(nn.Module):
         ``input_ids_BL`` is then not looked at.
         The mask may stay on the CPU when the rest is on a GPU, which saves waiting for the GPU.
         """
-        rows, length = input_ids_BL.shape
+        length = input_ids_BL.shape[1]
         blocks = TokenBlocks.of(attention_mask_BL.long() - 1, input_ids_BL.device)
         ids_T = input_ids_BL.flatten()[blocks.tokens]
-        hidden_TD = _embedded(bert.embeddings, ids_T, blocks.tokens % length, first_D)
+        place_T, segment_T = blocks.tokens % length, torch.zeros_like(ids_T)
+        hidden_TD = bert.embeddings(ids_T, place_T, segment_T, first_D)
         patches_BMD = self.patches(patches_BMP)
         layers: Any = zip(bert.encoder.layer, self.layer, strict=True)
         for layer, guide in layers:
@@ -70,21 +65,7 @@ class CrossAttention(nn.Module):
             )
             attended_TD = guide.output(context_TD, attended_TD)
             hidden_TD = layer.output(layer.intermediate(attended_TD), attended_TD)
-        states = hidden_TD.new_zeros(rows * length, hidden_TD.shape[1])
-        return states.index_copy(0, blocks.tokens, hidden_TD).unflatten(0, (rows, length))
-
-
-def _embedded(
-    embeddings: Embeddings, ids_T: Tensor, place_T: Tensor, first_D: Tensor | None
-) -> Tensor:
-    segment_T = torch.zeros_like(ids_T)
-    if first_D is None:
-        return embeddings(ids_T, place_T, segment_T)
-    word_TD = torch.where(place_T[:, None] == 0, first_D, embeddings.word_embeddings(ids_T))
-    sum_TD = word_TD + embeddings.token_type_embeddings(segment_T)
-    return embeddings.dropout(
-        embeddings.LayerNorm(sum_TD + embeddings.position_embeddings(place_T))
-    )
+        return blocks.spread(hidden_TD, input_ids_BL.shape)
 
 
 def by_head(states: Tensor, heads: int) -> Tensor:

@@ -38,8 +38,8 @@ TIED = {
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
 POSITIONS = "bert.embeddings.position_embeddings.weight"
-# Text halves of another architecture, by ``model_type`` of config.json: modules of this folder with
-# a ``TextEncoder``, imported where such a folder is read.
+# Text encoders of another architecture, by ``model_type`` of config.json: modules of this folder
+# with a ``TextEncoder``, imported where such a folder is read.
 OTHER_KINDS = ("clip_text",)
 
 
@@ -51,6 +51,7 @@ class CXRBert(nn.Module):
     """
 
     config_class: ClassVar[type[BertConfig]] = BertConfig
+    causal: ClassVar[bool] = False  # True: a token sees itself and those before it
     published: ClassVar[dict[str, Any]] = {
         "model_type": "bert",
         "architectures": ["BertForMaskedLM"],
@@ -167,16 +168,12 @@ class CXRBert(nn.Module):
         layers: Any = self.bert.encoder.layer
         last = deque([hidden_TD], maxlen=count)
         for layer in layers:
-            itself = layer.attention.self
             qkv_T3D = self._before_attention(layer, hidden_TD)
-            context_TD = blocks.attend(qkv_T3D, itself.heads, itself.rate)
+            context_TD = blocks.attend(qkv_T3D, layer.heads, layer.rate, self.causal)
             hidden_TD = self._after_attention(layer, context_TD, hidden_TD)
             last.append(hidden_TD)
-        rows_D = hidden_TD.new_zeros(input_ids_BL.numel(), hidden_TD.shape[1])
-        return [
-            rows_D.index_copy(0, blocks.tokens, one_TD).unflatten(0, input_ids_BL.shape)
-            for one_TD in last
-        ]
+        last[-1] = self.bert.final(hidden_TD)
+        return [blocks.spread(states_TD, input_ids_BL.shape) for states_TD in last]
 
     def cls_attention(self, entering_BLD: Tensor, attention_mask_BL: Tensor) -> Tensor:
         """Weights with which [CLS] attends to all tokens in the last layer, [B, heads, L].
@@ -259,7 +256,7 @@ def _any_length(compiled: TokenWise) -> TokenWise:
     return call
 
 
-def save_text_half(text: CXRBert, folder: Path) -> None:
+def save_text_encoder(text: CXRBert, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` as transformers does."""
     config = text.config.model_dump(mode="json") | text.published
     save_weights(folder, config, untied(text), {"format": "pt"})
@@ -281,12 +278,12 @@ def untied(text: CXRBert) -> dict[str, Tensor]:
     return weights
 
 
-def load_text_half(folder: Path) -> CXRBert:
-    """Read the text half; an :class:`InputError` names what is missing."""
+def load_text_encoder(folder: Path) -> CXRBert:
+    """Read the text encoder; an :class:`InputError` names what is missing."""
     path = folder / "model.safetensors"
     for file in (folder / "config.json", path):
         if not file.is_file():
-            raise InputError(f"{file}: file not found; the folder has no text half")
+            raise InputError(f"{file}: file not found; the folder has no text encoder")
     kind = _kind_of(folder / "config.json")
     config = read_config(folder, kind.config_class)
     with torch.random.fork_rng(devices=[]):  # cheaper than to build it without values
@@ -296,7 +293,7 @@ def load_text_half(folder: Path) -> CXRBert:
 
 
 def _kind_of(path: Path) -> type[CXRBert]:
-    """Return the class of the text half that a ``config.json`` describes."""
+    """Return the class of the text encoder that a ``config.json`` describes."""
     require_whole(path)
     model_type = read_object(path).get("model_type")
     if model_type not in OTHER_KINDS:

@@ -185,7 +185,6 @@ class _Hypotheses(NamedTuple):
         return _Hypotheses(self.tokens_BKT.gather(1, index_BKT), score_BK)
 
     def rows(self, rows_B: Tensor) -> "_Hypotheses":
-        """Those of these studies."""
         return _Hypotheses(self.tokens_BKT[rows_B], self.score_BK[rows_B])
 
 

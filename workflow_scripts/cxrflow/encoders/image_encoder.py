@@ -170,13 +170,13 @@ class ImageEncoder(nn.Module):
         )
 
 
-def save_image_half(image: ImageEncoder, folder: Path) -> None:
+def save_image_encoder(image: ImageEncoder, folder: Path) -> None:
     """Write ``image/config.json`` and ``image/model.safetensors``."""
     save_weights(folder / "image", image.settings.model_dump(mode="json"), image.state_dict())
 
 
-def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:
-    """Read the image half; every parameter must be there and none may be left over.
+def load_image_encoder(folder: Path, trunk_alone: bool = False) -> ImageEncoder:
+    """Read the image encoder; every parameter must be there and none may be left over.
 
     ``trunk_alone``: it may have no projection, and then has none.
     """
@@ -191,7 +191,7 @@ def load_image_half(folder: Path, trunk_alone: bool = False) -> ImageEncoder:
 
 
 def read_image_settings(path: Path) -> ImageEncoderSettings:
-    """The sizes of an image half; an :class:`InputError` names the key that is wrong."""
+    """The sizes of an image encoder; an :class:`InputError` names the key that is wrong."""
     require_whole(path)
     settings: ImageEncoderSettings = from_record(ImageEncoderKind, read_object(path), str(path))
     return settings

@@ -1,4 +1,4 @@
-"""The image half as inference runs it: batch normalisation folded, convolutions channels last.
+"""The image encoder as inference runs it: batch normalisation folded, convolutions channels last.
 
 In evaluation a batch normalisation multiplies and adds constants, which the convolution before it
 can do by itself: a tenth of ResNet-50's time on a CPU, for differences of rounding (1e-6).

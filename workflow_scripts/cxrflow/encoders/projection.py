@@ -2,8 +2,8 @@
 
 A kind is a module ``cxrflow.encoders.heads.<kind>`` with the classes ``ImageHead`` and
 ``TextHead``. Each is built from the width of the features, that of the joint space, and the kind's
-settings. Their parameters lie under ``projector`` in an image half, under ``cls_projection_head``
-in a text half.
+settings. Their parameters lie under ``projector`` in an image encoder, under
+``cls_projection_head`` in a text encoder.
 
 Shapes: B studies or texts, F features, P joint space, h x w grid, W words.
 """

@@ -65,14 +65,6 @@ class ReportDecoder(nn.Module):
         )
         return cls(text, config)
 
-    def require_vocabulary(self, vocabulary: str, source: Path) -> None:
-        """The tokenizer of ``source`` must have the pieces that it was trained with."""
-        if vocabulary != self.config.vocabulary:
-            raise InputError(
-                f"{source}: the fingerprint of its tokenizer's pieces is {vocabulary}, but the "
-                f"decoder was trained with {self.config.vocabulary}; expected the same pieces"
-            )
-
     def forward(
         self,
         input_ids_BL: Tensor,
@@ -85,6 +77,15 @@ class ReportDecoder(nn.Module):
             self.bert, input_ids_BL, attention_mask_BL, patches_BMP, causal=True
         )
         return self.cls(states_BLD.flatten(0, 1).index_select(0, positions_N))
+
+
+def require_vocabulary(of_decoder: str, vocabulary: str, source: Path) -> None:
+    """The tokenizer of ``source`` must have the pieces that a decoder was trained with."""
+    if vocabulary != of_decoder:
+        raise InputError(
+            f"{source}: the fingerprint of its tokenizer's pieces is {vocabulary}, but the decoder "
+            f"was trained with {of_decoder}; expected the same pieces"
+        )
 
 
 def save_decoder(decoder: ReportDecoder, folder: Path) -> None:

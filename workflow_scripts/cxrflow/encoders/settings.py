@@ -1,18 +1,31 @@
 """Sizes of the encoders. The defaults are the papers'; a scale makes them smaller."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Settings
 from cxrflow.kinds import Kind, OneKind
 
-# How the states of a text become the one that is projected; kept in the text half's config.json.
+
+def equal_heads(width: str = "width", heads: str = "heads") -> Any:
+    """A validator: attention splits ``width`` into as many equal parts as there are ``heads``."""
+
+    def share(settings: Settings) -> Settings:
+        size, parts = getattr(settings, width), getattr(settings, heads)
+        if size % parts:
+            raise ValueError(f"{width} is {size}; expected a multiple of {heads} {parts}")
+        return settings
+
+    return model_validator(mode="after")(share)
+
+
+# How the states of a text become the one that is projected; kept in the text encoder's config.json.
 TextPooling = Literal["cls", "max", "mean"]
 
 
 class ProjectionHeadSettings(Kind):
-    """How features come to the joint space; kept in the config.json of image and text half."""
+    """How features come to the joint space; kept in the config.json of image and text encoder."""
 
     room = "encoders.heads"
 
@@ -99,11 +112,7 @@ class ComparisonSettings(Settings):
         "alone, which then runs on a single image too (Table 7's ablation)",
     )
 
-    @model_validator(mode="after")
-    def _heads_share_the_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width is {self.width}; expected a multiple of heads {self.heads}")
-        return self
+    _heads = equal_heads()
 
 
 class ImageEncoderSettings(Kind):
@@ -161,7 +170,6 @@ class ConvolutionalSettings(ImageEncoderSettings):
 
     @property
     def depth(self) -> int:
-        """Stages of a ResNet."""
         return len(self.layers)
 
 
@@ -181,7 +189,6 @@ class MultiImageSettings(ConvolutionalSettings):
 
     @property
     def single(self) -> ResNetSettings:
-        """Those of the ResNet."""
         return ResNetSettings(**self.model_dump(exclude={"kind", "comparison"}))
 
 
@@ -199,14 +206,9 @@ class VitSettings(ImageEncoderSettings):
 
     @property
     def depth(self) -> int:
-        """Its blocks."""
         return self.blocks
 
-    @model_validator(mode="after")
-    def _heads_share_the_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width is {self.width}; expected a multiple of heads {self.heads}")
-        return self
+    _heads = equal_heads()
 
 
 class ClipResNetSettings(ImageEncoderSettings):
@@ -229,7 +231,6 @@ class ClipResNetSettings(ImageEncoderSettings):
 
     @property
     def depth(self) -> int:
-        """Stages of a ResNet."""
         return len(self.layers)
 
     @model_validator(mode="after")
@@ -325,11 +326,7 @@ class TransformerCaptioningSettings(CaptioningSettings):
     memory: int = Field(40, ge=0, description="slots of each of the encoder's layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="after attention and feed-forward layer")
 
-    @model_validator(mode="after")
-    def _heads_share_the_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width is {self.width}; expected a multiple of heads {self.heads}")
-        return self
+    _heads = equal_heads()
 
 
 Captioning = Annotated[LstmCaptioningSettings | TransformerCaptioningSettings, OneKind()]

@@ -74,16 +74,21 @@ def build_alignments(
     with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as aligned:
         rows = progress(aligned, len(remaining), "pair", lambda row: 1, "registration")
         for number in missing:
-            table = pd.DataFrame([next(rows) for _ in chunked[number]])
-            parts[stems[number]] = _write_part(table, folder, stems[number])
+            # Failures as texts, also where no pair has one.
+            table = pd.DataFrame([next(rows) for _ in chunked[number]]).astype({"failure": "str"})
+            content = table.to_parquet(index=False)
+            digest = sha256(content).hexdigest()[:16]
+            parts[stems[number]] = path = folder / f"{stems[number]}-{digest}.parquet"
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(content)
     table = pd.concat([pd.read_parquet(parts[stem]) for stem in stems], ignore_index=True)
     failed = table[table["failure"].notna()]
     tally = Tally("pairs registered", "pairs", len(table) - len(failed))
     for reason, lost in failed.groupby("failure"):
         tally.add(Drop.of(str(reason), lost["image_id"], failed=True))
     with atomic_path(folder / "alignments.parquet") as temporary:
-        _plain(table).to_parquet(temporary, index=False)
-    content = {
+        table.astype({"failure": "str"}).to_parquet(temporary, index=False)
+    record = {
         **tally.as_json(),
         "sha256": file_digest(folder / "alignments.parquet"),
         "geometry": str(store.geometry),
@@ -91,19 +96,10 @@ def build_alignments(
         "pixels": store.fingerprint,
         "settings": settings.model_dump(mode="json"),
     }
-    write_json(folder / "registration.json", content)
+    write_json(folder / "registration.json", record)
     for path in parts.values():
         path.unlink()
-    return content
-
-
-def _write_part(table: pd.DataFrame, folder: Path, stem: str) -> Path:
-    """Write a part, whose name ends in its checksum."""
-    content = _plain(table).to_parquet(index=False)
-    path = folder / f"{stem}-{sha256(content).hexdigest()[:16]}.parquet"
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content)
-    return path
+    return record
 
 
 def _whole_parts(folder: Path, stems: Sequence[str]) -> dict[str, Path]:
@@ -141,11 +137,6 @@ def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, A
 def _opened(root: Path) -> PixelStore:
     """The store of a process, which registers many pairs of it."""
     return PixelStore(root, check=False)
-
-
-def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with failures as texts, also where no pair has one."""
-    return table.astype({"failure": "str"})
 
 
 class Alignments:
@@ -210,22 +201,11 @@ class RegisteredPriors:
     def __init__(self, store: PixelStore, alignments: Alignments) -> None:
         self.store, self.alignments = store, alignments
         self.geometry, self.index, self.size = store.geometry, store.index, store.size
+        self.holds, self.find, self.rows = store.holds, store.find, store.rows
         digest = file_digest(alignments.folder / "alignments.parquet")
         self.fingerprint: str = fingerprint([store.fingerprint, digest])
         self._pairs: list[Pair] = []
         self._row: dict[Pair, int] = {}
-
-    def holds(self, image_ids: Iterable[str]) -> NDArray[np.bool_]:
-        """As the store's."""
-        return self.store.holds(image_ids)
-
-    def find(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
-        """As the store's."""
-        return self.store.find(image_ids)
-
-    def rows(self, image_ids: Iterable[str]) -> NDArray[np.int64]:
-        """As the store's."""
-        return self.store.rows(image_ids)
 
     def prior_rows(
         self, image_ids: Iterable[str], prior_image_ids: Iterable[str]

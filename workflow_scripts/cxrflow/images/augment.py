@@ -86,12 +86,12 @@ class Augmentation:
         # Autocast would do the smoothing and the coordinates in half precision.
         with torch.autocast(images.device.type, enabled=False):
             random = first = KeyedRandom(sent(keys, images.device), seed, epoch, view)
-            nested = view > 0 and self.settings.second_crop is not None
-            if nested:
+            height, width = images.shape[-2:]
+            if view > 0 and self.settings.second_crop is not None:
                 first = KeyedRandom(sent(keys, images.device), seed, epoch, 0)
-            draws = self.draw(first, images.shape[-2], images.shape[-1], inside)
-            if nested:
-                draws = self.cropped(draws, random, images.shape[-2], images.shape[-1])
+                draws = self.cropped(self.draw(first, height, width, inside), random, height, width)
+            else:
+                draws = self.draw(first, height, width, inside)
             views = self.warp(centre(images), draws, first)
             views = self.jitter(views, draws)
             views = self.blur(views, draws)
@@ -124,6 +124,11 @@ class Augmentation:
         grid = [x[:, None, :].expand(-1, side, -1), y[:, :, None].expand(-1, -1, side)]
         return sampled(centre(images), torch.stack(grid, dim=1))
 
+    def view_size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the views of [H, W] images."""
+        side = self.settings.size
+        return (height, width) if side is None else (side, side)
+
     def draw(
         self, random: KeyedRandom, height: int, width: int, inside: Tensor | None = None
     ) -> Draws:
@@ -141,7 +146,7 @@ class Augmentation:
         if s.occlusion_scale is not None:
             # The ratio is height over width here, as in torchvision's RandomErasing.
             low, high = s.occlusion_ratio
-            view = full if s.size is None else _full(len(u[0]), s.size, s.size, u[0].device)
+            view = _full(len(u[0]), *self.view_size(height, width), u[0].device)
             box = _rectangle(u[6:10], s.occlusion_scale, (1 / high, 1 / low), view)
             chosen = u[10] < s.occlusion_probability
             occlusion = torch.where(chosen[:, None], box.round(), occlusion)
@@ -166,7 +171,7 @@ class Augmentation:
         """Return ``draws`` of the first view with a random window of it, occlusion included."""
         s = self.settings
         assert s.second_crop is not None
-        view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
+        view_height, view_width = self.view_size(height, width)
         u = random.uniform(_SECOND_CROP, 2)
         view = sent(torch.tensor([view_width, view_height], dtype=u.dtype), u.device).expand_as(u)
         sides = view * s.second_crop.side
@@ -181,9 +186,9 @@ class Augmentation:
         s = self.settings
         moves = (s.angle, s.shear, s.crop_scale, s.flip_probability, s.elastic_probability)
         if draws.window is None and not any((*moves, s.translation, s.scaling, s.size)):
-            return images
+            return images  # as stored: a resampling of nothing would round
         height, width = images.shape[-2:]
-        view_height, view_width = (height, width) if s.size is None else (s.size, s.size)
+        view_height, view_width = self.view_size(height, width)
         matrix, offset = source_map(draws, height, width, view_height, view_width)
         # grid_sample wants [-1, 1] from edge to edge.
         half = sent(torch.tensor([width / 2, height / 2]), images.device)

@@ -25,15 +25,18 @@ def inference_view(run: Mapping[str, Any], geometry: Geometry) -> View | None:
     Weights that were not trained here have no recipe. Of an unpadded geometry they see the whole
     image, brought to the stored square.
     """
-    record = (run.get("settings") or {}).get("augmentation")
-    if record is not None:
-        source = "run.json: settings.augmentation"
-        augmentation = from_record(AugmentationSettings, record, source)
-    elif geometry.padded:
-        return None
-    else:
+    augmentation = _recorded(run)
+    if augmentation is None and not geometry.padded:
         augmentation = AugmentationSettings(size=geometry.size, crop_scale=(1.0, 1.0))
-    return None if augmentation.size is None else Augmentation(augmentation).centre
+    if augmentation is None or augmentation.size is None:
+        return None
+    return Augmentation(augmentation).centre
+
+
+def _recorded(run: Mapping[str, Any]) -> AugmentationSettings | None:
+    record = (run.get("settings") or {}).get("augmentation")
+    source = "run.json: settings.augmentation"
+    return None if record is None else from_record(AugmentationSettings, record, source)
 
 
 def seen_geometry(run: Mapping[str, Any], geometry: Geometry) -> Geometry | None:
@@ -44,15 +47,11 @@ def seen_geometry(run: Mapping[str, Any], geometry: Geometry) -> Geometry | None
     """
     if inference_view(run, geometry) is None:
         return geometry
-    source = "run.json: settings.augmentation"
-    record = (run.get("settings") or {}).get("augmentation")
-    if record is None or not geometry.padded or geometry.rule == "shorter":
+    augmentation, is_cut = _recorded(run), geometry.padded and geometry.rule != "shorter"
+    if augmentation is None or not is_cut or augmentation.crop_scale is not None:
         return None
-    augmentation = from_record(AugmentationSettings, record, source)
     size = augmentation.size
-    if size is None or augmentation.crop_scale is not None or (geometry.size - size) % 2:
-        return None
-    return replace(geometry, size=size)
+    return replace(geometry, size=size) if size and (geometry.size - size) % 2 == 0 else None
 
 
 def require_seen_geometry(

@@ -12,15 +12,9 @@ log = logging.getLogger("cxrflow.images")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
-    arguments.add_argument(
-        "--pairs",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="tables with image_id and prior_image_id: pairs.parquet, samples.parquet",
-    )
+    tables = "tables with image_id and prior_image_id: pairs.parquet, samples.parquet"
+    arguments.add_argument("--pairs", type=Path, nargs="+", required=True, help=tables)
     arguments.add_path("--pixels", "pixel store of the current and the prior images")
     arguments.add_argument("--threads", type=thread_count, default=1, help="parallel processes")
     arguments.add_path("--output", "folder to write")

@@ -12,17 +12,15 @@ docs/registration.md shows that this ends where ten whole runs end.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import SimpleITK as sitk
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
 from cxrflow.images.bilateral import bilateral
 from cxrflow.images.settings import RegistrationSettings
-
-if TYPE_CHECKING:
-    import SimpleITK
 
 #: Left, top, width and height of what a square shows of an image.
 Rectangle = tuple[float, float, float, float]
@@ -80,8 +78,6 @@ class Alignment:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Sums in one order: the same images give the same digits. Pairs are what is parallel."""
-    import SimpleITK as sitk
-
     before = sitk.ProcessObject.GetGlobalDefaultNumberOfThreads()
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     try:
@@ -150,8 +146,8 @@ def random_starts(settings: RegistrationSettings, size: int) -> list[Alignment]:
 
 
 def climb(
-    fixed: "SimpleITK.Image",
-    moving: "SimpleITK.Image",
+    fixed: sitk.Image,
+    moving: sitk.Image,
     start: Alignment,
     factor: int,
     step: float,
@@ -161,8 +157,6 @@ def climb(
 
     ``step``: the first one, in pixels of the level; it is halved when the gradient turns round.
     """
-    import SimpleITK as sitk
-
     method = sitk.ImageRegistrationMethod()
     method.SetMetricAsMattesMutualInformation(settings.level_bins(fixed.GetSize(), factor))
     method.SetInterpolator(sitk.sitkLinear)
@@ -183,10 +177,8 @@ def climb(
     return Alignment(scale, float(np.rad2deg(angle)), x, y, -method.GetMetricValue())
 
 
-def as_transform(alignment: Alignment) -> "SimpleITK.Similarity2DTransform":
+def as_transform(alignment: Alignment) -> sitk.Similarity2DTransform:
     """SimpleITK's form: from points of the current image to those of the prior."""
-    import SimpleITK as sitk
-
     transform = sitk.Similarity2DTransform()  # about the origin, which images have in their middle
     transform.SetParameters(
         [
@@ -199,10 +191,8 @@ def as_transform(alignment: Alignment) -> "SimpleITK.Similarity2DTransform":
     return transform
 
 
-def as_image(pixels: NDArray[Any], inside: Rectangle | None = None) -> "SimpleITK.Image":
+def as_image(pixels: NDArray[Any], inside: Rectangle | None = None) -> sitk.Image:
     """SimpleITK's form of a square [S, S], or of a part of it; its middle is the origin."""
-    import SimpleITK as sitk
-
     left, top, width, height = (0, 0, *pixels.shape) if inside is None else map(round, inside)
     image = sitk.GetImageFromArray(pixels[top : top + height, left : left + width])
     middle = (len(pixels) - 1) / 2
@@ -215,8 +205,6 @@ def warp(prior: NDArray[np.uint8], alignment: Alignment) -> NDArray[np.uint8]:
 
     It is the image itself that is resampled, linearly; filtering is for the search alone.
     """
-    import SimpleITK as sitk
-
     image = as_image(prior.astype(np.float32))
     moved = sitk.Resample(image, as_transform(alignment), sitk.sitkLinear, 0.0)
     return np.rint(sitk.GetArrayViewFromImage(moved)).astype(np.uint8)
@@ -224,10 +212,8 @@ def warp(prior: NDArray[np.uint8], alignment: Alignment) -> NDArray[np.uint8]:
 
 def filtered(
     pixels: NDArray[np.uint8], inside: Rectangle | None, settings: RegistrationSettings
-) -> "SimpleITK.Image | None":
+) -> sitk.Image | None:
     """The image [S, S], or its part inside, as it is compared (F.7); None: constant, too narrow."""
-    import SimpleITK as sitk
-
     image = as_image(pixels, inside)
     values = sitk.GetArrayViewFromImage(image)
     if values.min() == values.max() or min(values.shape) < NARROWEST:
@@ -237,9 +223,7 @@ def filtered(
     return smooth
 
 
-def _level(image: "SimpleITK.Image", factor: int) -> "SimpleITK.Image":
-    import SimpleITK as sitk
-
+def _level(image: sitk.Image, factor: int) -> sitk.Image:
     if factor == 1:
         return image
     smooth = sitk.SmoothingRecursiveGaussian(image, factor * 0.5)

@@ -81,7 +81,6 @@ def store_or_fail(
 
 
 def failed(source: Source, reason: str) -> Failure:
-    """The failure of an image."""
     return Failure(source.image_id, source.path, reason)
 
 
@@ -97,17 +96,8 @@ def store_image(
     height, width = decoded.values.shape
     image = stored_pixels(decoded, geometry, settings)
     digest = hashlib.sha256(image.tobytes()).hexdigest()
-    row = Stored(
-        source.image_id,
-        source.path,
-        height,
-        width,
-        decoded.photometric,
-        decoded.bits,
-        decoded.decoder,
-        digest,
-    )
-    return image, row
+    kind = (decoded.photometric, decoded.bits, decoded.decoder)
+    return image, Stored(source.image_id, source.path, height, width, *kind, digest)
 
 
 def stored_pixels(
@@ -148,7 +138,9 @@ def read_images(
     ]
     results = []
     with contextlib.closing(
-        guarded_map(work, compress(images, guarded), 1, _reason, settings.max_seconds)
+        guarded_map(
+            work, compress(images, guarded), 1, lambda image, reason: reason, settings.max_seconds
+        )
     ) as answers:
         for image, compiled in zip(images, guarded, strict=True):
             result = next(answers) if compiled else work(image)
@@ -178,32 +170,22 @@ def _read_image(
         return str(error)
 
 
-def _reason(image: Radiograph, reason: str) -> str:
-    return reason
-
-
 def shard_name(number: int) -> str:
     """``shard-00000.npy``."""
     return f"shard-{number:05d}.npy"
-
-
-def record_path(folder: Path, number: int) -> Path:
-    """The record of a shard: ``shard-00000.json``."""
-    return folder / f"shard-{number:05d}.json"
 
 
 def plan_fingerprint(
     root: Path, sources: Sequence[Source], geometry: Geometry, settings: PixelSettings
 ) -> str:
     """A hash of all that decides a shard's bytes: files with size and time, geometry, settings."""
-    files: list[list[str | int | None]] = []
+    files = []
     for source in sources:
-        try:
+        size, time = None, None
+        with contextlib.suppress(OSError, OutsideError):
             status = below(root, source.path).stat()
-        except (OSError, OutsideError):
-            files.append([source.image_id, source.path, None, None])
-        else:
-            files.append([source.image_id, source.path, status.st_size, status.st_mtime_ns])
+            size, time = status.st_size, status.st_mtime_ns
+        files.append([source.image_id, source.path, size, time])
     decides = settings.record(exclude={"images_per_shard", "max_failed_share"})
     return fingerprint([FORMAT_VERSION, str(geometry), decides, files])
 
@@ -229,7 +211,7 @@ def write_shard(
         "rows": [asdict(row) for _, row in images],
         "failures": [asdict(failure) for failure in failures],
     }
-    write_json(record_path(folder, number), record)
+    write_json((folder / shard_name(number)).with_suffix(".json"), record)
     return record
 
 
@@ -237,7 +219,7 @@ def read_whole_shard(folder: Path, number: int, plan: str) -> dict[str, Any] | N
     """The record of a shard that is complete and was made from ``plan``, else None."""
     path = folder / shard_name(number)
     try:
-        record = read_json(record_path(folder, number))
+        record = read_json(path.with_suffix(".json"))
         complete = (
             record["plan"] == plan
             and path.stat().st_size == record["bytes"]

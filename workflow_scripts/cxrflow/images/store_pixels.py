@@ -13,19 +13,13 @@ log = logging.getLogger("cxrflow.images")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     arguments = parser(__doc__)
-    arguments.add_argument("--root", type=Path, required=True, help="folder of the data set")
-    arguments.add_argument(
-        "--images",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="images.parquet of one or more cohorts",
-    )
+    arguments.add_path("--root", "folder of the data set")
+    lists = "images.parquet of one or more cohorts"
+    arguments.add_argument("--images", type=Path, nargs="+", required=True, help=lists)
     arguments.add_argument("--geometry", required=True, help="shorter512, longer256, square512, …")
     arguments.add_argument("--threads", type=thread_count, default=1, help="decoding processes")
-    arguments.add_argument("--output", type=Path, required=True, help="pixel store to write")
+    arguments.add_path("--output", "pixel store to write")
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
 

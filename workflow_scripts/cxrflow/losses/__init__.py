@@ -7,7 +7,6 @@ The names in ``__all__`` are public, and each is imported when it is first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cxrflow.losses.local import local_alignment
     from cxrflow.objectives.biovil import (
         global_alignment,
         masked_language_modelling,
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     )
     from cxrflow.objectives.cutmix import mixed_features, sentence_regions
     from cxrflow.objectives.doubly_stochastic import doubly_stochastic
-    from cxrflow.objectives.local_alignment import Matching, local_similarity
+    from cxrflow.objectives.local_alignment import Matching, local_alignment, local_similarity
     from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
     from cxrflow.objectives.momentum_contrast import momentum_contrast
     from cxrflow.objectives.pair_matching import pair_matching

@@ -38,8 +38,7 @@ class Cider:
     def cider(self, references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
         """CIDEr [N] in [0, 1] (its Eq. 1 to 3): mean over n of the cosines of TF-IDF vectors."""
         pairs = zip(hypotheses, references, strict=True)
-        cosines = [[_over_norms(_product(a, b), a, b) for a, b in self._vectors(*p)] for p in pairs]
-        return np.array([np.mean(row) for row in cosines])
+        return np.array([np.mean([_cosine(a, a, b) for a, b in self._vectors(*p)]) for p in pairs])
 
     def cider_d(self, references: Sequence[Words], hypotheses: Sequence[Words]) -> Floats:
         """CIDEr-D [N] in [0, 10] (its section 5): clipped counts, lengths that differ penalised.
@@ -54,7 +53,7 @@ class Cider:
             for a, b in self._vectors(hypothesis, reference):
                 # Clipping keeps a repeated n-gram from gaining more than the reference has of it.
                 clipped = {gram: min(weight, b.get(gram, 0.0)) for gram, weight in a.items()}
-                cosines.append(_over_norms(_product(clipped, b), a, b))
+                cosines.append(_cosine(clipped, a, b))
             scores.append(10 * penalty * np.mean(cosines))
         return np.array(scores)
 
@@ -74,7 +73,7 @@ def _product(a: Vector, b: Vector) -> float:
     return sum(weight * b[gram] for gram, weight in a.items() if gram in b)
 
 
-def _over_norms(product: float, a: Vector, b: Vector) -> float:
-    """Divide a product by both norms; 0 for a vector of length 0."""
+def _cosine(counted: Vector, a: Vector, b: Vector) -> float:
+    """The product of b with what counts of a, over both norms; 0 for a vector of length 0."""
     norm = np.sqrt(_product(a, a) * _product(b, b))
-    return float(product / norm) if norm else 0.0
+    return float(_product(counted, b) / norm) if norm else 0.0

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-from cxrflow.metrics.intervals import Floats, Statistic, resamples
+from cxrflow.metrics.intervals import Floats, Statistic, replicated
 
 DIFFERENCE = "difference"
 
@@ -65,11 +65,7 @@ def resampled(
     statistic: Statistic, clusters: ArrayLike, replicates: int = 2000, seed: int = 0
 ) -> Resampled:
     """Scores of one training; equal clusters and seeds give the same resamples."""
-    codes = np.asarray(clusters, dtype=np.int64)
-    point = statistic(np.ones((1, len(codes))))
-    blocks = [statistic(counts) for counts in resamples(codes, replicates, seed)]
-    by_name = {name: np.concatenate([block[name] for block in blocks]) for name in point}
-    return Resampled({name: float(value[0]) for name, value in point.items()}, by_name)
+    return Resampled(*replicated(statistic, clusters, replicates, seed))
 
 
 def student(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cxr_labels.agreement import POSITIVE, state_codes
-from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.intervals import Floats, ratio
 
 
 def factuality(
@@ -36,9 +36,6 @@ def factuality(
     weight = np.asarray(weights, dtype=np.float64)
     hits = weight @ (reference & generated)  # [..., O], as the next two
     predicted, actual = weight @ generated, weight @ reference
-    f1 = _ratio(2 * hits, predicted + actual)
-    return {"weighted": _ratio((f1 * actual).sum(-1), actual.sum(-1)), "macro": f1.mean(-1)}
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    return np.asarray(above / np.where(below > 0, below, np.inf))
+    f1 = np.nan_to_num(ratio(2 * hits, predicted + actual))
+    weighted = np.nan_to_num(ratio((f1 * actual).sum(-1), actual.sum(-1)))
+    return {"weighted": np.asarray(weighted), "macro": f1.mean(-1)}

@@ -126,16 +126,24 @@ def bootstrap(
     >>> round(estimates["auroc"].value, 3), estimates["auroc"].low < estimates["auroc"].value
     (0.889, True)
     """
+    values, replicate_scores = replicated(statistic, clusters, replicates, seed)
+    count = len(np.unique(np.asarray(clusters)))
+    estimates = {}
+    for name, value in values.items():
+        ends = percentile_interval(replicate_scores[name], level, min(count, sizes[name]))
+        estimates[name] = Estimate(value, *ends, sizes[name])
+    return estimates
+
+
+def replicated(
+    statistic: Statistic, clusters: ArrayLike, replicates: int, seed: int
+) -> tuple[dict[str, float], dict[str, Floats]]:
+    """Every metric of ``statistic``: on all samples, and on each of R resamples of them [R]."""
     codes = np.asarray(clusters, dtype=np.int64)
     point = statistic(np.ones((1, len(codes))))
     blocks = [statistic(counts) for counts in resamples(codes, replicates, seed)]
-    replicate_scores = {name: np.concatenate([block[name] for block in blocks]) for name in point}
-    count = len(np.unique(codes))
-    estimates = {}
-    for name, value in point.items():
-        ends = percentile_interval(replicate_scores[name], level, min(count, sizes[name]))
-        estimates[name] = Estimate(float(value[0]), *ends, sizes[name])
-    return estimates
+    by_name = {name: np.concatenate([block[name] for block in blocks]) for name in point}
+    return {name: float(value[0]) for name, value in point.items()}, by_name
 
 
 def holm(p_values: ArrayLike) -> Floats:

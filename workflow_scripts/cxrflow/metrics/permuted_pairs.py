@@ -24,10 +24,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, stdtrit
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats
 
 DRAWS = 999  # permutations; p is a multiple of 1 / (DRAWS + 1)
 ROUNDING = 1e-6  # of scores; equal answers of a batch may differ by that much
@@ -74,8 +73,8 @@ class RankSums:
         candidate = ~(equal & equal.T)
         above = (_above(to_answer, tolerance) + _above(to_question, tolerance)) / 2 * candidate
         count_K1 = candidate.sum(axis=1, keepdims=True)
-        x, y = (np.divide(a, count_K1, out=np.zeros(a.shape), where=count_K1 > 0)
-                for a in (above, candidate.astype(float)))  # fmt: skip
+        # A pair without another candidate has sums of zero.
+        x, y = above / count_K1.clip(min=1), candidate / count_K1.clip(min=1)
         couples = x + x.T, y + y.T
         pairs = [couple.sum(axis=1) for couple in couples]
         return cls(

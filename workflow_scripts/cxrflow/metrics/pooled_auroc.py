@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrflow.metrics.intervals import Floats, ratio
+from cxrflow.metrics.retrieval import ranks_of
 
 #: Scores [B, N] of some queries, images or texts, with all candidates of the other kind.
 Scores = Callable[[slice], Floats]
@@ -74,14 +75,9 @@ def search(
     rank_N, rivals_N = np.empty(count), np.empty(count)
     for rows in _blocks(count, block):
         scores_BN = scores(rows)
-        own_B1 = positives_XN[0, rows, None]
         rivals_BN = texts_N[rows, None] != texts_N
         rivals_N[rows] = rivals_BN.sum(axis=1)
-        before_B, equal_B = (
-            (rivals_BN & place_BN).sum(axis=1)
-            for place_BN in (scores_BN > own_B1, scores_BN == own_B1)
-        )
-        rank_N[rows] = 1 + before_B + equal_B / 2
+        rank_N[rows] = ranks_of(scores_BN, positives_XN[0, rows], rivals_BN)
         numbers = np.arange(count)[rows]
         scores_BN[np.arange(len(numbers)), numbers] = np.inf  # no negative: below no positive
         scores_BN.sort(axis=1)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cxrflow.metrics.intervals import Floats
 
 _DECIMALS = 9  # float32 features have seven; equal vectors must have equal cosines
 
@@ -60,9 +60,14 @@ def ranks(
     >>> ranks(np.array([[0.2, 0.9], [0.1, 0.7]]), np.array([0, 1])).tolist()
     [2.0, 1.0]
     """
-    target_Q1 = np.take_along_axis(scores_QC, target_Q[:, None], axis=1)
-    before_QC, equal_QC = scores_QC > target_Q1, scores_QC == target_Q1
     if rivals_QC is None:
-        return np.asarray(before_QC.sum(axis=1) + (equal_QC.sum(axis=1) + 1) / 2)
+        rivals_QC = np.arange(scores_QC.shape[1]) != target_Q[:, None]
+    own_Q = np.take_along_axis(scores_QC, target_Q[:, None], axis=1)[:, 0]
+    return ranks_of(scores_QC, own_Q, rivals_QC)
+
+
+def ranks_of(scores_QC: Floats, own_Q: Floats, rivals_QC: NDArray[np.bool_]) -> Floats:
+    """The same of targets that have the scores ``own_Q``."""
+    before_QC, equal_QC = scores_QC > own_Q[:, None], scores_QC == own_Q[:, None]
     before_Q, equal_Q = ((rivals_QC & kind).sum(axis=1) for kind in (before_QC, equal_QC))
     return np.asarray(1 + before_Q + equal_Q / 2, dtype=np.float64)

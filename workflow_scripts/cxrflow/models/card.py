@@ -6,6 +6,7 @@ be unknown. No ids of studies or patients are taken over.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
 from textwrap import indent
 from typing import Any
 
@@ -45,7 +46,7 @@ def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
 
 
 def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) -> str:
-    """The text, in Markdown; ``parameters`` by half."""
+    """The text, in Markdown (``card.txt``); ``parameters`` by encoder."""
     data = record.get("data") or {}
     name, seed = record.get("model"), record.get("seed")
     synthetic = data.get("synthetic")
@@ -84,50 +85,19 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
     }
-    sizes = [f"- {half}: {number:,} parameters" for half, number in parameters.items()]
-    return "\n".join(
-        [
-            "---",
-            "library_name: transformers",
-            "tags: [chest-radiograph, vision-language, research]",
-            "---",
-            "",
-            f"# {name or model.name}",
-            "",
-            "A vision-language model of chest radiographs and reports, made by cxrflow.",
-            "`export.json` holds the digests of what it was exported from.",
-            "",
-            "    import cxrflow",
-            '    model = cxrflow.load("this folder")',
-            "",
-            "## Data and training",
-            "",
-            *(
-                f"- {key}: {'unknown' if value is None else value}"
-                for key, value in trained.items()
-            ),
-            "",
-            "## Sizes",
-            "",
-            *sizes,
-            "",
-            "## Scores",
-            "",
-            *(scores if rows else ["No results lie beside the model that it was exported from."]),
-            "",
-            "## Limits",
-            "",
-            *(f"- {line}" for line in limits),
-            "",
-            "## Licence",
-            "",
-            _licence(bool(synthetic)),
-            "",
-            "## Settings",
-            "",
-            indent(yaml.safe_dump(record.get("settings"), width=90), "    "),
-        ]
+    known = {key: "unknown" if value is None else value for key, value in trained.items()}
+    none = "No results lie beside the model that it was exported from."
+    template = Template(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+    text = template.substitute(
+        name=name or model.name,
+        trained="\n".join(f"- {key}: {value}" for key, value in known.items()),
+        sizes="\n".join(f"- {part}: {number:,} parameters" for part, number in parameters.items()),
+        scores="\n".join(scores) if rows else none,
+        limits="\n".join(f"- {line}" for line in limits),
+        licence=_licence(bool(synthetic)),
+        settings=indent(yaml.safe_dump(record.get("settings"), width=90), "    "),
     )
+    return text.removesuffix("\n")
 
 
 def _chosen_by(selection: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """A trained model folder as one object: ``cxrflow.load(folder)``.
 
-The folder holds the text half at its root (``config.json``, ``model.safetensors`` and tokenizer
-files, which plain transformers loads as BERT) and the image half in ``image/``. Either half may be
+The folder holds the text encoder at its root (``config.json``, ``model.safetensors`` and tokenizer
+files, which plain transformers loads as BERT) and the image encoder in ``image/``. Either may be
 absent: a text-pretraining run has no ``image/``, SimCLR has nothing but ``image/``. A model that
 writes reports has ``image/``, ``decoder/`` and the tokenizer.
 
@@ -24,20 +24,25 @@ from torch.nn.utils.rnn import pad_sequence
 from cxr_files.atomic import read_object, require_whole
 from cxr_files.errors import InputError
 from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half, require_embeddings
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, require_embeddings
 from cxrflow.encoders.decoding import Search, decode
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, load_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, load_image_encoder
 from cxrflow.encoders.inference import folded
 from cxrflow.encoders.projection import TextProjection
-from cxrflow.encoders.released.halves import (
+from cxrflow.encoders.released.published import (
     find_files,
     is_released,
     kind_of,
     projection_is_new,
-    read_halves,
+    read_published,
 )
 from cxrflow.encoders.released.settings import ImportSettings
-from cxrflow.encoders.report_decoder import FOLDER, ReportDecoder, load_decoder
+from cxrflow.encoders.report_decoder import (
+    FOLDER,
+    ReportDecoder,
+    load_decoder,
+    require_vocabulary,
+)
 from cxrflow.models.run_record import read_run
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity
@@ -73,7 +78,7 @@ class Model:
         device: str | torch.device = "cpu",
         image: str | Path | None = None,
     ) -> "Model":
-        """Load whichever halves ``path`` holds; ``image`` is a published image half beside it."""
+        """Load the encoders that ``path`` holds; ``image``: a published image encoder beside it."""
         folder = Path(path)
         if not folder.exists():
             raise InputError(f"{folder}: model folder not found")
@@ -81,71 +86,59 @@ class Model:
             # Published weights as they lie; what they lack is drawn from seed 0.
             image = None if image is None else Path(image)
             kind = kind_of(folder, image)
-            halves = read_halves(kind, find_files(kind, folder, image), ImportSettings(), seed=0)
-            return cls._of(folder, device, halves.run, halves.text, halves.image)
-        configs = (folder / "config.json", folder / "image" / "config.json")
-        for config in configs:
-            require_whole(config)  # without it the model would lack a half
-        has_text, has_image = (config.is_file() for config in configs)
-        text = load_text_half(folder) if has_text else None
-        decoder = _load_decoder(folder)
-        # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
-        alone = text is None or isinstance(decoder, Captioner)
-        image_half = load_image_half(folder, trunk_alone=alone) if has_image else None
-        if text is None and image_half is None:
-            raise InputError(f"{folder}: holds neither config.json nor image/config.json")
-        run = read_run(folder)
-        return cls._of(folder, device, run, text, image_half, decoder, load_similarity(folder))
-
-    @classmethod
-    def _of(
-        cls,
-        folder: Path,
-        device: str | torch.device,
-        run: dict[str, Any],
-        text: CXRBert | None,
-        image: ImageEncoder | None,
-        decoder: ReportDecoder | Captioner | None = None,
-        similarity: Similarity | None = None,
-    ) -> "Model":
-        similarity = similarity or Cosine()
-        if text is not None and isinstance(similarity, Cosine):
-            similarity = _of_heads(text, folder)
-        for half in (text, image, decoder, similarity):
-            if half is not None:
-                half.eval().to(device)
+            files = find_files(kind, folder, image)
+            text, image_encoder, run = read_published(kind, files, ImportSettings(), seed=0)
+            decoder, similarity = None, None
+        else:
+            configs = (folder / "config.json", folder / "image" / "config.json")
+            for config in configs:
+                require_whole(config)  # without it the model would lack an encoder
+            has_text, has_image = (config.is_file() for config in configs)
+            text = load_text_encoder(folder) if has_text else None
+            decoder = _load_decoder(folder)
+            # Image pretraining leaves the trunk alone, and a captioner looks at nothing else.
+            alone = text is None or isinstance(decoder, Captioner)
+            image_encoder = load_image_encoder(folder, trunk_alone=alone) if has_image else None
+            if text is None and image_encoder is None:
+                raise InputError(f"{folder}: holds neither config.json nor image/config.json")
+            run, similarity = read_run(folder), load_similarity(folder)
+        if similarity is None or isinstance(similarity, Cosine):
+            similarity = Cosine() if text is None else _of_heads(text, folder)
+        for part in (text, image_encoder, decoder, similarity):
+            if part is not None:
+                part.eval().to(device)
         tokenizer = None
         if text is not None:
             tokenizer = read_tokenizer(folder)
             require_embeddings(text, tokenizer.get_vocab_size(), folder)
         if decoder is not None:
             tokenizer = read_tokenizer(folder)
-            pieces = VocabularyInfo.from_tokenizer(tokenizer)
-            decoder.require_vocabulary(pieces.fingerprint, folder)
+            pieces = VocabularyInfo.from_tokenizer(tokenizer).fingerprint
+            require_vocabulary(decoder.config.vocabulary, pieces, folder)
         device = torch.device(device)
-        return cls(folder, device, run, text, image, tokenizer, decoder, similarity)
+        return cls(folder, device, run, text, image_encoder, tokenizer, decoder, similarity)
 
     def __repr__(self) -> str:
-        """The folder, its halves and the device, in a line."""
-        halves = []
+        """The folder, its encoders and the device, in a line."""
+        parts = []
         if self.text_encoder is not None:
             sizes = self.text_encoder.config
             layers, width = sizes.num_hidden_layers, sizes.hidden_size
             kind = "CLIP" if sizes.hidden_act == "quick_gelu" else "BERT"
-            halves.append(f"text: {kind} of {layers} layers, width {width}")
+            parts.append(f"text: {kind} of {layers} layers, width {width}")
         if self.image_encoder is not None:
             settings = self.image_encoder.settings
             alone = "" if self.image_encoder.projector is not None else ", no projection"
-            halves.append(f"image: {settings.kind}{alone}")
+            parts.append(f"image: {settings.kind}{alone}")
         if self.decoder is not None:
-            halves.append(f"writes reports: {type(self.decoder).__name__}")
+            parts.append(f"writes reports: {type(self.decoder).__name__}")
         if not isinstance(self.similarity, Cosine):
-            halves.append(f"compares by {type(self.similarity).__name__}")
-        return f"<cxrflow model {self.folder}: {'; '.join(halves)}; on {self.device}>"
+            parts.append(f"compares by {type(self.similarity).__name__}")
+        return f"<cxrflow model {self.folder}: {'; '.join(parts)}; on {self.device}>"
 
     @property
     def geometry(self) -> str:
-        """Name of the pixel geometry the image half was trained on, for example ``shorter512``."""
+        """Name of the pixel geometry of the image encoder's training, such as ``shorter512``."""
         try:
             return self.run["data"]["geometry"]
         except (KeyError, TypeError):
@@ -163,7 +156,7 @@ class Model:
 
     @property
     def takes_prior(self) -> bool:
-        """True if the image half compares an image with an earlier one."""
+        """True if the image encoder compares an image with an earlier one."""
         return self.image_encoder is not None and self.image_encoder.takes_prior
 
     @torch.inference_mode()
@@ -176,20 +169,20 @@ class Model:
         ``image`` is both as :class:`Frames`, where not every study needs a prior.
 
         Raises:
-            InputError: there is no image half, or it has no projection to a joint space, or is one
-                of single images and gets a prior; a file or an array cannot be used.
+            InputError: there is no image encoder, or it has no projection to a joint space, or is
+                one of single images and gets a prior; a file or an array cannot be used.
         """
         frames = self._frames(image, prior)
         if self._inference_encoder.projector is None:
             raise InputError(
-                f"{self.folder}: the image half is a trunk alone, with no projection to a joint "
+                f"{self.folder}: the image encoder is a trunk alone, with no projection to a joint "
                 "space; `image_features` gives what it has"
             )
         return self._inference_encoder(frames)
 
     @torch.inference_mode()
     def image_features(self, image: Image, prior: Images | None = None) -> Tensor:
-        """The trunk's features of studies [B, F], mean over the grid, which every image half has.
+        """The trunk's features of studies [B, F], mean over the grid, which any image encoder has.
 
         Arguments and errors are those of :meth:`encode_image`, but no projection is needed.
         """
@@ -197,9 +190,9 @@ class Model:
         return self._inference_encoder.encoder(frames).pooled
 
     def _frames(self, image: Image, prior: Images | None = None) -> Frames[Tensor]:
-        """Bring images to the frames that the image half takes."""
+        """Bring images to the frames that the image encoder takes."""
         if self.image_encoder is None:
-            raise InputError(f"{self.folder}: the model has no image half")
+            raise InputError(f"{self.folder}: the model has no image encoder")
         if not isinstance(image, Frames):
             earlier = None if prior is None else self._pixels(prior)
             image = Frames(self._pixels(image), earlier)
@@ -248,7 +241,7 @@ class Model:
 
     @cached_property
     def _inference_encoder(self) -> ImageEncoder:
-        """The image half as it is run; ``image_encoder`` keeps the parameters as trained."""
+        """The image encoder as it is run; ``image_encoder`` keeps the parameters as trained."""
         assert self.image_encoder is not None
         return folded(self.image_encoder)
 
@@ -276,9 +269,9 @@ class Model:
             )
         reader = self.similarity.words
         ids_BL, mask_BL, states = self._states(pieces, 1 if reader is None else reader.layers)
-        assert self.text_encoder is not None
-        projection_BP = self.text_encoder.project(states[-1], mask_BL).float()
-        words = None if reader is None else reader(self.text_encoder, states, ids_BL)
+        encoder, _ = self._reader
+        projection_BP = encoder.project(states[-1], mask_BL).float()
+        words = None if reader is None else reader(encoder, states, ids_BL)
         return EncodedTexts(projection_BP, words)
 
     @torch.inference_mode()
@@ -287,31 +280,35 @@ class Model:
         _, mask_BL, states = self._states(self._tokens(texts), 1)
         return states[0], mask_BL.to(self.device)
 
+    @property
+    def _reader(self) -> tuple[CXRBert, Tokenizer]:
+        if self.text_encoder is None or self.tokenizer is None:
+            raise InputError(f"{self.folder}: the model has no text encoder")
+        return self.text_encoder, self.tokenizer
+
     def _tokens(self, texts: list[str]) -> list[list[int]]:
         """The word pieces of texts, [CLS] and [SEP] included."""
-        if self.text_encoder is None or self.tokenizer is None:
-            raise InputError(f"{self.folder}: the model has no text half")
+        _, tokenizer = self._reader
         if isinstance(texts, str) or not texts:
             # Nothing of its content is said, which may be a report's.
             length = f" and length {len(texts)}" if hasattr(texts, "__len__") else ""
             raise InputError(
                 f"texts is of type {type(texts).__name__}{length}; expected a list of one or more"
             )
-        return [text.ids for text in self.tokenizer.encode_batch_fast(texts)]
+        return [text.ids for text in tokenizer.encode_batch_fast(texts)]
 
     def _states(
         self, tokens: Sequence[Sequence[int]], layers: int
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Ids [B, L], which of them are real, both on the CPU, and states of the last layers."""
-        if self.text_encoder is None:
-            raise InputError(f"{self.folder}: the model has no text half")
+        encoder, _ = self._reader
         pieces = [torch.tensor(ids) for ids in tokens]
         ids_BL = pad_sequence(pieces, batch_first=True)
         mask_BL = pad_sequence([torch.ones_like(text) for text in pieces], batch_first=True)
-        longest = self.text_encoder.config.max_position_embeddings
+        longest = encoder.config.max_position_embeddings
         if ids_BL.shape[1] > longest:
             raise InputError(f"text of {ids_BL.shape[1]} tokens; the encoder takes {longest}")
-        states = self.text_encoder.last_states(ids_BL.to(self.device), mask_BL, layers)
+        states = encoder.last_states(ids_BL.to(self.device), mask_BL, layers)
         return ids_BL, mask_BL, states
 
     @torch.inference_mode()

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from cxrflow.objectives.biovil import products
+
 Summary = Literal["clip", "printed", "max", "mean"]
 
 
@@ -34,10 +36,7 @@ def sentence_regions(
     >>> sentence_regions(patches, words, torch.tensor([[True, False]])).round()
     tensor([[1., 0., 0., 0.]])
     """
-    kind = torch.promote_types(patch_NMP.dtype, torch.float32)
-    with torch.autocast(patch_NMP.device.type, enabled=False):
-        cosine_NWM = torch.einsum("nwp,nmp->nwm", word_NWP.to(kind), patch_NMP.to(kind))
-    weight_NWM = (cosine_NWM / temperature).softmax(2) * is_word_NW[:, :, None]
+    weight_NWM = (products(word_NWP, patch_NMP) / temperature).softmax(2) * is_word_NW[:, :, None]
     region_NM = weight_NWM.sum(1)
     if summary == "max":
         return region_NM / region_NM.amax(1, keepdim=True)

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
+from cxrflow.objectives.biovil import symmetric_cross_entropy
 
 SMALLEST_NORM = 1e-8  # floor of |t||c| in the cosine, as in the published code
 # Bytes of a chunk and of what is kept. A CPU is quick while a chunk stays in its cache, a GPU while
@@ -108,6 +109,36 @@ def local_similarity(
         size_I = sent(torch.tensor(sizes, dtype=total_BI.dtype), total_BI.device)
         total_BI = total_BI - size_I.log()
     return total_BI
+
+
+def local_alignment(
+    region_BMD: Tensor,
+    word_BLD: Tensor,
+    lengths: Sequence[int],
+    temp3: float = 10.0,
+    matching: Matching = Matching(),
+) -> Tensor:
+    """Match the M regions of B images with the words of their B texts; a scalar.
+
+    The cross-entropies of ``temp3`` times :func:`local_similarity` along rows and columns, summed;
+    their mean over B. Text i is the first ``lengths[i]`` of its L words. The defaults are GLoRIA's
+    published code.
+
+    Raises:
+        ValueError: shapes do not fit, or a length is not in 1 to L.
+
+    >>> import torch
+    >>> from cxrflow.losses import local_alignment
+    >>> features = torch.eye(4)
+    >>> regions = features.view(2, 2, 4)  # two images of two regions each
+    >>> words = features.view(2, 2, 4)  # the words of text i are the regions of image i
+    >>> loss = local_alignment(regions, words, lengths=[2, 2])
+    >>> loss < local_alignment(regions, words.flip(0), lengths=[2, 2])
+    tensor(True)
+    """
+    return symmetric_cross_entropy(
+        temp3 * local_similarity(region_BMD, word_BLD, lengths, matching)
+    )
 
 
 def _chunks(sizes: list[int], bytes_per_word: int, chunk_bytes: int) -> list[list[int]]:

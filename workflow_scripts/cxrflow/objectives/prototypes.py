@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-ALL = slice(None)
+from cxrflow.objectives.biovil import ALL, products
 
 
 @torch.no_grad()
@@ -65,14 +65,10 @@ def prototype_alignment(
     >>> agreed < prototype_alignment(images, images.flip(0), prototypes)
     tensor(True)
     """
-    kind = torch.promote_types(image_NP.dtype, torch.float32)
-    with torch.autocast(image_NP.device.type, enabled=False):
-        image_NK, text_NK = (
-            samples.to(kind) @ prototype_KP.to(kind).T for samples in (image_NP, text_NP)
-        )
-        image_code_NK, text_code_NK = (
-            codes(scores, iterations, epsilon, group) for scores in (image_NK, text_NK)
-        )
-        losses = code_prediction(image_code_NK[rows], text_NK[rows], temperature)
-        losses = losses + code_prediction(text_code_NK[rows], image_NK[rows], temperature)
-        return losses.sum() / 2 / len(image_NP)
+    image_NK, text_NK = (products(samples, prototype_KP) for samples in (image_NP, text_NP))
+    image_code_NK, text_code_NK = (
+        codes(scores, iterations, epsilon, group) for scores in (image_NK, text_NK)
+    )
+    losses = code_prediction(image_code_NK[rows], text_NK[rows], temperature)
+    losses = losses + code_prediction(text_code_NK[rows], image_NK[rows], temperature)
+    return losses.sum() / 2 / len(image_NP)

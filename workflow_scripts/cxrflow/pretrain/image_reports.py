@@ -1,7 +1,7 @@
 """Joint training on images and their whole reports, cleaned (MGCA; base model of MedCutMix).
 
 Starts from a text model folder and, if given, from an image model folder; both projections are new.
-The model folder it writes holds both halves and loads with ``cxrflow.load``.
+The model folder it writes holds both encoders and loads with ``cxrflow.load``.
 """
 
 from argparse import Namespace

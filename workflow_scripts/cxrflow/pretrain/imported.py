@@ -72,26 +72,26 @@ def import_weights(
     """
     from cxr_files.atomic import atomic_folder, file_digest, write_json
     from cxrflow import __version__
-    from cxrflow.encoders.cxr_bert import require_embeddings, save_text_half
-    from cxrflow.encoders.image_encoder import save_image_half
-    from cxrflow.encoders.released.halves import find_files, read_halves, source_files
+    from cxrflow.encoders.cxr_bert import require_embeddings, save_text_encoder
+    from cxrflow.encoders.image_encoder import save_image_encoder
+    from cxrflow.encoders.released.published import find_files, read_published, source_files
     from cxrflow.text.byte_pairs import write_byte_pairs
-    from cxrflow.text.rewritten_tokenizer import rewrite_with_cleaning
+    from cxrflow.text.cleaned_reports import rewrite_with_cleaning
     from cxrflow.text.tokenizer import read_tokenizer
 
     files = find_files(kind, weights, image)
-    halves = read_halves(kind, files, settings, seed)
+    halves = read_published(kind, files, settings, seed)
     with atomic_folder(output, "model", checksums=True) as folder:
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
-            save_text_half(halves.text, folder)
+            save_text_encoder(halves.text, folder)
             rewrite_with_cleaning(files.text, folder)
         elif halves.text is not None and files.vocabulary is not None:
             write_byte_pairs(files.vocabulary, folder)
             require_embeddings(halves.text, read_tokenizer(folder).get_vocab_size(), folder)
-            save_text_half(halves.text, folder)
+            save_text_encoder(halves.text, folder)
         if halves.image is not None:
-            save_image_half(halves.image, folder)
+            save_image_encoder(halves.image, folder)
         modules = [half for half in (halves.text, halves.image) if half is not None]
         facts = {
             **halves.run,

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from cxr_files.atomic import atomic_folder, write_json
     from cxrflow import __version__
-    from cxrflow.encoders.image_encoder import read_image_settings, save_image_half
+    from cxrflow.encoders.image_encoder import read_image_settings, save_image_encoder
     from cxrflow.pretrain.image_starts import start_trunk
     from cxrflow.pretrain.inputs import model_fingerprint
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     image = start_trunk(options.image, settings.encoder)
     image.projector = None
     with atomic_folder(options.output, "model", checksums=True) as folder:
-        save_image_half(image, folder)
+        save_image_encoder(image, folder)
         facts = {
             "model": options.model,
             "program": "initial",

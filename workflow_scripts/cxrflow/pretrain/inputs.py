@@ -221,7 +221,7 @@ def require_same_vocabulary(model: Path, vocabulary: VocabularyInfo, source: Pat
 
 
 def model_fingerprint(folder: str | Path | None) -> str | None:
-    """Digest of the weights a run starts from, of both halves where the model has them."""
+    """Digest of the weights a run starts from, of both encoders where the model has them."""
     if folder is None:
         return None
     files = [Path(folder) / name for name in ("model.safetensors", "image/model.safetensors")]

@@ -3,7 +3,7 @@
 ConVIRT, GLoRIA and BioViL-L (Table 5) are other settings of it (docs/joint_training.md).
 
 Starts from a text model folder and, if given, from a SimCLR folder. The model folder it writes
-holds both halves and loads with ``cxrflow.load``.
+holds both encoders and loads with ``cxrflow.load``.
 """
 
 from argparse import Namespace

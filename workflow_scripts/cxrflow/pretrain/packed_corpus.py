@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_encoder
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, MaskedText, TermsProgram, Views
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews
@@ -119,8 +119,8 @@ class PackedCorpusProgram(TermsProgram):
         return self.validated(batches_here)
 
     def export(self, folder: Path) -> None:
-        """The text half and its tokenizer."""
-        save_text_half(self.text, folder)
+        """The text encoder and its tokenizer."""
+        save_text_encoder(self.text, folder)
         copy_tokenizer(self.vocabulary, folder)
 
 

@@ -31,9 +31,9 @@ class TrainingProgram:
 
     ``title``: what the page calls such a model.
     ``rule``: the rule of ``rules/pretrain.smk`` that runs it, one for each set of files: a text
-    half (pretrain_text), an image half (pretrain_image, initialise), both (pretrain_joint), an
-    image half and a decoder (pretrain_report).
-    ``offers``: what a benchmark can ask of its models: an image half, a text half, both in one
+    encoder (pretrain_text), an image encoder (pretrain_image, initialise), both (pretrain_joint),
+    an image encoder and a decoder (pretrain_report).
+    ``offers``: what a benchmark can ask of its models: encoders of images and of texts, both in one
     space (joint), frames, masked words that are guided by the image, a report of an image (which a
     decoder writes, and a joint space finds), a decoder. ``offers_with``: what more, by the term
     that trains it.
@@ -64,7 +64,7 @@ class TrainingProgram:
 
 TEXT, IMAGE = frozenset({"text"}), frozenset({"image"})
 JOINT = TEXT | IMAGE | {"joint", "report"}
-HALVES = frozenset({"text", "image"})  # of a recipe: the models that both halves start from
+HALVES = frozenset({"text", "image"})  # of a recipe: the models that both encoders start from
 # And a task that chooses the kept weights, and what the synthetic hospital knows of findings.
 JOINTLY = HALVES | {"selection", "truth"}
 

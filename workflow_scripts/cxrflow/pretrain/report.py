@@ -1,7 +1,7 @@
 """Training to write reports (BioViL-T Appendix F.1): from the image and the prior report.
 
-Starts from a model with both halves, whose text encoder becomes the decoder. The model folder it
-writes holds the image half and the decoder, and loads with ``cxrflow.load``.
+Starts from a model with both encoders, whose text encoder becomes the decoder. The model folder it
+writes holds the image encoder and the decoder, and loads with ``cxrflow.load``.
 """
 
 from argparse import Namespace
@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program."""
-    from cxrflow.encoders.cxr_bert import load_text_half, require_embeddings
-    from cxrflow.encoders.image_encoder import load_image_half
+    from cxrflow.encoders.cxr_bert import load_text_encoder, require_embeddings
+    from cxrflow.encoders.image_encoder import load_image_encoder
     from cxrflow.encoders.report_decoder import ReportDecoder
     from cxrflow.images.store import PixelStore
     from cxrflow.pretrain.inputs import Pairs, images_record, model_fingerprint
@@ -39,7 +39,7 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     pairs = Pairs(options.pairs, settings.training_share, settings.training.batch_size)
     store = PixelStore(options.pixels)
     folder: Path = options.start
-    image = load_image_half(folder)
+    image = load_image_encoder(folder)
     reads = settings.decoder
     priors = reads.prior_image and image.takes_prior
     if priors or reads.prior_report:
@@ -49,7 +49,7 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
         name: pairs.split(name, (required,), store, settings.max_dropped_share, priors)
         for name in ("train", "validate")
     }
-    text = load_text_half(folder)
+    text = load_text_encoder(folder)
     text.set_dropout(settings.dropout, settings.attention_dropout)
     tokenizer = read_tokenizer(folder)
     require_embeddings(text, tokenizer.get_vocab_size(), folder)

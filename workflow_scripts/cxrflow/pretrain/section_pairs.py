@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_encoder
 from cxrflow.pretrain.inputs import Pairs, Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, TermsProgram
 from cxrflow.pretrain.report_text import TextPasses, Texts, TextViews, sentence_pool
@@ -110,6 +110,6 @@ class SectionPairsProgram(TermsProgram):
         return TextViews(self.passes, sources, self.sections, batch)
 
     def export(self, folder: Path) -> None:
-        """The text half and its tokenizer."""
-        save_text_half(self.text, folder)
+        """The text encoder and its tokenizer."""
+        save_text_encoder(self.text, folder)
         copy_tokenizer(self.vocabulary, folder)

@@ -153,7 +153,7 @@ class JointPretrainingSettings(StoredImagesSettings):
         "cls",
         description="what of the last layer is projected: [CLS] (BioViL), the maximum (ConVIRT "
         "section 3.3) or the mean over all tokens, [CLS] and [SEP] included; kept in the text "
-        "half's config.json",
+        "encoder's config.json",
     )
     frozen_layers: int = Field(
         0,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
 from cxrflow.encoders.settings import TextPooling
 
 
@@ -11,7 +11,7 @@ def start_text(
     folder: str | Path, dropout: float, attention_dropout: float, pooling: TextPooling = "cls"
 ) -> CXRBert:
     """A text encoder that starts from a model folder, with this stage's dropout and pooling."""
-    text = load_text_half(Path(folder))
+    text = load_text_encoder(Path(folder))
     text.set_dropout(dropout, attention_dropout)
     text.set_pooling(pooling)
     return text

@@ -1,7 +1,7 @@
 """Joint training on studies: one image and one sentence of each (ConVIRT section 3, Appendix A).
 
 For ConVIRT and its baseline Contrastive-Binary-Loss (section 4.3). Starts from a text model
-folder and, if given, an image model folder. The model folder it writes holds both halves and
+folder and, if given, an image model folder. The model folder it writes holds both encoders and
 loads with ``cxrflow.load``.
 """
 

@@ -2,7 +2,7 @@
 
 Global and local alignment of images with their IMPRESSION, and masked words of the report that are
 predicted by looking at the image. Starts from a text model folder and, if given, from an image
-model folder. The model folder it writes holds both halves and loads with ``cxrflow.load``.
+model folder. The model folder it writes holds both encoders and loads with ``cxrflow.load``.
 """
 
 from argparse import Namespace

@@ -13,9 +13,10 @@ import json
 import zlib
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from cxr_files.errors import InputError
+from cxrflow.text.tokenizer import framed
 
 ADDED = ("[PAD]", "[UNK]", "[MASK]")
 END = "</w>"  # of a piece that ends a word
@@ -72,13 +73,7 @@ def byte_pair_tokenizer(merges: list[tuple[str, str]], source: str) -> Tokenizer
         ]
     )
     tokenizer.decoder = decoders.BPEDecoder(suffix=END)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
-    )
-    tokenizer.add_special_tokens(["[CLS]", "[SEP]", *ADDED])
-    return tokenizer
+    return framed(tokenizer, vocabulary, ["[CLS]", "[SEP]", *ADDED])
 
 
 def write_byte_pairs(vocabulary: Path, folder: Path) -> None:

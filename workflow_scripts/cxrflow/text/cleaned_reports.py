@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tokenizers import Regex, normalizers
 
-from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.text.tokenizer import read_tokenizer, rewrite_tokenizer
 
 FEWEST_WORDS = 3  # of a report that is read
 _BORDERS = re.compile(r"[0-9]+\.|\.")
@@ -65,3 +65,15 @@ def clean_in_tokenizer(folder: Path) -> None:
     ]
     tokenizer.normalizer = normalizers.Sequence([*steps, tokenizer.normalizer])
     tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def rewrite_with_cleaning(source: Path, target: Path) -> None:
+    """Write the tokenizer of ``source`` to ``target``; it cleans texts if that of ``source`` does.
+
+    Raises:
+        InputError: as :func:`rewrite_tokenizer`.
+    """
+    rewrite_tokenizer(source, target)
+    normaliser = read_tokenizer(source).normalizer
+    if normaliser is not None and normaliser.normalize_str("a;b") == "a b":
+        clean_in_tokenizer(target)

@@ -13,20 +13,11 @@ from cxr_files.atomic import atomic_folder, file_digest, is_synthetic, write_jso
 from cxr_files.errors import InputError
 from cxr_files.program import parser, run, thread_count
 from cxr_files.settings import read_settings
-from cxr_labels.characters import normalised
 from cxrflow.data import layouts
 from cxrflow.text.documents import DocumentWriter
 from cxrflow.text.settings import CorpusSettings
 
 log = logging.getLogger("cxrflow")
-
-
-class _NormalWriter(DocumentWriter):
-    """Documents with their characters in normal form."""
-
-    def add(self, document_id: str, text: str) -> None:
-        """Append one document."""
-        super().add(document_id, normalised(text))
 
 
 def build_corpus(
@@ -36,7 +27,7 @@ def build_corpus(
     if not root.is_dir():
         raise InputError(f"{root}: data root not found; expected the {layout} folder")
     with atomic_folder(output, "text corpus") as folder:
-        with _NormalWriter(folder / "documents.parquet") as writer:
+        with DocumentWriter(folder / "documents.parquet") as writer:
             steps = layouts.layout(layout).reader("documents")(root, settings, writer, threads)
         if not writer.documents:
             reasons = [item for step in steps for item in step.as_json()["dropped"]]
@@ -59,15 +50,14 @@ def build_corpus(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     options = parser(__doc__)
     known = f"one of {', '.join(layouts.holders('documents'))}, or module:Class"
     options.add_argument("--layout", required=True, help=known)
-    options.add_argument("--root", type=Path, required=True, help="folder of the data set")
+    options.add_path("--root", "folder of the data set")
     options.add_argument(
         "--threads", type=thread_count, default=1, help="PubMed files read at once"
     )
-    options.add_argument("--output", type=Path, required=True, help="corpus folder")
+    options.add_path("--output", "corpus folder")
     args = options.parse_args(argv)
     settings = read_settings(args.settings, CorpusSettings)
     build_corpus(args.layout, args.root, settings, args.output, args.threads)

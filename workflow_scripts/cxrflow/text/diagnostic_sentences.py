@@ -9,6 +9,7 @@ Shapes: S sentences of a report, W words of a text.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +30,11 @@ class DiagnosticSentences:
     ) -> None:
         self.classes, self.findings = classes, findings
         self._names = [cleaned_words(name) for name in classes]
-        self._read: dict[str, frozenset[int]] = {}
+        self._numbers_of = cache(self._numbers)
 
     def __call__(self, sentence: str) -> frozenset[int]:
         """The numbers of the classes that a sentence is diagnostic of."""
-        if sentence not in self._read:
-            self._read[sentence] = frozenset(self._numbers(sentence))
-        return self._read[sentence]
+        return frozenset(self._numbers_of(sentence))
 
     def _numbers(self, sentence: str) -> list[int]:
         if self.findings is not None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cxr_files.errors import InputError, one_line
 from cxr_files.parquet import DAMAGE
+from cxr_labels.characters import normalised
 
 SCHEMA = pa.schema([("document_id", pa.string()), ("text", pa.string())])
 _GROUP_BYTES = 16 * 2**20  # text of one row group
@@ -20,7 +22,7 @@ _GROUP_ROWS = 16_384
 
 
 class DocumentWriter:
-    """Write documents as they come; holds at most one row group in memory."""
+    """Write documents as they come, characters in normal form; holds one row group in memory."""
 
     def __init__(self, path: Path) -> None:
         self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
@@ -31,7 +33,7 @@ class DocumentWriter:
         self.characters = 0
 
     def add(self, document_id: str, text: str) -> None:
-        """Append one document."""
+        text = normalised(text)
         self._ids.append(document_id)
         self._texts.append(text)
         self._bytes += len(text)
@@ -73,26 +75,20 @@ def open_documents(path: str | Path) -> pq.ParquetFile:
     return file
 
 
-def read_group(path: str | Path, group: int, rows: int, split: str | None) -> Iterator[list[str]]:
-    """Texts of one row group in lists of up to ``rows``; null texts become "".
+def training_texts(path: str | Path, rows: int) -> Iterator[list[str]]:
+    """Texts of a file in lists of up to ``rows``; null texts become "".
 
-    With ``split``, and where the file has a split column, only rows of that split.
+    Where the file has a split column, only rows of split "train".
     """
     file = open_documents(path)
-    filtered = split is not None and "split" in file.schema_arrow.names
-    columns = ["text", "split"] if filtered else ["text"]
-    batches = file.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
-    while True:
+    has_splits = "split" in file.schema_arrow.names
+    columns = ["text", "split"] if has_splits else ["text"]
+    for group in range(file.num_row_groups):
         try:
-            batch = next(batches, None)
-            if batch is None:
-                return
-            texts = batch.column("text").to_pylist()
-            splits = batch.column("split").to_pylist() if filtered else ()
+            for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=columns):
+                if has_splits:
+                    batch = batch.filter(pc.equal(batch.column("split"), "train"))
+                yield [text or "" for text in batch.column("text").to_pylist()]
         except DAMAGE as error:
-            raise InputError(
-                f"{path}: row group {group} cannot be read ({one_line(error)})"
-            ) from None
-        if filtered:
-            texts = [text for text, name in zip(texts, splits, strict=True) if name == split]
-        yield [text or "" for text in texts]
+            reason = one_line(error)
+            raise InputError(f"{path}: row group {group} cannot be read ({reason})") from None

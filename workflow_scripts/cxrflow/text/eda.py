@@ -10,15 +10,16 @@ Each word is tokenised once.
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from random import Random
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from cxr_files.yaml_file import read_yaml
 from cxrflow.compute.keyed_random import row_state
 from cxrflow.text.report_batch import Ints, ReportTokens, Section
-from cxrflow.text.report_words import FUNCTION_WORDS, PROTECTED, SYNONYMS
 from cxrflow.text.settings import EasyAugmentationSettings
 from cxrflow.text.wordnet import WordNet
 
@@ -26,6 +27,12 @@ AUGMENTED_TEXT = 50  # stream of the keyed draws
 VARIANTS, VARIANTS_EACH = 9, 3  # of a text in the published code, and of each operation before that
 WORD, NUMBER = re.compile(r"[a-z]+"), re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 Words = list[str]
+
+_WORDS = read_yaml(Path(__file__).with_name("report_words.yaml"))
+FUNCTION_WORDS = frozenset(_WORDS["function_words"].split())
+PROTECTED = {name: frozenset(words.split()) for name, words in _WORDS["protected"].items()}
+_GROUPS = [line.split(", ") for line in _WORDS["synonyms"].splitlines()]
+SYNONYMS = {word: [s for s in group if s != word] for group in _GROUPS for word in group}
 
 
 class EasyAugmentation:
@@ -109,18 +116,6 @@ class EasyAugmentation:
         return rest or [random.choice(words)]
 
 
-class _Pieces(dict[str, list[int]]):
-    """Token ids by word, each word tokenised when it is first read."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__()
-        self._tokenizer = tokenizer
-
-    def __missing__(self, word: str) -> list[int]:
-        self[word] = self._tokenizer.encode(word, add_special_tokens=False).ids
-        return self[word]
-
-
 class AugmentedReports:
     """The texts of a table of pairs, augmented."""
 
@@ -131,7 +126,7 @@ class AugmentedReports:
         tokenizer: Tokenizer,
     ) -> None:
         self.reports, self.augmentation = reports, EasyAugmentation(settings)
-        self.pieces = _Pieces(tokenizer)
+        self._pieces = cache(lambda word: tokenizer.encode(word, add_special_tokens=False).ids)
         self._cleaned = cache(self.augmentation.cleaned)
 
     def batch(
@@ -161,5 +156,5 @@ class AugmentedReports:
                 texts.append(intact["input_ids"][place][mask][1:-1].tolist())
                 continue
             augmented = self.augmentation(text, Random(state % 2**64))
-            texts.append([piece for word in augmented for piece in self.pieces[word]])
+            texts.append([piece for word in augmented for piece in self._pieces(word)])
         return self.reports.sequences(texts, intact["keys"])

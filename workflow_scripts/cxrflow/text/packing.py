@@ -78,20 +78,18 @@ def fit_lengths(histogram: Ints, capacity: int) -> list[tuple[tuple[int, ...], i
 class PackedCorpus:
     """Token folders of one vocabulary, as rows of ``length`` tokens.
 
-    ``folders`` are outputs of ``cxrflow.text.tokens``, ``vocabulary`` is the tokenizer folder or
-    its :class:`VocabularyInfo`. Raises :class:`InputError` if the tokens are of another vocabulary.
+    ``folders`` are outputs of ``cxrflow.text.tokens``. Raises :class:`InputError` if they are of
+    another ``vocabulary``.
     """
 
     def __init__(
         self,
         folders: Sequence[str | Path],
         length: int,
-        vocabulary: VocabularyInfo | str | Path,
+        vocabulary: VocabularyInfo,
     ) -> None:
         if length < 3:
             raise InputError(f"length is {length}; expected at least 3: [CLS], a token, [SEP]")
-        if not isinstance(vocabulary, VocabularyInfo):
-            vocabulary = VocabularyInfo.from_folder(vocabulary)
         self.length = length
         self.vocabulary = vocabulary
         self._tokens: list[NDArray[np.uint16]] = []

@@ -31,7 +31,7 @@ from cxr_files.errors import InputError
 from cxrflow.compute.keyed_random import BITS, row_state, threshold, uniform
 from cxrflow.text.sentences import sentences_of
 from cxrflow.text.settings import MaskingSettings
-from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.text.tokenizer import VocabularyInfo, ids_of
 
 Ints = NDArray[np.int64]
 Section = Literal["findings", "impression"]
@@ -287,8 +287,8 @@ def _tokenise(
 ) -> _Ragged:
     """Each distinct sentence goes through the tokenizer once: reports repeat sentences heavily."""
     distinct, place = _numbered(reports)
-    encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-    flat = [encoded[number].ids for number in place]
+    ids = ids_of(tokenizer, distinct)
+    flat = [ids[number] for number in place]
     texts, number = _numbered(written)
     sizes = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))
     counts = np.fromiter(map(len, reports), dtype=np.int64, count=len(reports))

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.text.sentences import sentences_of
-from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.text.tokenizer import VocabularyInfo, ids_of
 
 PRIOR_STUDY = "prior_study_id"
 
@@ -53,13 +53,13 @@ class ReportPrompts:
         special = VocabularyInfo.from_tokenizer(tokenizer)
         room = settings.length - settings.report_length - 2  # [CLS] and [SEP]
         self.end = special.sep
-        earlier = _ids([text or "" for text in priors], tokenizer)
+        earlier = ids_of(tokenizer, [text or "" for text in priors])
         if not settings.prior_report:
             earlier = [[] for _ in earlier]
         between = [special.sep] if settings.prior_report and settings.separator else []
         self.cut_priors = sum(len(ids) > room for ids in earlier)
         self.prompts = [[special.cls_, *ids[-room:], *between] for ids in earlier]
-        self.reports, longest = _ids(reports, tokenizer), settings.report_length
+        self.reports, longest = ids_of(tokenizer, reports), settings.report_length
         self.cut_reports = sum(len(ids) >= longest for ids in self.reports)
         self.reports = [[*ids, self.end][:longest] for ids in self.reports]
 
@@ -105,8 +105,3 @@ def words_of(text: str) -> list[str]:
     """
     cut = _CUTTER.pre_tokenize_str(_NORMALISER.normalize_str(text))
     return [word for word, _ in cut]
-
-
-def _ids(texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
-    encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-    return [encoding.ids for encoding in encoded]

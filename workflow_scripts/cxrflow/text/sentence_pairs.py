@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from cxr_files.errors import InputError
-from cxrflow.text.tokenizer import VocabularyInfo
+from cxrflow.text.tokenizer import VocabularyInfo, ids_of
 
 SPECIAL = 3  # [CLS] and two [SEP]
 
@@ -47,8 +48,7 @@ class PairTokens:
             raise InputError(f"max_length is {max_length}; expected at least {SPECIAL + 2}")
         self.vocabulary = VocabularyInfo.from_tokenizer(tokenizer)
         distinct = list(dict.fromkeys([*premises, *hypotheses]))
-        encoded = tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-        ids = {text: encoding.ids for text, encoding in zip(distinct, encoded, strict=True)}
+        ids = dict(zip(distinct, ids_of(tokenizer, distinct), strict=True))
         self.truncated = 0
         self._pairs: list[tuple[list[int], list[int]]] = []
         for premise, hypothesis in zip(premises, hypotheses, strict=True):
@@ -65,22 +65,14 @@ class PairTokens:
     def batch(self, rows: Sequence[int] | NDArray[np.int64]) -> PairBatch:
         """The pairs ``rows``, padded to their longest."""
         chosen = np.asarray(rows, dtype=np.int64)
-        width = int(self.lengths_N[chosen].max(initial=0))
-        ids_BL = np.full((len(chosen), width), self.vocabulary.pad, dtype=np.int64)
-        segment_BL = np.zeros_like(ids_BL)
-        start, between = self.vocabulary.cls_, self.vocabulary.sep
-        for place, row in enumerate(chosen):
-            first, second = self._pairs[row]
-            sequence = [start, *first, between, *second, between]
-            ids_BL[place, : len(sequence)] = sequence
-            segment_BL[place, len(first) + 2 : len(sequence)] = 1
-        mask_BL = (np.arange(width) < self.lengths_N[chosen][:, None]).astype(np.int64)
-        return PairBatch(
-            chosen,
-            torch.from_numpy(ids_BL),
-            torch.from_numpy(mask_BL),
-            torch.from_numpy(segment_BL),
-        )
+        start, between, pad = self.vocabulary.cls_, self.vocabulary.sep, self.vocabulary.pad
+        pairs = [self._pairs[row] for row in chosen]
+        sequences = [torch.tensor([start, *a, between, *b, between]) for a, b in pairs]
+        ids_BL = pad_sequence(sequences, batch_first=True, padding_value=pad)
+        place_L = torch.arange(ids_BL.shape[1])
+        mask_BL = place_L < torch.from_numpy(self.lengths_N[chosen])[:, None]
+        segment_BL = mask_BL & (place_L >= torch.tensor([[len(a) + 2] for a, _ in pairs]))
+        return PairBatch(chosen, ids_BL, mask_BL.long(), segment_BL.long())
 
     def by_length(self, size: int) -> Iterator[PairBatch]:
         """All pairs, shortest first, in batches of ``size``."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from cxr_files.settings import Settings
-from cxrflow.kinds import Kind
+from cxrflow.kinds import Kind, Reads
 
 
 class CorpusSettings(Settings):
@@ -80,7 +80,7 @@ class EasyAugmentationSettings(Kind):
     """
 
     room: ClassVar[str] = "text"
-    kind: Literal["eda"] = "eda"
+    kind: Annotated[Literal["eda"], Reads("eda", "cxrflow/text/report_words.yaml")] = "eda"
 
     synonyms: Rate = Field(0.1, description="words that a synonym replaces, as a share of W")
     insertions: Rate = Field(0.1, description="synonyms inserted at a random place, as a share")
@@ -94,11 +94,11 @@ class EasyAugmentationSettings(Kind):
     )
     protect: tuple[Literal["negation", "side", "number"], ...] = Field(
         (),
-        description="ours: words that no operation touches (text/report_words.py); numbers, which "
-        "the published cleaning drops, stay",
+        description="ours: words that no operation touches (text/report_words.yaml); numbers, "
+        "which the published cleaning drops, stay",
     )
     wordnet: str | None = Field(
         None,
         description="folder of WordNet's files (index.noun, data.noun, noun.exc ...), whose "
-        "synonyms are used as the published code does; null: the list in text/report_words.py",
+        "synonyms are used as the published code does; null: the list in text/report_words.yaml",
     )

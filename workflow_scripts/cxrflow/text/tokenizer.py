@@ -28,12 +28,17 @@ def bert_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
+    return framed(tokenizer, vocabulary, SPECIAL_TOKENS)
+
+
+def framed(tokenizer: Tokenizer, vocabulary: dict[str, int], special: Sequence[str]) -> Tokenizer:
+    """``tokenizer`` with ``special`` tokens and [CLS] … [SEP] around texts and pairs of texts."""
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
     )
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.add_special_tokens(list(special))
     return tokenizer
 
 
@@ -100,6 +105,12 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
     if lowercase is None:
         lowercase = not any(piece != piece.lower() for piece in pieces if piece[:1] != "[")
     return bert_tokenizer(pieces, bool(lowercase))
+
+
+def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text, without [CLS] and [SEP]."""
+    encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
 
 
 def rewrite_tokenizer(source: Path, target: Path) -> None:

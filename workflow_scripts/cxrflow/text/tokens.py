@@ -20,9 +20,9 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, run, thread_count
 from cxr_files.progress import progress
 from cxr_files.settings import read_settings
-from cxrflow.text.documents import open_documents, read_group
+from cxrflow.text.documents import open_documents, training_texts
 from cxrflow.text.settings import TokensSettings
-from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, ids_of, read_tokenizer
 
 log = logging.getLogger("cxrflow")
 LARGEST_VOCABULARY = 65_535  # token files are uint16
@@ -30,8 +30,7 @@ LARGEST_VOCABULARY = 65_535  # token files are uint16
 
 def _encode(tokenizer: Tokenizer, texts: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Ids of all texts in a row, and how many each text has."""
-    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    ids = [encoding.ids for encoding in encodings]
+    ids = ids_of(tokenizer, texts)
     counts = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
     return np.fromiter(chain.from_iterable(ids), dtype=np.uint16, count=counts.sum()), counts
 
@@ -52,11 +51,8 @@ def write_tokens(documents: Path, vocabulary: Path, settings: TokensSettings, ou
             f"{LARGEST_VOCABULARY}"
         )
     file = open_documents(documents).metadata
-    encoded = (
-        _encode(tokenizer, texts)
-        for group in range(file.num_row_groups)
-        for texts in read_group(documents, group, settings.documents_per_batch, split="train")
-    )
+    batches = training_texts(documents, settings.documents_per_batch)
+    encoded = (_encode(tokenizer, texts) for texts in batches)
     lengths: list[NDArray[np.int64]] = []
     total = unknown = 0
     with atomic_folder(output, "tokens", checksums=True) as folder:
@@ -100,12 +96,11 @@ def write_tokens(documents: Path, vocabulary: Path, settings: TokensSettings, ou
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     options = parser(__doc__)
-    options.add_argument("--documents", type=Path, required=True, help="documents.parquet")
-    options.add_argument("--vocabulary", type=Path, required=True, help="tokenizer folder")
+    options.add_path("--documents", "documents.parquet")
+    options.add_path("--vocabulary", "tokenizer folder")
     options.add_argument("--threads", type=thread_count, default=1, help="threads that encode")
-    options.add_argument("--output", type=Path, required=True, help="token folder")
+    options.add_path("--output", "token folder")
     args = options.parse_args(argv)
     settings = read_settings(args.settings, TokensSettings)
     os.environ["RAYON_NUM_THREADS"] = str(args.threads)  # read at the first batch of texts

@@ -7,7 +7,7 @@ with counts and the SHA-256 of its sources. The same texts and settings always g
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, run
 from cxr_files.progress import progress
 from cxr_files.settings import read_settings
-from cxrflow.text.documents import open_documents, read_group
+from cxrflow.text.documents import open_documents, training_texts
 from cxrflow.text.settings import VocabularySettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from cxrflow.text.wordpiece import WordCounts, train_wordpiece
@@ -33,7 +33,9 @@ def count_documents(
     for path in paths:
         file = open_documents(path).metadata
         documents = characters = 0
-        for texts in progress(_batches(path), file.num_rows, "document", len, path.parent.name):
+        for texts in progress(
+            training_texts(path, _ROWS), file.num_rows, "document", len, path.parent.name
+        ):
             words.add(texts)
             documents += len(texts)
             characters += sum(map(len, texts))
@@ -48,11 +50,6 @@ def count_documents(
             }
         )
     return words.counts(), sources
-
-
-def _batches(path: Path) -> Iterator[list[str]]:
-    for group in range(open_documents(path).num_row_groups):
-        yield from read_group(path, group, _ROWS, split="train")
 
 
 def build_vocabulary(paths: Sequence[Path], settings: VocabularySettings, output: Path) -> None:
@@ -88,10 +85,9 @@ def build_vocabulary(paths: Sequence[Path], settings: VocabularySettings, output
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the program."""
     options = parser(__doc__)
     options.add_argument("--documents", type=Path, nargs="+", required=True)
-    options.add_argument("--output", type=Path, required=True, help="vocabulary folder")
+    options.add_path("--output", "vocabulary folder")
     args = options.parse_args(argv)
     settings = read_settings(args.settings, VocabularySettings)
     build_vocabulary(args.documents, settings, args.output)

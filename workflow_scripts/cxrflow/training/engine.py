@@ -38,7 +38,7 @@ from cxrflow.training.program import Program
 from cxrflow.training.settings import TrainingSettings
 from cxrflow.training.speed import flop_counter, speed, speed_in_words
 from cxrflow.training.state import StateFolder, differences, without_operations
-from cxrflow.training.step import DataClock, Step, StepValues, not_finite
+from cxrflow.training.step import DataClock, Step, StepValues
 
 log = logging.getLogger("cxrflow")
 
@@ -227,8 +227,10 @@ class Engine:
             self.step += 1
             bar.update()
             now = time.monotonic()
-            late = now - saved > settings.save_minutes * 60
-            samples, tokens, stop, save = self._agree(samples, tokens, self._stop, late)
+            late = self.processes.is_first and now - saved > settings.save_minutes * 60
+            # Over all processes; one is asked to stop, the first would save.
+            counts = (samples, tokens, int(self._stop), int(late))
+            samples, tokens, stop, save = self.processes.totals(*counts)
             self.totals["samples"] += samples
             self.totals["tokens"] += tokens
             self.totals["seconds"] = before["seconds"] + now - begun
@@ -272,18 +274,13 @@ class Engine:
             yield
         (self.flops,) = self.processes.totals(counter.get_total_flops())
 
-    def _agree(self, samples: int, tokens: int, stop: bool, save: bool) -> list[int]:
-        """Counts over all processes; whether one is asked to stop; whether the first would save."""
-        save = save and self.processes.is_first
-        return self.processes.totals(samples, tokens, int(stop), int(save))
-
     def _read(self, all_of_them: bool) -> None:
         """Take in the values of steps; those of a GPU's last step only when they are wanted."""
         pending = 0 if all_of_them or self.device.type == "cpu" else 1
         while len(self._unread) > pending:
             step = self._unread.pop(0)
             values = step.read()
-            name = not_finite(values)
+            name = next((name for name, x in values.items() if not math.isfinite(x)), None)
             if name is not None:
                 place = divmod(step.number, self.program.batches_per_epoch)
                 ids = list(self.program.batch_ids(*place))[:20]
@@ -297,8 +294,15 @@ class Engine:
                 self._recent.setdefault(name, []).append(value)
 
     def _record(self, metrics: MetricsLog | None, split: str, values: dict[str, float]) -> None:
-        if metrics is not None:
-            metrics.write(split, self.step, self._describe(values))
+        if metrics is None:
+            return
+        place = {
+            "epoch": self.step / self.program.batches_per_epoch,
+            "time": round(self.totals["seconds"], 3),
+            "data_wait": round(self.totals["data"], 3),
+            "learning_rate": self.train_step.optimiser.param_groups[0]["lr"],
+        }
+        metrics.write(split, self.step, place | values)
 
     @torch.no_grad()
     def _validate(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
@@ -331,15 +335,6 @@ class Engine:
             self.program.export(temporary)
             shown = {name: x if math.isfinite(x) else None for name, x in values.items()}
             write_json(temporary / "validation.json", {"step": self.step, **shown})
-
-    def _describe(self, values: dict[str, float]) -> dict[str, float]:
-        return {
-            "epoch": self.step / self.program.batches_per_epoch,
-            "time": round(self.totals["seconds"], 3),
-            "data_wait": round(self.totals["data"], 3),
-            "learning_rate": self.train_step.optimiser.param_groups[0]["lr"],
-            **values,
-        }
 
     def _line(self, values: dict[str, float]) -> str:
         # A line has no room for what a term counts by class or reason; metrics.jsonl has it.

@@ -49,7 +49,6 @@ def launching(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of ``cxrflow launch``."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument(
         "--processes",

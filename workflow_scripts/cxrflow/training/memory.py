@@ -34,20 +34,14 @@ def keep_freed_memory() -> None:
         mallopt(_TRIM_THRESHOLD, -1)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """True if an allocation failed, on the CPU (numpy's too) or on a GPU."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in WORDS)
-
-
 @contextlib.contextmanager
 def explained(content: str, device: torch.device, memory_advice: Sequence[str]) -> Iterator[None]:
     """Turn running out of memory into a :class:`PassingError` that names what helps."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+        has_type = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not has_type and not any(word in str(error) for word in WORDS):
             raise
         raise PassingError(
             f"{content}: not enough memory on {device}; what helps: {', '.join(memory_advice)}"

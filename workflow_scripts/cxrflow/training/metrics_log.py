@@ -110,5 +110,4 @@ class EventFile:
         self._records.flush()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

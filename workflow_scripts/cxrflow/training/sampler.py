@@ -67,7 +67,6 @@ class UniformSampler:
         self.batches_per_epoch = samples // self.batch_size if samples else 0
 
     def rows(self, epoch: int, index: int) -> np.ndarray:
-        """Rows of a batch."""
         order = epoch_order(self.samples, self.seed, epoch)
         return order[index * self.batch_size : (index + 1) * self.batch_size]
 
@@ -98,7 +97,6 @@ class KindsSampler:
         self._epoch = lru_cache(maxsize=1)(self.epoch)
 
     def rows(self, epoch: int, index: int) -> np.ndarray:
-        """Rows of a batch, share by share."""
         return self._epoch(epoch)[index]
 
     def epoch(self, epoch: int) -> np.ndarray:

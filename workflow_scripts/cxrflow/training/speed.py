@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from inspect import unwrap
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.utils.flop_counter import (
     sdpa_flop,
 )
 
+from cxr_files.yaml_file import read_yaml
 from cxrflow.training.precision import Precision
 
 # Products that torch's counter leaves out: those in place, and attention on a CPU.
@@ -23,27 +25,8 @@ ALSO_COUNTED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: unwrap(sdpa_flop),
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: unwrap(sdpa_backward_flop),
 }
-# Dense peaks in TFLOP/s, from NVIDIA's data sheets: bf16 on tensor cores with sums in fp32, fp32
-# without tensor cores. The first name found in a GPU's name counts.
-PEAKS: dict[str, dict[Precision, float]] = {
-    "B200": {"bf16": 2250, "fp32": 75},
-    "GH200": {"bf16": 990, "fp32": 67},
-    "H200 NVL": {"bf16": 836, "fp32": 60},
-    "H200": {"bf16": 989, "fp32": 67},
-    "H100 PCIe": {"bf16": 756, "fp32": 51},
-    "H100 NVL": {"bf16": 835, "fp32": 60},
-    "H100": {"bf16": 989, "fp32": 67},
-    "A100": {"bf16": 312, "fp32": 19.5},
-    "A40": {"bf16": 149.7, "fp32": 37.4},
-    "A30": {"bf16": 165, "fp32": 10.3},
-    "A10": {"bf16": 125, "fp32": 31.2},
-    "L40S": {"bf16": 362, "fp32": 91.6},
-    "L4": {"bf16": 121, "fp32": 30.3},
-    "V100": {"fp32": 15.7},
-    "RTX A6000": {"bf16": 154.8, "fp32": 38.7},
-    "RTX 4090": {"bf16": 165.2, "fp32": 82.6},
-    "RTX 3090": {"bf16": 71, "fp32": 35.6},
-}
+# Of NVIDIA's GPUs, by name.
+PEAKS: dict[str, dict[Precision, float]] = read_yaml(Path(__file__).with_name("gpu_peaks.yaml"))
 
 
 @contextlib.contextmanager

@@ -168,15 +168,9 @@ class StepValues:
             self._values = values
 
     def read(self) -> dict[str, float]:
-        """The values by name."""
         if self._copied is not None:
             self._copied.synchronize()
         return dict(zip(self.names, self._values.tolist(), strict=True))
-
-
-def not_finite(values: Mapping[str, float]) -> str | None:
-    """The first name whose value is infinite or not a number."""
-    return next((name for name, value in values.items() if not math.isfinite(value)), None)
 
 
 def learning_rate_factor(
@@ -267,6 +261,5 @@ class DataClock:
             self._since, self._depth = time.perf_counter(), self._depth - 1
 
     def close(self) -> None:
-        """Watch no longer."""
         for hook in self._hooks:
             hook.remove()

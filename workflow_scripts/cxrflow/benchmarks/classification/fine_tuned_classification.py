@@ -36,7 +36,7 @@ from cxrflow.benchmarks.heads.early_stopping import HeadRun, LockStep, batches, 
 from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_half
+from cxrflow.encoders.image_encoder import ImageEncoder, load_image_encoder
 from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program
@@ -209,7 +209,7 @@ def scores(
 ) -> RunScores:
     """The test images' probabilities by a model in each run of each share."""
     pixels, options = inputs.pixels, inputs.options
-    image = load_image_half(options.model, trunk_alone=True)
+    image = load_image_encoder(options.model, trunk_alone=True)
     image.projector = None
     weights = {name: value.clone() for name, value in image.state_dict().items()}
     identity = {

@@ -48,7 +48,7 @@ from cxrflow.benchmarks.heads.early_stopping import (
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
-from cxrflow.encoders.image_encoder import load_image_half
+from cxrflow.encoders.image_encoder import load_image_encoder
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import choose_device
 from cxrflow.training.state import read_checked, write_checked
@@ -76,7 +76,7 @@ def encoded(
     """Features of the images that are needed, from ``folder`` where it holds them whole."""
     remove_damaged(folder)
     if not (folder / "features.json").is_file():
-        image = load_image_half(model, trunk_alone=True)
+        image = load_image_encoder(model, trunk_alone=True)
         image.projector = None  # the trunk's features alone
         images, device = images_of(splits), choose_device(settings.device)
         by_kind = encode(image, pixels, images, settings.encoder_batch_size, device)

@@ -3,7 +3,7 @@
 BioViL sections 2.2 ("Few-shot Tasks") and 4.4, Tables 6 and A.2 (pneumonia on RSNA): weights for
 each class and a bias on the image's embedding in the joint space; the weights start as the class
 prompts' embeddings and the bias at 0, so that an untrained head is the zero-shot classifier. A
-model without a text half (SimCLR) has neither: its probes take the trunk's pooled features and
+model without a text encoder (SimCLR) has neither: its probes take the trunk's pooled features and
 start at 0. A single class is a softmax over its absence and presence, several are a sigmoid each,
 exclusive ones a softmax over them all (``head``).
 

@@ -36,7 +36,7 @@ class LinearProbeSettings(ProbeSettings, ClassificationSettings):
     features: Literal["auto", "projected", "pooled"] = Field(
         default="auto",
         description="projected: joint space, length 1 (paper); pooled: the trunk's mean over the "
-        "grid; auto: projected where the model has a text half, else pooled",
+        "grid; auto: projected where the model has a text encoder, else pooled",
     )
     augmentation: AugmentationSettings | None = Field(
         default=None,

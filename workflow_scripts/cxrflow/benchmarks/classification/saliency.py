@@ -23,7 +23,7 @@ from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs, ModelR
 from cxrflow.benchmarks.figures.sheet import Strip, draw_sheet, panel
 from cxrflow.benchmarks.heads.shares import percent
 from cxrflow.benchmarks.inputs import Cohort, Pixels, choose_split, open_pixels
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, load_image_encoder
 from cxrflow.metrics.intervals import Floats
 
 COLUMNS = (*LABELLED, "split")
@@ -92,7 +92,7 @@ def draw(inputs: FigureInputs, settings: SaliencyFigureSettings) -> FigureDrawin
         for result in results
     ]
     encoders = [
-        load_image_half(result.options["models"], trunk_alone=True).eval() for result in results
+        load_image_encoder(result.options["models"], trunk_alone=True).eval() for result in results
     ]
     strips = []
     for name in settings.classes:

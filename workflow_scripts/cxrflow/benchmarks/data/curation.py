@@ -31,7 +31,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     cohort = read_cohort(options.cohort, "pairs.parquet", COLUMNS)
     model = Model.load(options.model, device)
     if model.image_encoder is None or model.image_encoder.projector is None:
-        raise InputError(f"{options.model}: no image half in a joint space with text")
+        raise InputError(f"{options.model}: no image encoder in a joint space with text")
     pixels = model_pixels(options.pixels, options.model)
     texts = cohort.table["impression_sentences"].map(
         lambda sentences: "" if sentences is None else " ".join(sentences)
@@ -76,7 +76,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
 
 def _too_long(model: Model, texts: pd.Series) -> "pd.Series[bool]":
     if model.text_encoder is None or model.tokenizer is None:
-        raise InputError(f"{model.folder}: the model has no text half")
+        raise InputError(f"{model.folder}: the model has no text encoder")
     longest = model.text_encoder.config.max_position_embeddings
     lengths = [len(text.ids) for text in model.tokenizer.encode_batch_fast(texts.tolist())]
     return pd.Series(lengths, index=texts.index) > longest

@@ -138,7 +138,7 @@ def ground(
     """Ground ``phrases`` in the radiograph of a file; ``prior`` is an earlier one of the patient.
 
     Raises:
-        InputError: a file cannot be used, a phrase is empty, the model lacks a half, it sees no
+        InputError: a file cannot be used, a phrase is empty, the model lacks an encoder, it sees no
             stored squares, or it takes single images and a prior is given.
     """
     settings = settings or OneImageSettings()

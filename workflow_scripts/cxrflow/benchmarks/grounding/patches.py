@@ -30,7 +30,7 @@ BOXED = (
 
 @dataclass(frozen=True)
 class PatchEncoder:
-    """An image half; its patches are projected to the joint space where it has a projection."""
+    """An image encoder; its patches are projected to the joint space where it has a projection."""
 
     image: ImageEncoder
     device: torch.device

@@ -3,7 +3,7 @@
 BioViL sections 2.2 and 4.5, Table 7. Zero-shot, the score of a patch is the softmax, over the two
 classes, of its cosine with each class prompt. A linear probe has weights for both classes and a
 bias on the patch's features; its weights start as the prompts' embeddings, so that an untrained
-one is the zero-shot map. A model without a text half has no prompts: its probes start at 0.
+one is the zero-shot map. A model without a text encoder has no prompts: its probes start at 0.
 
 Maps are scaled to [0, 1], brought to the image's pixels and compared with its boxes: IoU and Dice
 of what lies above 0.6, and CNR. Every image goes through the encoder once. A probe's metric is the

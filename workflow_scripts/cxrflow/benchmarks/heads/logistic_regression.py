@@ -64,7 +64,7 @@ def start_of(settings: ProbeSettings, prompts: bool) -> str:
     """Return the start of heads, with ``auto`` resolved; ``prompts``: there can be such a start."""
     if settings.start == "prompts" and not prompts:
         raise InputError(
-            "settings: key 'start' is 'prompts', but the model has no text half, or compares "
+            "settings: key 'start' is 'prompts', but the model has no text encoder, or compares "
             "images with texts by no cosine"
         )
     return ("prompts" if prompts else "zeros") if settings.start == "auto" else settings.start

@@ -40,7 +40,7 @@ class ProbeSettings(PromptSettings):
     start: Literal["auto", "prompts", "zeros"] = Field(
         default="auto",
         description="where heads start, and what the penalty draws them to; prompts: the class "
-        "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text half, else "
+        "embeddings, bias 0 (section 2.2); auto: prompts where the model has a text encoder, else "
         "zeros",
     )
     solver: ConvergedSolver = ConvergedSolver()

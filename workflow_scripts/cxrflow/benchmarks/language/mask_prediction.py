@@ -182,7 +182,7 @@ def scores(inputs: ModelInputs, settings: MaskPredictionSettings) -> MaskedWords
     """The answers of a model."""
     model = inputs.model
     if model.text_encoder is None:
-        raise InputError("the model has no text half")
+        raise InputError("the model has no text encoder")
     encoder = model.text_encoder
     device = next(encoder.parameters()).device
 

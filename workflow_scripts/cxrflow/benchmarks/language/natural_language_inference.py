@@ -105,7 +105,7 @@ def scores(
     model = inputs.model
     encoder = model.text_encoder
     if encoder is None:
-        raise InputError("the model has no text half")
+        raise InputError("the model has no text encoder")
     max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
 
     def tokens(table: pd.DataFrame) -> PairTokens:

@@ -127,7 +127,7 @@ def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predi
     protocol: dict[str, Any] = {}
     if inputs.row is None:
         if inputs.model.text_encoder is None:
-            raise InputError("the model has no text half")
+            raise InputError("the model has no text encoder")
         protocol = {"embedding": embedding_of(inputs.model, settings)}
     table = inputs.rows(settings.split)
     samples, dropped = drop_rows(

@@ -92,7 +92,7 @@ def predict(inputs: ModelInputs, settings: SentenceSimilaritySettings) -> Predic
     if inputs.row is None:
         model = inputs.model
         if model.text_encoder is None:
-            raise InputError("the model has no text half")
+            raise InputError("the model has no text encoder")
         protocol = {
             "embedding": f"projected last layer, pooling {model.text_encoder.pooling}, of length 1",
             "projection_trained": projection_is_trained(model.run),

@@ -264,7 +264,7 @@ def head_of(
     if model is None or not (image.takes_prior and model.similarity.whole.is_linear):
         raise InputError(
             "settings: key 'learning.name' is 'few_shot', whose head starts at embeddings of text; "
-            "expected a model of two images with a text half, which compares them by the cosine"
+            "expected a model of two images with a text encoder, which compares them by the cosine"
         )
     prompts = [learning.prompts[name].replace("{}", finding) for name in classes]  # type: ignore[index]
     return linear_head(model.encode_text(prompts).float().cpu())

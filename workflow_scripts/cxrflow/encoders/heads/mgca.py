@@ -37,18 +37,14 @@ class Perceptron(nn.Module):
         return states
 
 
-class ImageHead(ImageProjection):
-    """A projection of the pooled features and one of the patches."""
+class TwoPerceptrons(nn.Module):
+    """The ``model`` of whole images or texts, and the ``local`` one of their parts."""
 
     def __init__(self, features: int, outputs: int, settings: MgcaHeadSettings) -> None:
         super().__init__()
         self.model = Perceptron(features, settings.hidden, outputs)
         self.local = Perceptron(features, settings.hidden, outputs)
-
-    def forward(self, grid_BFhw: Tensor, pooled_BF: Tensor) -> tuple[Tensor, Tensor]:
-        patches_BMP = self.local(grid_BFhw.flatten(2).mT)
-        projected_BhwP = patches_BMP.unflatten(1, grid_BFhw.shape[2:])
-        return self.model(pooled_BF).float(), projected_BhwP.float()
+        self.padded_words = settings.padded_words
 
     def freeze_local(self) -> None:
         self.local.requires_grad_(False)
@@ -57,14 +53,17 @@ class ImageHead(ImageProjection):
         self.model.requires_grad_(False)
 
 
-class TextHead(TextProjection):
-    """A projection of [CLS] and one of the words."""
+class ImageHead(TwoPerceptrons, ImageProjection):
+    """A projection of the pooled features and one of the patches."""
 
-    def __init__(self, width: int, outputs: int, settings: MgcaHeadSettings) -> None:
-        super().__init__()
-        self.model = Perceptron(width, settings.hidden, outputs)
-        self.local = Perceptron(width, settings.hidden, outputs)
-        self.padded_words = settings.padded_words
+    def forward(self, grid_BFhw: Tensor, pooled_BF: Tensor) -> tuple[Tensor, Tensor]:
+        patches_BMP = self.local(grid_BFhw.flatten(2).mT)
+        projected_BhwP = patches_BMP.unflatten(1, grid_BFhw.shape[2:])
+        return self.model(pooled_BF).float(), projected_BhwP.float()
+
+
+class TextHead(TwoPerceptrons, TextProjection):
+    """A projection of [CLS] and one of the words."""
 
     def forward(self, states: Tensor) -> Tensor:
         return self.model(states)
@@ -79,9 +78,3 @@ class TextHead(TextProjection):
         word_KP = self.local(word_BWD.flatten(0, 1).index_select(0, places_K))
         empty = word_KP.new_zeros(is_word_BW.numel(), word_KP.shape[1])
         return empty.index_copy(0, places_K, word_KP).unflatten(0, is_word_BW.shape)
-
-    def freeze_local(self) -> None:
-        self.local.requires_grad_(False)
-
-    def freeze_global(self) -> None:
-        self.model.requires_grad_(False)

@@ -5,6 +5,7 @@ names it and the tensors. ``torch.load`` runs with ``weights_only=True``: a pick
 anything.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,6 +90,15 @@ def shards_of(index: Path) -> list[Path]:
     if absent or not shards:
         raise InputError(f"{index}: {', '.join(absent) or 'no file'} is not there; expected all")
     return shards
+
+
+def count(weights: Mapping[str, Tensor], pattern: str) -> int:
+    """One more than the largest number in the names that begin like ``pattern``; at least 1.
+
+    A part that has none is then missing by name. Three digits, so that no name makes a huge model.
+    """
+    numbers = (re.match(pattern.replace("#", r"(\d{1,3})\."), name) for name in weights)
+    return max((int(number[1]) for number in numbers if number), default=0) + 1
 
 
 def drop(

@@ -1,27 +1,24 @@
-"""CLIP with a ResNet as its authors publish it: both halves in one state dict (``clip_resnet*``).
+"""CLIP with a ResNet as its authors publish it: both encoders in one state dict (``clip_resnet*``).
 
 The published ``RN50.pt`` is an archive of code and weights. No code that comes with weights is run
 here, so its state dict is what is read (docs/weights.md). Sizes follow from the shapes; every head
-of either half has 64 features.
+of either encoder has 64 features.
 
-Shapes: C channels, D width of the text half, F features of the last stage, P joint space.
+Shapes: C channels, D width of the text encoder, F features of the last stage, P joint space.
 """
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
-from cxr_files.errors import InputError
-from cxr_files.settings import explain
+from cxr_files.settings import from_record
 from cxrflow.encoders.clip_text import ClipTextConfig, TextEncoder
 from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.encoders.released.checkpoints import Shape, drop, read_checkpoint
+from cxrflow.encoders.released.checkpoints import Shape, count, drop, read_checkpoint
 from cxrflow.encoders.settings import ClipResNetSettings
 from cxrflow.encoders.weights import load_weights, require_dimensions
 
@@ -47,7 +44,7 @@ DIMENSIONS = {
 
 
 def read_clip(path: Path) -> tuple[TextEncoder, ImageEncoder]:
-    """Both halves; [PAD], [UNK] and [MASK], which CLIP lacks, have embeddings of zeros.
+    """Both encoders; [PAD], [UNK] and [MASK], which CLIP lacks, have embeddings of zeros.
 
     Raises:
         InputError: the file is missing or damaged, or its parameters are not such a CLIP's.
@@ -70,7 +67,7 @@ def read_clip(path: Path) -> tuple[TextEncoder, ImageEncoder]:
 
 
 def _our_name(name: str) -> str:
-    """The name of a published parameter in one of our halves."""
+    """The name of a published parameter in one of our encoders."""
     if name.startswith("visual."):
         return f"encoder.{name.removeprefix('visual.')}"
     if name.startswith(BLOCKS):
@@ -88,7 +85,7 @@ def sizes_of(
     text: dict[str, Any] = {
         "vocab_size": pieces + ADDED,
         "hidden_size": width,
-        "num_hidden_layers": _count(weights, rf"{re.escape(BLOCKS)}(\d+)\."),
+        "num_hidden_layers": count(weights, rf"{BLOCKS}#"),
         "num_attention_heads": max(1, width // HEAD_WIDTH),
         "intermediate_size": 4 * width,
         "max_position_embeddings": len(weights["positional_embedding"]),
@@ -98,20 +95,13 @@ def sizes_of(
     stem = weights["visual.conv1.weight"]
     places = len(weights["visual.attnpool.positional_embedding"])
     image: dict[str, Any] = {
-        "layers": [_count(weights, rf"visual\.layer{stage}\.(\d+)\.") for stage in (1, 2, 3, 4)],
+        "layers": [count(weights, rf"visual\.layer{stage}\.#") for stage in (1, 2, 3, 4)],
         "width": 2 * len(stem),
         "channels": stem.shape[1],
         "grid": max(1, math.isqrt(max(0, places - 1))),
         "outputs": len(weights["visual.attnpool.c_proj.weight"]),
         "projection": joint,
     }
-    try:
-        return ClipTextConfig.model_validate(text), ClipResNetSettings.model_validate(image)
-    except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
-
-
-def _count(weights: Mapping[str, Tensor], pattern: str) -> int:
-    """One more than the largest number that stands in a name; at least 1."""
-    numbers = [int(found[1]) for name in weights if (found := re.match(pattern, name))]
-    return max(numbers, default=0) + 1
+    sizes = ((ClipTextConfig, text), (ClipResNetSettings, image))
+    config, settings = (from_record(kind, values, str(path)) for kind, values in sizes)
+    return config, settings

@@ -11,18 +11,16 @@ Shapes: D width, L tokens of an image, P joint space.
 """
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from cxr_files.errors import InputError
-from cxr_files.settings import explain
+from cxr_files.settings import from_record
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
-from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
+from cxrflow.encoders.released.checkpoints import count, drop, read_checkpoint
 from cxrflow.encoders.settings import VitSettings
 from cxrflow.encoders.weights import load_weights, require_dimensions
 
@@ -95,10 +93,9 @@ def _classifier(settings: VitSettings) -> dict[str, tuple[int, ...]]:
 def sizes_of(weights: Mapping[str, Tensor], projection: int, path: Path) -> VitSettings:
     """The sizes that a state dict shows; an :class:`InputError` names what it lacks."""
     require_dimensions(weights, DIMENSIONS, path)
-    blocks = [int(number[1]) for name in weights if (number := re.match(r"blocks\.(\d+)\.", name))]
     width, channels, patch, _ = weights[EMBEDDING].shape
     values = {
-        "blocks": max(blocks, default=0) + 1,
+        "blocks": count(weights, r"blocks\.#"),
         "width": width,
         "heads": max(1, width // HEAD_WIDTH),
         "patch": patch,
@@ -106,7 +103,5 @@ def sizes_of(weights: Mapping[str, Tensor], projection: int, path: Path) -> VitS
         "channels": channels,
         "projection": projection,
     }
-    try:
-        return VitSettings.model_validate(values)
-    except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
+    settings: VitSettings = from_record(VitSettings, values, str(path))
+    return settings

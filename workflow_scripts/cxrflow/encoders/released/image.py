@@ -8,32 +8,25 @@ by dilation, nor how many heads attend: our own exports say it in a JSON file be
 Shapes: F features of the trunk, P joint space.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from cxr_files.errors import InputError
-from cxr_files.settings import explain
+from cxr_files.settings import from_record
 from cxrflow.encoders.image_encoder import ImageEncoder, read_image_settings
-from cxrflow.encoders.released.checkpoints import drop, read_checkpoint
+from cxrflow.encoders.released.checkpoints import count, drop, read_checkpoint
 from cxrflow.encoders.resnet import ResNet
-from cxrflow.encoders.settings import (
-    ConvolutionalSettings,
-    MultiImageSettings,
-    ResNetSettings,
-)
+from cxrflow.encoders.settings import ConvolutionalSettings, MultiImageSettings, ResNetSettings
 from cxrflow.encoders.weights import load_weights, require_dimensions
 
 TRUNK = "encoder.encoder."
 PROJECTOR = "projector."
 COUNTER = ".num_batches_tracked"
 CLASSES = 1000  # of ImageNet, which ``fc`` was for
-STAGES = 4
 STEM, LAST = f"{TRUNK}conv1.weight", "projector.model.3.weight"
 COMPARISON = "encoder.vit_pooler."
 # Settings that a state dict does not show, or, where a tensor may have been lost, is not asked for.
@@ -85,16 +78,9 @@ def sizes_of(
     """The sizes that a state dict with our names shows; ``projection`` where it has none."""
     needed = (STEM,) if projection is not None else (STEM, LAST)
     require_dimensions(weights, dict.fromkeys(needed, 4), path)
-    blocks = re.compile(re.escape(TRUNK) + r"layer([1-4])\.(\d{1,3})\.")
-    depths = [0] * STAGES
-    for name in weights:
-        if block := blocks.match(name):
-            stage = int(block[1]) - 1
-            depths[stage] = max(depths[stage], int(block[2]) + 1)
-    # A stage without blocks still has to be found missing by name, so it gets one.
     values: dict[str, Any] = {
         "block": "bottleneck" if f"{TRUNK}layer1.0.conv3.weight" in weights else "basic",
-        "layers": [max(1, depth) for depth in depths],
+        "layers": [count(weights, rf"{TRUNK}layer{stage}\.#") for stage in (1, 2, 3, 4)],
         "width": weights[STEM].shape[0],
         "channels": weights[STEM].shape[1],
         "projection": weights[LAST].shape[0] if projection is None else projection,
@@ -103,10 +89,8 @@ def sizes_of(
     kind: type[ConvolutionalSettings] = ResNetSettings
     if comparison is not None:
         kind, values["comparison"] = MultiImageSettings, comparison
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise InputError(explain(error, str(path))) from None
+    settings: ConvolutionalSettings = from_record(kind, values, str(path))
+    return settings
 
 
 def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any] | None:
@@ -115,11 +99,7 @@ def _comparison_of(weights: Mapping[str, Tensor]) -> dict[str, Any] | None:
     if stem is None:
         return None
     perceptron = weights.get(f"{COMPARISON}blocks.0.mlp.fc1.weight")
-    blocks = {name.split(".")[3] for name in weights if name.startswith(f"{COMPARISON}blocks.")}
-    sizes: dict[str, Any] = {
-        "blocks": max(1, len(blocks)),
-        "width": len(stem),
-    }
+    sizes = {"blocks": count(weights, rf"{COMPARISON}blocks\.#"), "width": len(stem)}
     if perceptron is not None:
         sizes["feed_forward"] = len(perceptron)
     return sizes

@@ -19,13 +19,13 @@ TEXT_WEIGHTS = (*WHOLE, *(f"{name}.index.json" for name in WHOLE))
 class Publication:
     """How weights of a kind are published.
 
-    ``halves``: of a model. Of an image half ``trunk`` is the kind of its trunk, ``file`` its file
-    where a folder is named, ``geometry`` what released inference code takes: BioViL's shorter side
-    512, of which the central 480, BioViL-T's the central 448. ``vocabulary``: the file of byte
-    pairs beside an ``image`` file that holds the text half as well.
+    ``encoders``: of a model. Of an image encoder ``trunk`` is the kind of its trunk, ``file`` its
+    file where a folder is named, ``geometry`` what released inference code takes: BioViL's shorter
+    side 512, of which the central 480, BioViL-T's the central 448. ``vocabulary``: the file of byte
+    pairs beside an ``image`` file that holds the text encoder as well.
     """
 
-    halves: tuple[str, ...]
+    encoders: tuple[str, ...]
     trunk: str | None = None
     file: str = ""
     geometry: str | None = None
@@ -80,7 +80,7 @@ class ImportSettings(Settings):
 
     geometry: str | None = Field(
         None,
-        description="pixel geometry the image half is used with; null: shorter512crop480 for "
+        description="pixel geometry the image encoder is used with; null: shorter512crop480 for "
         "BioViL's, which is what its published inference code takes (the paper says 512), "
         "shorter512crop448 for BioViL-T's, and for ImageNet's and DeiT's the run's own",
     )

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxrflow.compute.device_copy import sent
-from cxrflow.encoders.cxr_bert import CXRBert, save_text_half
+from cxrflow.encoders.cxr_bert import CXRBert, save_text_encoder
 from cxrflow.encoders.image_encoder import (
     Frames,
     ImageEncoder,
     ImageOutput,
     only_current,
     pooled,
-    save_image_half,
+    save_image_encoder,
 )
 from cxrflow.images.augment import Augmentation, StoredPixels
 from cxrflow.kinds import is_outside
@@ -201,9 +201,9 @@ class ImageTextProgram(TermsProgram):
         return PairViews(self, split, batch)
 
     def export(self, folder: Path) -> None:
-        """Both halves, the tokenizer and, where a term has one, the model's similarity."""
-        save_text_half(self.text, folder)
-        save_image_half(self.image, folder)
+        """Both encoders, the tokenizer and, where a term has one, the model's similarity."""
+        save_text_encoder(self.text, folder)
+        save_image_encoder(self.image, folder)
         for similarity in filter(None, (term.similarity() for term in self.terms.values())):
             save_similarity(similarity, folder)
         copy_tokenizer(self.tokenizer, folder)

@@ -111,7 +111,7 @@ class FrameTextProgram(ImageTextProgram):
         return FrameViews(self, split, batch)
 
     def export(self, folder: Path) -> None:
-        """Both halves, the tokenizer and what lets text look at images."""
+        """Both encoders, the tokenizer and what lets text look at images."""
         super().export(folder)
         if self.settings.terms.mlm is not None:
             save_guidance(self.guided, folder)

@@ -80,7 +80,7 @@ class ImageReportProgram(ImageTextProgram):
             self.parameter_rules = [*self.parameter_rules, ParameterRule("*", decay=True)]
 
     def export(self, folder: Path) -> None:
-        """Both halves, and a tokenizer that cleans what it is given."""
+        """Both encoders, and a tokenizer that cleans what it is given."""
         super().export(folder)
         clean_in_tokenizer(folder)
 

@@ -102,7 +102,7 @@ def select_by(program: TermsProgram, options: Namespace) -> dict[str, Any]:
     """Let a program's validation score the task of the options; return its record for run.json.
 
     Raises:
-        InputError: the program lacks a half, or an option is missing.
+        InputError: the program lacks an encoder, or an option is missing.
     """
     for name in ("selection_pixels", "selection_task"):
         if getattr(options, name) is None:

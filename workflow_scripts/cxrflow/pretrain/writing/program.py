@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.decoding import Search
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_half
+from cxrflow.encoders.image_encoder import Frames, ImageEncoder, save_image_encoder
 from cxrflow.images.augment import Augmentation
 from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, TermsProgram, Views, WrittenText
@@ -166,6 +166,6 @@ class WritingProgram(TermsProgram):
         return reports_written
 
     def export(self, folder: Path) -> None:
-        """The image half and the tokenizer."""
-        save_image_half(self.image, folder)
+        """The image encoder and the tokenizer."""
+        save_image_encoder(self.image, folder)
         copy_tokenizer(self.texts.tokenizer, folder)

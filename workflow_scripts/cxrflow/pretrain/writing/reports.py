@@ -48,6 +48,6 @@ class ReportProgram(WritingProgram):
         return {**scores, "rouge_l": float(rouge_l(references, hypotheses).mean())}
 
     def export(self, folder: Path) -> None:
-        """Decoder, image half and tokenizer."""
+        """Decoder, image encoder and tokenizer."""
         save_decoder(self.decoder, folder)
         super().export(folder)

@@ -125,7 +125,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
         steps.append(
             NextStep(
                 "Take a model elsewhere",
-                "One folder holds both halves; the text half loads in plain transformers too.",
+                "One folder holds both encoders; the text encoder loads in plain transformers too.",
                 "import cxrflow\n"
                 f'model = cxrflow.load("{folder}", "cpu")\n'
                 'model.encode_text(["Left pleural effusion."])',

@@ -1,4 +1,4 @@
-"""Which published weights lie at a path, and the halves of a model that they are.
+"""Which published weights lie at a path, and the encoders that they are.
 
 A CXR-BERT folder may hold BioViL's image weights beside its own, as the authors publish them
 (BioViL section 2.2: image and text encoder were trained together).
@@ -38,12 +38,12 @@ from cxrflow.encoders.settings import (
 from cxrflow.kinds import is_outside
 
 
-class Halves(NamedTuple):
+class PublishedModel(NamedTuple):
     """A model made of published weights."""
 
     text: CXRBert | None
     image: ImageEncoder | None
-    run: dict[str, Any]  # kind, names that were initialised, data.geometry of an image half
+    run: dict[str, Any]  # kind, names that were initialised, data.geometry of an image encoder
 
 
 class Files(NamedTuple):
@@ -51,7 +51,7 @@ class Files(NamedTuple):
 
     text: Path | None  # a folder
     image: Path | None  # a file
-    vocabulary: Path | None = None  # byte pairs, where the image file holds the text half too
+    vocabulary: Path | None = None  # byte pairs, where the image file holds the text encoder too
 
 
 def find_files(kind: str, weights: Path, image: Path | None = None) -> Files:
@@ -62,15 +62,15 @@ def find_files(kind: str, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    halves = publication(kind).halves
-    if image is not None and len(halves) == 1:
+    encoders = publication(kind).encoders
+    if image is not None and len(encoders) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if "text" not in halves:
+    if "text" not in encoders:
         return Files(None, _image_file(kind, weights))
     if not weights.is_dir():
         content = publication(kind).vocabulary or "config.json"
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
-    if "image" not in halves:
+    if "image" not in encoders:
         return Files(weights, None)
     vocabulary = publication(kind).vocabulary
     if vocabulary is not None:
@@ -94,11 +94,11 @@ def _image_file(kind: str, path: Path) -> Path:
     return files[0]
 
 
-def read_halves(kind: str, files: Files, settings: ImportSettings, seed: int) -> Halves:
+def read_published(kind: str, files: Files, settings: ImportSettings, seed: int) -> PublishedModel:
     """Load the weights of ``kind``; what they lack is drawn from ``seed`` and listed.
 
     Raises:
-        InputError: they are not what the kind says, or an image half is left without a geometry.
+        InputError: they are not what the kind says, or an image encoder is left without a geometry.
     """
     text, image, new, published = None, None, [], publication(kind)
     run: dict[str, Any] = {"kind": kind}
@@ -106,7 +106,7 @@ def read_halves(kind: str, files: Files, settings: ImportSettings, seed: int) ->
     if exported.get("data"):
         run["data"] = exported["data"]
     if files.text is not None:
-        joint = "image" in published.halves
+        joint = "image" in published.encoders
         text, names = read_released_text(
             files.text, joint or kind == "cxr_bert", joint, settings, seed
         )
@@ -138,7 +138,7 @@ def read_halves(kind: str, files: Files, settings: ImportSettings, seed: int) ->
         run["data"] = {**(exported.get("data") or {}), "geometry": geometry}
     if text is not None and image is not None:
         _require_one_space(text, image, files)
-    return Halves(text, image, run | {"initialised": new})
+    return PublishedModel(text, image, run | {"initialised": new})
 
 
 def _export_record(files: Files) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
 
 
 def released_trunk(settings: ImageEncoderSettings, folder: Path) -> ConvolutionalSettings:
-    """The sizes of an image half whose trunk has released names: a ResNet's."""
+    """The sizes of an image encoder whose trunk has released names: a ResNet's."""
     if not isinstance(settings, ConvolutionalSettings):
         raise InputError(
             f"{folder}: has a trunk of kind {settings.kind}; expected a ResNet or a vit to export"
@@ -202,13 +202,13 @@ def is_released(path: Path) -> bool:
 
 
 def _beside(folder: Path) -> str | None:
-    """The kind of the two halves of which the image half lies in ``folder``."""
+    """The kind of the two encoders of which that of images lies in ``folder``."""
     kinds = ("biovil", "biovil_t", "vit")
     return next((kind for kind in kinds if any(folder.glob(PUBLISHED[kind].file))), None)
 
 
 def kind_of(path: Path, image: Path | None) -> str:
-    """Return the kind of published weights; a single file is BioViL's image half."""
+    """Return the kind of published weights; a single file is BioViL's image encoder."""
     if path.is_file() or not (path / "config.json").is_file():
         return "biovil_image"
     if image is not None and image.is_file():
