@@ -62,22 +62,18 @@ def find_files(kind: str, weights: Path, image: Path | None = None) -> Files:
     Raises:
         InputError: one is not there, or ``image`` is given to a kind that has one file or folder.
     """
-    encoders = publication(kind).encoders
+    encoders, vocabulary = publication(kind).encoders, publication(kind).vocabulary
     if image is not None and len(encoders) == 1:
         raise InputError(f"{image}: weights of kind {kind} are one file or folder, {weights}")
-    if "text" not in encoders:
-        return Files(None, _image_file(kind, weights))
-    if not weights.is_dir():
-        content = publication(kind).vocabulary or "config.json"
+    if "text" in encoders and not weights.is_dir():
+        content = vocabulary or "config.json"
         raise InputError(f"{weights}: folder not found; kind {kind} needs one with {content}")
-    if "image" not in encoders:
-        return Files(weights, None)
-    vocabulary = publication(kind).vocabulary
-    if vocabulary is not None:
-        if not (weights / vocabulary).is_file():
-            raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
-        return Files(None, _image_file(kind, image or weights), weights / vocabulary)
-    return Files(weights, _image_file(kind, image or weights))
+    if vocabulary is not None and not (weights / vocabulary).is_file():
+        raise InputError(f"{weights / vocabulary}: file not found; expected its byte pairs")
+    picture = _image_file(kind, image or weights) if "image" in encoders else None
+    if vocabulary is not None:  # both encoders are in one file
+        return Files(None, picture, weights / vocabulary)
+    return Files(weights if "text" in encoders else None, picture)
 
 
 def _image_file(kind: str, path: Path) -> Path:
@@ -136,8 +132,11 @@ def read_published(kind: str, files: Files, settings: ImportSettings, seed: int)
                 f"settings: key 'geometry' is missing; weights of kind {kind} do not come with one"
             )
         run["data"] = {**(exported.get("data") or {}), "geometry": geometry}
-    if text is not None and image is not None:
-        _require_one_space(text, image, files)
+    if text and image and text.config.projection_size != image.settings.projection:
+        raise InputError(
+            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
+            f"{text.config.projection_size}; expected one joint space"
+        )
     return PublishedModel(text, image, run | {"initialised": new})
 
 
@@ -155,14 +154,6 @@ def _export_record(files: Files) -> dict[str, Any]:
                 f"{record}: field '{field}' is a {type(value).__name__}; expected a {kind.__name__}"
             )
     return values
-
-
-def _require_one_space(text: CXRBert, image: ImageEncoder, files: Files) -> None:
-    if text.config.projection_size != image.settings.projection:
-        raise InputError(
-            f"{files.image}: projects to {image.settings.projection}, but {files.text} to "
-            f"{text.config.projection_size}; expected one joint space"
-        )
 
 
 def require_released_head(head: ProjectionHeadSettings, folder: Path) -> None:
