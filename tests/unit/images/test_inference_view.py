@@ -96,7 +96,7 @@ def test_tasks_show_what_validation_shows(
     options = Namespace(model=model, pixels=folder, cohort=tmp_path)
     tasks = [task for task in CONFIG.library.tasks if CONFIG.tasks[task].scores(name)]
     assert tasks
-    for task in map(CONFIG.task, tasks):
+    for task in (CONFIG.tasks[task] for task in tasks):
         if task.benchmark.reads != "pixels" or getattr(task.settings, "geometry", None):
             continue  # it reads features, which are those above, or states its own pixels
         inputs = inputs_of(task.task.benchmark, options, task.settings)

@@ -30,18 +30,24 @@ def cohort(root: Path, name: str, pictures: dict[str, int], splits: list[str]) -
 
 def run_of(root: Path, geometry: str = "square32") -> Any:
     datasets = {TRAINED: "open_i", SCORED: "rsna"}
+    parents = {
+        "a/start": (TRAINED, []),
+        "a/model": (SCORED, ["a/start"]),
+        "a/unscored": (TRAINED, []),
+    }
+    models = {
+        name: SimpleNamespace(
+            recipe=SimpleNamespace(cohort=cohort), imported=False, ancestors=[*starts, name]
+        )
+        for name, (cohort, starts) in parents.items()
+    }
+    scored = [("b/probe", "a/model"), ("b/probe", "reference/nothing")]
     config = SimpleNamespace(
-        known_cohorts={name: SimpleNamespace(dataset=value) for name, value in datasets.items()},
-        recipes={
-            "a/start": SimpleNamespace(cohort=TRAINED),
-            "a/model": SimpleNamespace(cohort=SCORED),
-            "a/unscored": SimpleNamespace(cohort=TRAINED),
-        },
-        imported=lambda name: False,
-        ancestors=lambda name: ["a/start", name] if name == "a/model" else [name],
-        results_of=lambda paper, extent: [("b/probe", "a/model"), ("b/probe", "reference/nothing")],
+        cohorts={name: SimpleNamespace(dataset=value) for name, value in datasets.items()},
+        models=models,
+        results={"b": SimpleNamespace(all=lambda extent: scored)},
         library=SimpleNamespace(tasks={"b/probe": SimpleNamespace(cohort=SCORED)}),
-        stores=[(TRAINED, "square32"), (SCORED, geometry)],
+        whole=SimpleNamespace(stores=[(TRAINED, "square32"), (SCORED, geometry)]),
     )
     return SimpleNamespace(config=config, root=root, papers={"b": "all"})
 
