@@ -40,7 +40,7 @@ def table(path: Path, texts: tuple[str, ...] = TEXTS, column: str = "report") ->
 
 def label(path: Path, output: Path, *words: str, **options: Any) -> End:
     settings = options.pop("settings", {})
-    return program("reports.label", settings, *words, input=path, output=output, **options)
+    return program("cxr_labels.command", settings, *words, input=path, output=output, **options)
 
 
 def values(path: Path) -> np.ndarray:

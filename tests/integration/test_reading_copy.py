@@ -119,7 +119,7 @@ def test_scores_are_those_of_the_benchmarks(
 
 def test_its_recipe_is_the_demonstrations(reading: ModuleType) -> None:
     config = load_config([TOP / "config.yaml"])
-    model, recipe = config.model("biovil/biovil"), reading.Recipe(Path())
+    model, recipe = config.models["biovil/biovil"], reading.Recipe(Path())
     settings = model.settings
     training, terms = settings.training, settings.terms.named()
     assert terms.keys() == {"global_alignment", "mlm"} and terms["mlm"].weight == 1
@@ -130,7 +130,7 @@ def test_its_recipe_is_the_demonstrations(reading: ModuleType) -> None:
         "length": settings.length,
         "dropout": settings.dropout,
         "dilate": settings.encoder.dilate,
-        "finer": config.task("biovil/phrase_grounding").settings.dilate == (False, True, True),
+        "finer": config.tasks["biovil/phrase_grounding"].settings.dilate == (False, True, True),
         "joint_width": settings.encoder.projection,
         "temperature": terms["global_alignment"].temperature,
         "alignment_weight": terms["global_alignment"].weight,
@@ -145,7 +145,7 @@ def test_its_recipe_is_the_demonstrations(reading: ModuleType) -> None:
         "weight_decay": training.optimiser.weight_decay,
     }
     assert settings.dropout == settings.attention_dropout
-    assert config.parents("biovil/biovil", 0) == {
+    assert model.parents_at(0) == {
         "text": ("biovil/cxr_bert", 0),
         "image": ("biovil/simclr", 0),
     }
