@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from phantom_fixtures import SETTINGS
 from pydantic import ValidationError
@@ -18,8 +17,8 @@ from cxr_hospital.grammar import OBSERVATIONS
 from cxr_hospital.patient import Patient, Study, hospital, make_patient
 from cxr_hospital.report import PatientReport, report_of
 from cxr_hospital.settings import HospitalSettings
+from cxr_hospital.truth import read_truth
 from cxr_hospital.wording import chronic
-from cxr_hospital.writers.mimic_cxr import TRUE_BOXES, TRUE_SENTENCES, TRUE_STATES
 from cxr_labels.observations import OBSERVATIONS as LABELLED
 from cxr_labels.scope.labeller import ScopeLabeller
 
@@ -216,8 +215,8 @@ def test_every_data_set_can_be_written_with_all_of_it(tmp_path: Path) -> None:
     )
     for name in WRITERS:
         assert writer(name)(settings, tmp_path / name, 1)
-    sentences = pd.read_parquet(tmp_path / "mimic_cxr" / TRUE_SENTENCES)
-    boxes = pd.read_parquet(tmp_path / "mimic_cxr" / TRUE_BOXES)
+    sentences = read_truth(tmp_path / "mimic_cxr", "sentences")
+    boxes = read_truth(tmp_path / "mimic_cxr", "boxes")
     studies = {s.study_id: (p, s) for p in hospital(settings) for s in p.studies}
     for row in sentences.itertuples():
         report = report_of(settings, *studies[row.study_id])
@@ -226,7 +225,7 @@ def test_every_data_set_can_be_written_with_all_of_it(tmp_path: Path) -> None:
         _, study = studies[study_id]
         assert observation in {finding.name for finding in study.findings}
         assert set(rows["image_id"]) <= {image.image_id for image in study.images}
-    states = pd.read_parquet(tmp_path / "mimic_cxr" / TRUE_STATES).set_index("study_id")["state"]
+    states = read_truth(tmp_path / "mimic_cxr", "states").set_index("study_id")["state"]
     assert set(states.index) == set(studies) and 2 < states.nunique() < len(states)
     for study_id, (_, study) in studies.items():
         assert all(finding.name in states[study_id] for finding in study.findings)

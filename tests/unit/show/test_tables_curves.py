@@ -10,7 +10,7 @@ from table_fixtures import estimate, write_result, write_tests
 from command_options import options
 from cxr_files.errors import InputError
 from cxrflow.papers import Paper, load_paper
-from cxrflow.show.tables import curve
+from cxrflow.show.figures import curve
 
 TABLE = {
     "title": "Table 9. Test", "source": "Paper", "task": "t",

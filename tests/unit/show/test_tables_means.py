@@ -11,7 +11,7 @@ from command_options import options
 from cxr_files.errors import InputError
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import TableCell
-from cxrflow.show.tables import bars
+from cxrflow.show.figures import bars
 from cxrflow.show.tables.cells import make_cell
 from cxrflow.show.tables.notes import notes_on_means
 from cxrflow.show.tables.results import NOT_RUN, read_results
