@@ -72,6 +72,6 @@ rule all:
     """The tables of every paper in `papers:`, in the configured extent, and the report page."""
     default_target: True
     input:
-        tables=[path for paper in run.results for path in paper_tables(paper, run.values.extent)],
+        tables=lambda wildcards: requested(dict.fromkeys(run.results, run.values.extent)),
         figures=[path for paper in run.results for path in paper_figures(paper, run.values.extent)],
         report=f"{REPORT}/index.html",

@@ -25,6 +25,7 @@ from cxr_files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
 from cxrflow.config.held_out import external_notes, overlap_notes
+from cxrflow.config.plan import announcement, require_models, table_notes
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
@@ -70,11 +71,6 @@ onstart:
     exposed = None if run.data.drawn(*run.datasets) else open_to_others(Path(RESULTS))
     if exposed is not None:
         print(exposed, file=sys.stderr)
-    for name in run.data.absent:
-        root = run.values.datasets[name].root
-        print(
-            f"{name}: no folder {root}; what needs it is left out of this run", file=sys.stderr
-        )
     logger.info("", extra={"plan": plan()})
 
 

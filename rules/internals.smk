@@ -28,6 +28,11 @@ def typed_values():
     return workflow.config_settings.config
 
 
+def is_target(path):
+    """True if a file was asked for by its name."""
+    return any(os.path.normpath(target).endswith(path) for target in workflow.dag_settings.targets)
+
+
 def put_results_in(folder):
     """Snakemake has taken `pathvars` from the files as they are written, with `${NAME}` and `~`."""
     workflow.pathvars.update(Pathvars.from_config({"pathvars": {"results": folder}}))

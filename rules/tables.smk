@@ -42,7 +42,7 @@ rule compare_rows:
 rule make_table:
     """Set one table of a paper."""
     input:
-        metrics=lambda wildcards: table_metrics(wildcards.paper, wildcards.table),
+        metrics=shown_metrics,
         tests=lambda wildcards: table_tests(wildcards.paper, wildcards.table),
     output:
         csv="<results>/tables/{paper}/{table}.csv",
@@ -71,6 +71,7 @@ rule make_table:
             "--notes",
             *overlap_notes(run, wildcards.paper, wildcards.table),
             *external_notes(run, wildcards.paper, wildcards.table),
+            *table_notes(run, wildcards.paper, wildcards.table),
         ),
     shell:
         r"""

@@ -1,12 +1,23 @@
 """What can be asked for by name: one paper, labels, controls."""
 
+
+def requested(extents):
+    """The tables of papers in their extents; says first what is made of them, and what is not."""
+    try:
+        require_models(run, extents)
+    except InputError as error:
+        raise WorkflowError(str(error)) from None
+    logger.info(announcement(run, extents))
+    return [path for paper, extent in extents.items() for path in paper_tables(paper, extent)]
+
+
 for paper in run.results:
 
     rule:
         name:
             paper
         input:
-            paper_tables(paper, "all"),
+            lambda wildcards, paper=paper: requested({paper: "all"}),
             paper_figures(paper, "all"),
             model_runs(run.needs((paper, "all")).models),
             f"{REPORT}/{paper}.html",

@@ -7,6 +7,16 @@ def table_metrics(paper, table):
     return [path for task, row in cells for path in metrics(task, row)]
 
 
+def shown_metrics(wildcards):
+    """The same for the table that is set; one that is asked for by name must show something."""
+    paper, table = wildcards.paper, wildcards.table
+    paths = table_metrics(paper, table)
+    names = [f"tables/{paper}/{table}.{ending}" for ending in ("csv", "md", "html")]
+    if not paths and any(map(is_target, names)):
+        raise WorkflowError(f"{paper}/{table}: {''.join(table_notes(run, paper, table))}")
+    return paths
+
+
 def table_comparisons(paper, table):
     """What is compared between the rows of a table, as the settings of the comparison."""
     protocol = run.values.paired_tests.model_dump()

@@ -275,6 +275,11 @@ def test_the_papers_own_settings_on_slurm(fresh: Checkout, tmp_path: Path) -> No
     assert planned["pretrain_joint"] == 4 * 13 and planned["pretrain_text"] == 6
     assert not {"draw_phantom", "train_sentence_splitter", "train_entity_tagger"} & {*planned}
 
+    # Of MedCutMix nothing starts without DeiT's weights.
+    alone = paper.write("alone.yaml", {"papers": ["medcutmix"]})
+    refusal = alone.snakemake("-n", "--cores", "2", CXR_DATA=str(tmp_path))
+    assert refusal.returncode and "or `leave_out: [medcutmix]`" in refusal.stdout
+
 
 @pytest.mark.parametrize("overlay", ["real.yaml", "real_text.yaml"])
 def test_real_data(fresh: Checkout, tmp_path: Path, overlay: str) -> None:

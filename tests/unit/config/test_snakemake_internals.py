@@ -6,7 +6,15 @@ import snakemake.api
 from config_overlays import ROOT
 
 INTERNALS = ROOT / "rules/internals.smk"
-REACHING = ("ruleinfo", "_cores", "workflow.dag", "workflow.rules", "pathvars.update", "gc.freeze")
+REACHING = (
+    "ruleinfo",
+    "_cores",
+    "workflow.dag",
+    "workflow.rules",
+    "dag_settings",
+    "pathvars.update",
+    "gc.freeze",
+)
 
 
 def test_they_hold_for_the_version_that_is_installed() -> None:
@@ -18,7 +26,8 @@ def test_they_hold_for_the_version_that_is_installed() -> None:
     for owner, names in (
         (snakemake.ruleinfo.RuleInfo(None), ("retries", "threads", "resources")),
         (workflow.DAG, ("jobid", "needrun_jobs")),
-        (workflow.Workflow, ("local_exec", "nodes", "cores", "rules")),
+        (workflow.Workflow, ("local_exec", "nodes", "cores", "rules", "dag_settings")),
+        (snakemake.settings.types.DAGSettings, ("targets",)),
         (snakemake.resources.Resources, ("from_mapping", "update")),
         (snakemake.pathvars.Pathvars, ("from_config", "update")),
     ):

@@ -171,15 +171,17 @@ def test_what_a_person_mistyped_is_one_line(console):
         "Traceback (most recent call last):\n\n    load_configfile(f)\n    ^^^\n\n"
         "FileNotFoundError: [Errno 2] No such file or directory: 'x.yaml'",
         "WorkflowError:\nConfig file is not valid JSON or YAML. In case of YAML, make sure to.",
+        'InputFunctionException in rule p in file "/w/rules/t.smk", line 16:\nError:\n'
+        "      no model of p is made\nWildcards:\n\nTraceback:",
         "Will exit after finishing currently running jobs (scheduler).",
         "Will exit after finishing currently running jobs (scheduler).",
     ):
         console.handle(record(text, logging.ERROR, event="error"))
-    missing, absent, no_yaml, waits = said(console).splitlines()
+    missing, absent, no_yaml, refused, waits = said(console).splitlines()
     assert missing == "error: nothing makes 'biovll'; `cxrflow targets` lists what can be asked for"
     assert absent == "error: --configfile: No such file or directory: 'x.yaml'"
     assert no_yaml.startswith("error: a file after --configfile is no YAML; `cxrflow config check")
-    assert waits.startswith("Will exit")
+    assert refused == "error: no model of p is made" and waits.startswith("Will exit")
 
 
 def test_a_dry_run_gives_reasons_without_settings_and_counts_once():

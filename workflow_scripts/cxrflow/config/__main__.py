@@ -3,9 +3,9 @@
     cxrflow config check --configfile paper.yaml
     cxrflow config show --model biovil/biovil
 
-``check`` prints one line and exits with 0, or names key and file and exits with 2. ``show`` prints
-YAML: the whole configuration, or with ``--model`` the settings that its training program receives.
-``record`` is called by the workflow. It keeps the configuration of a run as a JSON file: the given
+``check`` prints what is made and exits with 0, or names key and file and exits with 2. ``show``
+prints YAML: the whole configuration, or with ``--model`` the settings that its training program
+receives. ``record`` is called by the workflow. It keeps the configuration of a run as a JSON file: the given
 ``values``, the complete configuration as ``resolved``, the names of its files as ``configfiles``.
 """
 
@@ -19,6 +19,7 @@ from cxr_files.atomic import write_json
 from cxr_files.program import parser, run
 from cxrflow.config import load_config, make_config
 from cxrflow.config.loading import add_files, add_typed, in_order
+from cxrflow.config.plan import announcement, require_models
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -50,10 +51,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     files = list(map(str, in_order(options.configfile)))
     config = load_config(files, typed=options.config)
     if options.action == "check":
+        require_models(config, config.library.chosen)
         print(
             f"{' + '.join(files)}: valid; scale {config.values.scale}, "
-            f"papers {', '.join(config.values.papers)}, {len(config.models)} models"
+            f"papers {', '.join(config.library.chosen)}, {len(config.models)} models"
         )
+        print(announcement(config, dict.fromkeys(config.library.chosen, config.values.extent)))
         return
     values = config.models[options.model].described() if options.model else config.described()
     print(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100), end="")

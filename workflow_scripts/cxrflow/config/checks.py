@@ -62,9 +62,10 @@ def check_names(config: Config) -> None:
             raise WrongKey(("papers",), f"a table of '{name}' is called '{ORDERINGS}', as another")
     library = config.library
     for key in ("models", "tasks", "cohorts", "vocabularies"):
-        names = (name for name in getattr(config.values, key) if not _left_out(key, name))
+        names = (name for name in getattr(config.values, key) if not _of_another_paper(key, name))
         _check_defined(key, names, getattr(library, key))
-    _check_defined("weights", config.values.weights, library.models)
+    weights = (n for n in config.values.weights if not _of_another_paper("models", n))
+    _check_defined("weights", weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
     if library.models:  # of files from elsewhere alone any scale is the same
         _check_defined("scale", [config.values.scale], {"paper", *scales})
@@ -79,11 +80,30 @@ def check_names(config: Config) -> None:
         if not name.startswith("pretrain_") and (resources.processes, resources.nodes) != (1, 1):
             key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
+    check_left_out(config)
     if len(set(config.values.seeds)) != len(config.values.seeds):
         raise WrongKey(("seeds",), f"{config.values.seeds} names a seed twice")
 
 
-def _left_out(key: str, name: str) -> bool:
+def check_left_out(config: Config) -> None:
+    """Check that ``leave_out`` names what is there."""
+    library = config.library
+    papers = {Path(source).stem for source in config.values.papers}
+    known = {*papers, *library.models, *library.tasks}
+    known |= {f"{name}/{table}" for name, paper in library.chosen.items() for table in paper.tables}
+    for number, name in enumerate(config.values.leave_out):
+        kinds = ("models", "tasks", "tables")
+        if name not in known and not any(_of_another_paper(kind, name) for kind in kinds):
+            raise WrongKey(
+                ("leave_out", number),
+                f"is '{name}', which is not there; expected a paper, or paper/name of a model, a "
+                f"task or a table; papers are {', '.join(sorted(papers))}",
+            )
+    if not library.chosen:
+        raise WrongKey(("leave_out",), "names all papers; expected one that is made")
+
+
+def _of_another_paper(key: str, name: str) -> bool:
     """True if a name belongs to one of our papers, which this run may not include."""
     paper = paper_of(name)
     return paper in paper_names() and short_name(name) in getattr(load_paper(paper), key)
@@ -145,7 +165,7 @@ def _named(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def check_weights(config: Config) -> None:
     """Check that published weights stand for models that can be imported."""
-    for name, weights in config.values.weights.items():
+    for name, weights in config.models.weights.items():
         kind = config.models[name].recipe.weights
         if kind is None:
             able = [n for n, model in config.models.items() if model.recipe.weights is not None]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from cxrflow.config.datasets import Datasets, ResolvedCohort
+from cxrflow.config.lacks import Lack
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import WrongKey
 from cxrflow.config.schema import Values
@@ -19,11 +20,12 @@ class Cohorts(Mapping[str, ResolvedCohort]):
 
     def __init__(self, values: Values, library: Library, data: Datasets) -> None:
         self._values, self._library, self._data = values, library, data
-        resolved = (
-            data.cohort(name, self._recipe(name, recipe))
+        self._recipes = {
+            name: self._recipe(name, recipe)
             for name, recipe in library.cohorts.items()
             if values.cohorts.get(name, {}) is not None
-        )
+        }
+        resolved = (data.cohort(name, recipe) for name, recipe in self._recipes.items())
         self._known = {cohort.name: cohort for cohort in resolved if cohort is not None}
 
     def __getitem__(self, name: str) -> ResolvedCohort:
@@ -60,6 +62,12 @@ class Cohorts(Mapping[str, ResolvedCohort]):
                     )
         return resolved
 
+    def lacks(self, name: str) -> list[Lack]:
+        """What this run lacks of a cohort's data."""
+        if name not in self._recipes:
+            return [Lack(f"`cohorts: {{{name}: null}}` leaves it out")]
+        return self._data.cohort_lacks(self._recipes[name])
+
     def curation(self, name: str | None) -> Curation | None:
         """How a cohort is curated, if it is."""
         return self._known[name].recipe.curation if name in self._known else None
@@ -86,9 +94,24 @@ class Texts:
     def __init__(self, values: Values, library: Library, data: Datasets, cohorts: Cohorts) -> None:
         self._values, self._library, self._data, self._cohorts = values, library, data, cohorts
 
+    def lacks(self, datasets: list[str]) -> list[Lack]:
+        """What is lacking of a text that any one of these data sets gives."""
+        if self._data.places(datasets):
+            return []
+        lacks = [lack for lack in map(self._data.lack, datasets) if lack is not None]
+        lines = tuple(line for lack in lacks for line in lack.lines)
+        return [Lack("; ".join(lack.reason for lack in lacks), lines)]
+
     @cached_property
     def vocabularies(self) -> dict[str, VocabularyRecipe]:
         """Every vocabulary of the papers that this run has a text for, by its name."""
+        return {
+            name: each for name, each in self.recipes.items() if self._data.places(each.documents)
+        }
+
+    @cached_property
+    def recipes(self) -> dict[str, VocabularyRecipe]:
+        """Every vocabulary of the papers at this scale, by its name."""
         scale, resolved = self._values.scale, {}
         for name, recipe in self._library.vocabularies.items():
             resolved[name] = laid_over(
@@ -99,7 +122,7 @@ class Texts:
                 ),
                 Overlay(self._values.vocabularies.get(name, {}), ("vocabularies", name)),
             )
-        return {name: each for name, each in resolved.items() if self._data.places(each.documents)}
+        return resolved
 
     def datasets(self, vocabulary: str) -> list[str]:
         """The data sets a vocabulary is made from."""

@@ -6,6 +6,7 @@ known here, before anything has run.
 """
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from cxrflow.config.cohorts import Cohorts, Texts
@@ -29,7 +30,8 @@ class Config:
     @cached_property
     def library(self) -> Library:
         """The chosen papers and all that they use, as they are written."""
-        return Library(self.values.papers)
+        left_out = self.values.leave_out
+        return Library([paper for paper in self.values.papers if Path(paper).stem not in left_out])
 
     @cached_property
     def data(self) -> Datasets:

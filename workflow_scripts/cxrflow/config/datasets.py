@@ -6,12 +6,16 @@ from typing import Any
 
 from cxr_files.errors import InputError
 from cxr_files.settings import overlay
+from cxr_files.yaml_file import read_yaml
 from cxr_hospital.settings import HospitalSettings
+from cxrflow.config.lacks import Lack
 from cxrflow.config.parts import Dataset
 from cxrflow.config.problems import WrongKey
 from cxrflow.data.layouts import Layout, Use, layout
 from cxrflow.papers.recipes import CohortRecipe
 
+# Where data sets are published, by the names that papers use for them.
+PLACES = read_yaml(Path(__file__).with_name("places.yaml"))
 # Layouts whose copies are about the hospital's followed patients.
 OF_FOLLOWED = ("ms_cxr_t", "chest_imagenome")
 
@@ -74,6 +78,7 @@ class Datasets:
         undrawn = OF_FOLLOWED if hospital is not None and hospital.followed is None else ()
         self.present: dict[str, Dataset] = {}
         self.absent = [name for name, entry in datasets.items() if entry and entry.is_absent]
+        self._roots = {name: entry.root for name, entry in datasets.items() if entry}
         self._layouts: dict[str, Layout] = {}
         self._replaced: dict[str, str] = {}
         for name, dataset in datasets.items():
@@ -114,6 +119,28 @@ class Datasets:
             return None
         name = self._replaced.get(name, name)
         return name if name in self.present else None
+
+    def lack(self, name: str) -> Lack | None:
+        """What stands in the way of reading ``name``; None if this run has it."""
+        if self.at(name) is not None:
+            return None
+        root, published = self._roots.get(name), PLACES.get(name)
+        reason = f"data set {name}" if root is None else f"the folder {root} of data set {name}"
+        line = f"datasets: {{{name}: {{root: {root or 'FOLDER'}}}}}"
+        return Lack(reason, (f"{line}  # {published}" if published else line,))
+
+    def cohort_lacks(self, recipe: CohortRecipe) -> list[Lack]:
+        """What a cohort lacks; nothing where :meth:`cohort` makes it."""
+        if self.cohort("", recipe) is not None:
+            return []
+        dataset = self.at(recipe.dataset)
+        named = [recipe.dataset, recipe.images, recipe.training]
+        if dataset is not None and "images" not in self.layout(dataset).holds:
+            named.append(self.layout(dataset).companion)
+        lacks = [self.lack(name) for name in named if name is not None]
+        # What replaces a data set may be of other patients, or lack images.
+        other = Lack(f"images or labels of the patients of {dataset}")
+        return [lack for lack in lacks if lack is not None] or [other]
 
     def layout(self, name: str) -> Layout:
         """The layout of a data set's files."""

@@ -226,7 +226,7 @@ def _check_files(config: Config) -> None:
                 message += "come with it (label_agreement compares them)"
                 raise WrongKey(("datasets", labels.holder, "root"), message)
             expected.append((("label_agreement", "comparisons"), table, "file"))
-    for name, weights in config.values.weights.items():
+    for name, weights in config.models.weights.items():
         stands_for = config.models[name].recipe.weights
         expected += weights_files(weights, name, stands_for) if stands_for else []
     for key, path, kind in expected:

@@ -9,6 +9,7 @@ from cxr_files.settings import Settings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.cohorts import Cohorts, Texts
 from cxrflow.config.datasets import Datasets
+from cxrflow.config.lacks import Lack, Lacks, distinct
 from cxrflow.config.papers import Library, laid_over
 from cxrflow.config.problems import Key, WrongKey
 from cxrflow.config.schema import Values
@@ -26,7 +27,7 @@ class ResolvedModel:
     def __init__(self, name: str, recipe: Recipe, models: "Models") -> None:
         self.name, self.recipe, self._models = name, recipe, models
         #: True if published weights stand for it, which is then not trained.
-        self.imported = name in models.choices.weights
+        self.imported = name in models.weights
 
     # --- what its program receives ------------------------------------------------------------
 
@@ -61,7 +62,9 @@ class ResolvedModel:
             Overlay(above, ("models", whole or name)),
             Overlay(override, ("models", name)),
         )
-        weights = values.weights.get(name)
+        weights = self._models.weights.get(name)
+        if weights is None and recipe.weights is not None and recipe.cohort is None:
+            raise InputError(f"model {name} lacks {'; '.join(map(str, self.lacks))}")
         if weights is None or recipe.weights is None:
             settings: Settings = laid_over(*layers)
             return settings, geometry_name(geometry, ("models", name, "geometry"))
@@ -123,24 +126,42 @@ class ResolvedModel:
         # Published weights come without them.
         return offers - {"guided", "checkpoints"} if self.imported else offers
 
-    @cached_property
+    @property
     def trainable(self) -> bool:
         """True if this run has the data of this model, and of all it is made from."""
+        return not self.lacks
+
+    @cached_property
+    def lacks(self) -> Lacks:
+        """What this run lacks for it: data, the models it is made from, a size, a truth."""
+        models, name = self._models, self.name
+        if name in models.choices.leave_out:
+            return (Lack(f"`leave_out` names {name}"),)
         if self.imported:
-            return True
-        recipe, models = self.recipe, self._models
+            return ()
+        recipe = self.recipe
+        lacks = models.cohort_lacks(recipe.cohort) if recipe.cohort else []
+        if recipe.corpora:
+            lacks += models.texts.lacks(recipe.corpora)
+        if recipe.vocabulary is not None:
+            lacks += models.texts.lacks(models.texts.recipes[recipe.vocabulary].documents)
+        lacks += [lack for parent in recipe.parents.values() for lack in models[parent].lacks]
+        if self.selecting_cohort is not None:
+            lacks += models.cohort_lacks(self.selecting_cohort)
+        if recipe.truth and not models.knows_findings(recipe.cohort):
+            lacks.append(TRUTH)
         shares = recipe.scales.get(models.choices.scale, ModelScale()).shares
-        # Without a cohort a model may be nothing but published weights.
-        has_cohort = models.has_cohort(recipe.cohort) if recipe.cohort else recipe.weights is None
-        return (
-            has_cohort
-            and (not recipe.corpora or bool(self.corpora))
-            and (recipe.vocabulary is None or recipe.vocabulary in models.texts.vocabularies)
-            and all(models[parent].trainable for parent in recipe.parents.values())
-            and (shares is None or recipe.share in shares)
-            and (self.selecting_cohort is None or models.has_cohort(self.selecting_cohort))
-            and (not recipe.truth or models.knows_findings(recipe.cohort))
-        )
+        if shares is not None and recipe.share not in shares:
+            scale = f"models of this share of the pairs at scale {models.choices.scale}"
+            lacks.append(Lack(scale, ("scale: paper",)))
+        if recipe.weights is None:
+            return distinct(lacks)
+        absent = models.choices.weights.get(name)
+        place = recipe.weights_name if absent is None else absent.path or absent.image
+        by_weights = f"weights: {{{name}: {place}}}  # {recipe.weights_from}"
+        if recipe.cohort is None:  # it is nothing but published weights
+            return (Lack(f"weights of {name}", (by_weights,)),)
+        return distinct(lack.or_by(by_weights) for lack in lacks)
 
     # --- what it is made from -----------------------------------------------------------------
 
@@ -214,6 +235,12 @@ class Models(Mapping[str, ResolvedModel]):
         self, values: Values, library: Library, data: Datasets, cohorts: Cohorts, texts: Texts
     ) -> None:
         self.choices, self.library, self.data = values, library, data
+        #: Published weights that are there, by model.
+        self.weights = {
+            name: weights
+            for name, weights in values.weights.items()
+            if name in library.models and not weights.is_absent
+        }
         self.cohorts, self.texts = cohorts, texts
         self._models = {
             name: ResolvedModel(name, recipe.at(values.scale), self)
@@ -238,18 +265,22 @@ class Models(Mapping[str, ResolvedModel]):
         """The seeds of a row of a table: of what is no model of ours there is one."""
         return self[row].seeds if row in self._models else [0]
 
-    def has_cohort(self, name: str) -> bool:
-        """True if this run has the data of a cohort, and of the model that curates it."""
+    def cohort_lacks(self, name: str) -> list[Lack]:
+        """What this run lacks of a cohort's data, and of the model that curates it."""
         curation = self.cohorts.curation(name)
         if curation is None:
-            return name in self.cohorts
-        return curation.candidates in self.cohorts and self[curation.model].trainable
+            return self.cohorts.lacks(name)
+        return [*self.cohorts.lacks(curation.candidates), *self[curation.model].lacks]
 
     def knows_findings(self, cohort: str | None) -> bool:
         """True if the synthetic hospital has written down the truth of a cohort's findings."""
         hospital = self.choices.synthetic_hospital
         known = hospital is not None and hospital.finding_truth
         return known and cohort is not None and self.cohorts.drawn(cohort)
+
+
+#: Of what only a synthetic hospital knows.
+TRUTH = Lack("a truth that nobody publishes; the synthetic hospital knows it")
 
 
 def geometry_name(geometry: str | None, key: Key) -> str | None:

@@ -19,11 +19,15 @@ class PaperResults:
 
     def tables(self, extent: str | None = None) -> list[str]:
         """The names of the tables; all if this run measures nothing of the headline."""
-        tables = list(self.paper.tables)
+        tables = [name for name in self.paper.tables if not self._left_out(name)]
         if (extent or self._models.choices.extent) == "all":
             return tables
-        cut = dict.fromkeys(f"{HEADLINE}{entry.table}" for entry in self.paper.headline)
+        cuts = [entry.table for entry in self.paper.headline if not self._left_out(entry.table)]
+        cut = dict.fromkeys(f"{HEADLINE}{name}" for name in cuts)
         return list(cut) if any(map(self.cells, cut)) else tables
+
+    def _left_out(self, table: str) -> bool:
+        return f"{self.paper.name}/{table}" in self._models.choices.leave_out
 
     def table(self, name: str) -> Table:
         """A table by its name, with or without the prefix of a headline table."""
@@ -32,6 +36,8 @@ class PaperResults:
     def cells(self, name: str) -> list[Result]:
         """The (task, model) pairs of a table that this run measures."""
         table = self.table(name)
+        if self._left_out(name.removeprefix(HEADLINE)):
+            return []
         results = table.results()
         if name.startswith(HEADLINE):
             cuts = [cut for cut in self.paper.headline if f"{HEADLINE}{cut.table}" == name]

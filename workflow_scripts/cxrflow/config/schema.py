@@ -50,6 +50,10 @@ class Values(Settings):
     )
     tasks: Overrides = Field(default_factory=dict, description="settings laid over the papers'")
     weights: dict[str, Weights] = Field(default_factory=dict)
+    leave_out: list[str] = Field(
+        default_factory=list,
+        description="papers, and `paper/name` of models, tasks and tables: the run goes without",
+    )
     resources: dict[str, Resources] = Field(default_factory=dict)
     privacy: Privacy = Privacy()
     pathvars: dict[Literal["results"], Folder] = Field(default_factory=dict)

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from cxr_files.settings import Settings, overlay
 from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
-from cxrflow.config.models import Models, geometry_name
+from cxrflow.config.lacks import Lack, Lacks, distinct
+from cxrflow.config.models import TRUTH, Models, geometry_name
 from cxrflow.config.papers import laid_over
 from cxrflow.kinds import modules_of
 from cxrflow.names import is_reference, paper_of, short_name
@@ -90,35 +91,59 @@ class ResolvedTask:
     @property
     def available(self) -> bool:
         """True if this run has its data."""
+        return not self.lacks
+
+    @cached_property
+    def lacks(self) -> Lacks:
+        """What this run lacks of its data."""
         benchmark, models = self.benchmark, self._tasks.models
+        if self.name in models.choices.leave_out:
+            return (Lack(f"`leave_out` names {self.name}"),)
         cohorts = [self.cohort, *([self.task.training] if self.task.training else [])]
-        if not all(map(models.has_cohort, cohorts)):
-            return False
+        lacks = [lack for cohort in cohorts for lack in models.cohort_lacks(cohort)]
+        if lacks:
+            return distinct(lacks)
         if benchmark.reads == "curation" and not models.cohorts.curators(self.cohort):
-            return False
+            return (Lack(f"cohort {self.cohort} is not curated"),)
         if benchmark.truth == "needed" and not models.cohorts.drawn(self.cohort):
-            return False
+            return (TRUTH,)
         if benchmark.truth == "findings" and not models.knows_findings(self.cohort):
-            return False
-        return not (benchmark.split and models.cohorts[self.cohort].recipe.split_method == "all")
+            return (TRUTH,)
+        if benchmark.split and models.cohorts[self.cohort].recipe.split_method == "all":
+            return (Lack(f"all of cohort {self.cohort} is test, and {self.name} fits on a part"),)
+        return ()
+
+    def lacks_of(self, row: str | None) -> Lacks:
+        """What this run lacks to score a row in it; without one: to measure the data themselves."""
+        if row is None:
+            return self.lacks
+        models, external = self._tasks.models, self._tasks.models.library.external
+        if is_reference(row):
+            if short_name(row) in self.benchmark.oracles and not models.knows_findings(self.cohort):
+                return (TRUTH,)
+            if short_name(row) not in self.benchmark.references:
+                return (Lack(f"{self.name} has no row {row}"),)
+            if self.name in self._tasks.first_models:
+                return ()
+            beside = next(iter(self._tasks.models_in(self.name)), None)
+            return self.lacks if beside is None else self.lacks_of(beside)
+        if row in external:
+            has_file = self.name in external[row].files
+            return self.lacks if has_file else (Lack(f"{row} has no file for {self.name}"),)
+        model = models[row]
+        lacks = (*self.lacks, *model.lacks)
+        unable = sorted(self.needs - model.offers)
+        if unable and not lacks:
+            return (Lack(f"{row} has not what {self.name} needs ({', '.join(unable)})"),)
+        return distinct(lacks)
 
     def scores(self, row: str) -> bool:
         """True if this run can score a model or another row in it."""
-        models, external = self._tasks.models, self._tasks.models.library.external
-        if is_reference(row):
-            known = short_name(row) not in self.benchmark.oracles or models.knows_findings(
-                self.cohort
-            )
-            rows = self.benchmark.references
-            return known and short_name(row) in rows and self.name in self._tasks.first_models
-        if row in external:
-            return self.name in external[row].files and self.available
-        model = models[row]
-        return self.available and model.trainable and self.needs <= model.offers
+        return not self.lacks_of(row)
 
     def measures(self, row: str | None) -> bool:
         """True if this run can score a row in it; without one: the data themselves."""
-        return self.available if row is None else self.scores(row)
+        return not self.lacks_of(row)
 
     def geometry(self, row: str | None) -> str | None:
         """The geometry of a row's pixels: the task's, or that of the model's training.
@@ -197,6 +222,13 @@ class Tasks(Mapping[str, ResolvedTask]):
         """The tasks of its own paper that a model can do."""
         own = [task for name, task in self._tasks.items() if paper_of(name) == paper_of(model)]
         return [task.name for task in own if task.benchmark.needs and task.scores(model)]
+
+    def models_in(self, task: str) -> list[str]:
+        """The models, ours and others', that stand in a task in a table, in their order."""
+        tables = (t for paper in self.models.library.chosen.values() for t in paper.tables.values())
+        results = (result for table in tables for result in table.results())
+        names = (model for name, model in results if name == task and model is not None)
+        return [name for name in dict.fromkeys(names) if not is_reference(name)]
 
     @cached_property
     def first_models(self) -> dict[str, str]:

@@ -20,6 +20,11 @@ class Weights(ImportSettings):
     path: str | None = Field(
         None, description="either of them, or BioViL's text folder with the image file in it"
     )
+    optional: bool = Field(
+        False,
+        description="where they are not there, the run goes without them and says so; otherwise "
+        "that is an error",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -33,9 +38,15 @@ class Weights(ImportSettings):
             raise ValueError("expected a path, or 'text' and 'image' as the kind of weights has")
         return self
 
+    @property
+    def is_absent(self) -> bool:
+        """True if the run goes without them, since they are not there."""
+        places = [place for place in (self.path, self.text, self.image) if place is not None]
+        return self.optional and not all(Path(place).exists() for place in places)
+
     def settings(self, kind: str, geometry: str | None) -> ImportSettings:
         """The settings of the import program; ``geometry`` is that of the recipe's pixels."""
-        plain = self.model_dump(exclude={"text", "image", "path"})
+        plain = self.model_dump(exclude={"text", "image", "path", "optional"})
         published = publication(kind)
         if "image" in published.encoders:
             plain["geometry"] = self.geometry or published.geometry or geometry

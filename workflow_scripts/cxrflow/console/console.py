@@ -41,6 +41,10 @@ MISTYPED = (
         r"MissingRuleException:\nNo rule to produce (\S+) \(if you use.*",
         r"error: nothing makes '\1'; `cxrflow targets` lists what can be asked for",
     ),
+    (  # what is asked for and cannot be made
+        r"InputFunctionException in rule [^\n]*\nError:\s+(?!\w+Error:)(.*?)\nWildcards:.*",
+        r"error: \1",
+    ),
     (
         r"Traceback.*load_configfile.*FileNotFoundError: .*(No such file or directory: .*)",
         r"error: --configfile: \1",

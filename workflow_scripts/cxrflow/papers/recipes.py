@@ -184,6 +184,8 @@ class Recipe(Settings):
     weights: Kind | None = Field(
         None, description="kind of published weights that can stand for it (docs/weights.md)"
     )
+    weights_name: str = Field("FILE", description="the usual name of their file or folder")
+    weights_from: str = Field("docs/weights.md", description="where they are published")
 
     @field_validator("program")
     @classmethod

@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "export": "commands.export",
     "verify": "commands.verify",
     "config": "config",
+    "plan": "config.plan",
     "targets": "config.targets",
     "cost": "config.cost",
 }

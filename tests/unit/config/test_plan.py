@@ -1,0 +1,156 @@
+"""What a run makes of the papers' published cells, and the lines that each of the others needs."""
+
+import csv
+
+import pytest
+import yaml
+from config_overlays import DEMO, ROOT
+
+from cxr_files.errors import InputError
+from cxr_files.settings import overlay
+from cxr_files.yaml_file import read_yaml
+from cxrflow.config import Config, make_config
+from cxrflow.config.plan import announcement, main, planned_cells, require_models, table_notes
+
+PAPER = ROOT / "paper.yaml"
+# Published cells, and those that nobody can make: quoted from other studies, data kept private.
+CELLS = {"biovil": (415, 2), "biovil_t": (216, 15), "convirt": (192, 0), "low_data": (390, 0)}
+CELLS |= {"medcutmix": (70, 0)}
+NAMED = [("datasets", name) for name in read_yaml(PAPER)["datasets"]]
+NAMED += [("weights", name) for name in read_yaml(PAPER)["weights"]]
+
+
+@pytest.fixture
+def paper_run(monkeypatch, tmp_path):
+    """The configuration of the paper run where all is there, with what a test lays over it."""
+    monkeypatch.setenv("CXR_DATA", str(tmp_path))
+
+    return load
+
+
+def load(*overlays) -> Config:
+    """The same, where CXR_DATA is set."""
+    values = overlay(read_yaml(DEMO), read_yaml(PAPER))
+    for key in ("datasets", "weights"):  # as if they were there
+        for entry in filter(None, values[key].values()):
+            entry.pop("optional", None)
+    for above in overlays:
+        values = overlay(values, above)
+    return make_config(values, [DEMO, PAPER], check_roots=False)
+
+
+@pytest.fixture(scope="module")
+def complete():
+    """The cells that are not made where everything is there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CXR_DATA", "/data")
+        return unmade(load())
+
+
+def unmade(config):
+    """The cells that are not made, by their places."""
+    cells = [cell for paper in config.library.chosen for cell in planned_cells(config, paper)]
+    return {(c.paper, c.table, c.row, c.column): c.lacks for c in cells if c.lacks}
+
+
+def test_with_everything_named_only_what_nobody_has_is_not_made(paper_run):
+    config = paper_run()
+    for paper, (published, never) in CELLS.items():
+        cells = planned_cells(config, paper)
+        lacking = [cell.lacks for cell in cells if cell.lacks]
+        assert (len(cells), len(lacking)) == (published, never), paper
+        assert not any(lack.lines for lacks in lacking for lack in lacks)
+
+
+@pytest.mark.parametrize(("key", "name"), NAMED, ids=lambda part: part)
+def test_what_the_absence_of_one_thing_costs_is_said_exactly(paper_run, complete, key, name):
+    values = read_yaml(DEMO)[key] | read_yaml(PAPER)[key]
+    absent = {key: {name: (values[name] or {}) | {"optional": True}}}
+    config = paper_run(absent)
+    whole, lost = complete, unmade(config)
+    assert whole.items() <= lost.items()
+    for paper, table, row, column in set(lost) - set(whole):
+        (lack,) = lost[paper, table, row, column]  # nothing else is lacking
+        line = next(line for line in lack.lines if name in line)
+        assert set(yaml.safe_load(line)) == {key}
+    # The jobs of such a run make the other cells, and none of these.
+    for paper, content in config.library.chosen.items():
+        measured = set(config.results[paper].all("all"))
+        for table_name, table in content.tables.items():
+            for row in table.rows:
+                for column in row.published:
+                    result = table.result_of(row, table.column(column))
+                    place = (paper, table_name, row.label, column)
+                    reads_patients = config.library.tasks[table.task].demographics
+                    if result is not None and not reads_patients and place not in whole:
+                        assert (result in measured) == (place not in lost), place
+    # The line that is named, where the place is there, brings all of them back.
+    restored = paper_run(absent, {key: {name: {**absent[key][name], "optional": False}}})
+    assert unmade(restored) == whole
+
+
+def test_a_paper_without_a_model_that_learns_is_refused(paper_run):
+    without = {"weights": {"medcutmix/vit_pretraining": {"path": "/none", "optional": True}}}
+    config = paper_run(without)
+    require_models(config, ["biovil", "convirt"])
+    with pytest.raises(InputError, match="`weights: {medcutmix/vit_pretraining: /none}") as refusal:
+        require_models(config, ["biovil", "medcutmix"])
+    assert "leave_out: [medcutmix]" in str(refusal.value)
+    left = paper_run(without, {"leave_out": ["medcutmix"]})
+    assert "medcutmix" not in left.results
+    require_models(left, left.results)
+
+
+def test_what_is_left_out_is_not_made_nor_what_starts_from_it(paper_run):
+    config = paper_run({"leave_out": ["biovil/simclr", "biovil/table3", "biovil/phrase_grounding"]})
+    lost = unmade(config)
+    assert {lack.reason for lacks in lost.values() for lack in lacks} >= {
+        "`leave_out` names biovil/simclr",
+        "what `leave_out` names",
+        "`leave_out` names biovil/phrase_grounding",
+    }
+    assert (
+        not config.models["biovil/biovil"].trainable
+        and "table3" not in config.results["biovil"].tables()
+    )
+    assert "biovil/phrase_grounding" not in config.tasks.available
+
+
+@pytest.mark.parametrize("name", ["nothing", "biovil/nothing", "biovil/table99"])
+def test_only_what_is_there_is_left_out(paper_run, name):
+    with pytest.raises(InputError, match=f"key 'leave_out.0' is '{name}', which is not there"):
+        paper_run({"leave_out": [name]})
+
+
+def test_a_run_of_nothing_is_refused(paper_run):
+    with pytest.raises(InputError, match="'leave_out': names all papers"):
+        paper_run({"papers": ["biovil"], "leave_out": ["biovil"]})
+
+
+def test_it_is_said_before_the_run_and_below_the_table(paper_run):
+    without = {"datasets": {"mura": None}}
+    config = paper_run(without)
+    text = announcement(config, {"convirt": "all"})
+    assert "convirt: 156 of 192 published cells\n  36 need datasets: {mura: {root: FOLDER}}" in text
+    assert "convirt: 24 of 192" in announcement(paper_run(), {"convirt": "headline"})
+    notes = [
+        note
+        for t in config.results["convirt"].tables()
+        for note in table_notes(config, "convirt", t)
+    ]
+    assert notes and all("need `datasets: {mura: {root: FOLDER}}`" in note for note in notes)
+    assert not any(
+        table_notes(paper_run(), "convirt", t) for t in config.results["convirt"].tables()
+    )
+
+
+def test_it_is_written_as_a_table(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(ROOT)
+    main(["--paper", "low_data", "--output", str(tmp_path / "plan.tsv")])
+    assert capsys.readouterr().out.startswith("low_data: 196 of 390 published cells\n")
+    with (tmp_path / "plan.tsv").open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) == 390 and sum(row["made"] == "yes" for row in rows) == 196
+    assert {row["lines"].partition(" or ")[0] for row in rows if row["made"] == "no"} == {
+        "scale: paper"
+    }
