@@ -5,8 +5,9 @@
 
 ``check`` prints what is made and exits with 0, or names key and file and exits with 2. ``show``
 prints YAML: the whole configuration, or with ``--model`` the settings that its training program
-receives. ``record`` is called by the workflow. It keeps the configuration of a run as a JSON file: the given
-``values``, the complete configuration as ``resolved``, the names of its files as ``configfiles``.
+receives. ``record`` is called by the workflow. It keeps the configuration of a run as a JSON file:
+the given ``values``, the complete configuration as ``resolved``, the names of its files as
+``configfiles``.
 """
 
 import json
