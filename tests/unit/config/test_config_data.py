@@ -357,3 +357,12 @@ def test_a_missing_label_table_is_one_line_and_a_gzipped_one_is_found(overlay, t
     del changes["datasets"]["jpgs"]
     with pytest.raises(InputError, match="'negbio' of 'mine' needs a data set of layout mimic_cxr"):
         overlay(changes)
+
+
+def test_a_root_that_holds_another_data_set_is_refused(overlay, tmp_path):
+    (tmp_path / "train.csv").touch()
+    for file in ("valid.csv", "test_labels.csv.gz"):
+        (tmp_path / file).touch()
+    with pytest.raises(InputError) as refusal:
+        overlay({"papers": ["convirt"], "datasets": {"mura": {"root": str(tmp_path)}}})
+    assert "which has no list of mura, but those of chexpert" in str(refusal.value)

@@ -23,7 +23,7 @@ from cxrflow.data.layouts import layout
 from cxrflow.data.protocols import protocol
 from cxrflow.data.readers import nih, padchest
 from cxrflow.data.readers.common_tables import Request, Tables
-from cxrflow.data.readers.padchest_labels import NAMES as LABELS
+from cxrflow.data.readers.padchest import LABELS
 from cxrflow.images.decode import decode_picture
 
 HEADER = (

@@ -11,7 +11,7 @@ from cxrflow.data.layouts import layout
 from cxrflow.data.prompts import PROMPT_SETS
 from cxrflow.data.protocols import PROTOCOLS, protocol
 from cxrflow.data.readers.nih import CLASSES
-from cxrflow.data.readers.padchest_labels import NAMES
+from cxrflow.data.readers.padchest import LABELS
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_effusion_is_composed_alike_whatever_a_data_set_calls_it(name: str) -
 
 def test_padchest_s_names_have_composed_prompts_too() -> None:
     composed, plain = PROMPT_SETS["gloria"], PROMPT_SETS["chexzero"]
-    own = {name for name in NAMES if composed.of(name) != plain.of(name)}
+    own = {name for name in LABELS if composed.of(name) != plain.of(name)}
     assert own == {
         *("pleural effusion", "atelectasis", "cardiomegaly", "consolidation", "pulmonary edema")
     }

@@ -90,7 +90,7 @@ def read_cohort(
         "fingerprint": file_digest(folder / file)[:16],
     }
     origin = recorded_layout(flow["layout"], folder / "flow.json") if "layout" in flow else None
-    listed = origin.listed_classes if origin else ()
+    listed = origin.listed if origin else ()
     return Cohort(table, data, tuple(flow.get("classes", ())), listed)
 
 

@@ -112,7 +112,7 @@ def _classes(options: Namespace, rules: Protocol, path: Path) -> list[str] | Non
         InputError: the cohort lacks a class, said before its pixels are decoded.
     """
     present = read_object(path, ("classes",))["classes"]
-    listed = layout(options.dataset).listed_classes  # without some that no image has
+    listed = layout(options.dataset).listed  # without some that no image has
     for key, known in (("classes", present), ("without", (*present, *listed))):
         for name in getattr(options, key) or ():
             if name not in known:

@@ -265,7 +265,7 @@ def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
     if source == "reports" or cohort.recipe.kind == "pairs":
         return layout("chexpert").classes, "CheXpert's"
     published = config.data.layout(cohort.dataset)
-    return published.classes or published.listed_classes, f"{cohort.dataset}'s"
+    return published.classes or published.listed, f"{cohort.dataset}'s"
 
 
 def check_metrics(config: Config) -> None:

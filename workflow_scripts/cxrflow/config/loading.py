@@ -21,6 +21,7 @@ from cxrflow.config.configuration import Config
 from cxrflow.config.problems import Key, WrongKey, defines
 from cxrflow.config.schema import Values
 from cxrflow.config.weights import weights_files
+from cxrflow.data.layouts import LAYOUTS, Layout, layout
 from cxrflow.text.settings import WORDNET_PARTS
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -192,6 +193,25 @@ def _check_roots(config: Config) -> None:
                 f"is {root!r}: no such folder; expected the {config.data.layout(name).name} data "
                 "set there",
             )
+        others = [] if root is None else _held_instead(Path(root), config.data.layout(name))
+        if others:
+            raise WrongKey(
+                ("datasets", name, "root"),
+                f"is {root!r}, which has no list of {config.data.layout(name).name}, but those of "
+                f"{' or '.join(others)}; expected `layout: {others[0]}` or another folder",
+            )
+
+
+def _held_instead(root: Path, expected: Layout) -> list[str]:
+    """The layouts whose lists a folder holds, all of a part's, where it has none of its own."""
+    if not expected.lists or expected.list_files(root, *expected.lists):
+        return []
+    described = (layout(name) for name in LAYOUTS if name != expected.name)
+    return [
+        other.name
+        for other in described
+        if any(len(other.list_files(root, use)) == len(names) for use, names in other.lists.items())
+    ]
 
 
 def _check_files(config: Config) -> None:

@@ -78,10 +78,8 @@ class Layout(Settings):
         (), description="references that labels of its reports are compared with unasked"
     )
     classes: tuple[str, ...] = Field((), description="of its labels; none: as its files say")
-    listed: str | None = Field(
-        None,
-        pattern=READER,
-        description="names of its classes, of which those count that an image has; null: all do",
+    listed: tuple[str, ...] = Field(
+        (), description="names of its classes, of which those count that an image has"
     )
     study_prefix: str = Field(
         r"^s(?=\d)", description="what corpora may write around a bare study id; empty: nothing"
@@ -99,11 +97,6 @@ class Layout(Settings):
         if place is None:
             raise InputError(f"layout '{self.name}' has no {kind}; {_expected(holders(kind))}")
         return _imported(place)
-
-    @property
-    def listed_classes(self) -> tuple[str, ...]:
-        """The names in its list of classes, whether an image has them or not; none without one."""
-        return () if self.listed is None else tuple(_imported(self.listed))
 
     def read(self, root: Path, request: "Request") -> "Tables":
         """Read the data set at ``root`` into the common tables."""
@@ -177,8 +170,8 @@ def _outside(name: str) -> Layout:
     description = getattr(cls, "description", None)
     if not isinstance(description, Mapping):
         raise InputError(f"layout '{name}': expected a mapping `description` of the class")
-    readers = {part: f"{name}.{part}" for part in (*get_args(Part), "listed") if hasattr(cls, part)}
-    if not readers.keys() & {*get_args(Part)}:
+    readers = {part: f"{name}.{part}" for part in get_args(Part) if hasattr(cls, part)}
+    if not readers:
         raise InputError(f"layout '{name}': expected a reader, one of {', '.join(get_args(Part))}")
     try:
         return Layout.model_validate({**description, **readers, "name": name, "synthetic": False})

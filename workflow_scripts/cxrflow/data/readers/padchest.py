@@ -20,9 +20,9 @@ from cxr_files.errors import InputError
 from cxr_files.reading import below
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, read_once, shaped, without
-from cxrflow.data.readers.padchest_labels import NAMES
 
 LISTS = layout("padchest").lists["tables"]
+LABELS = layout("padchest").listed
 PHYSICIAN, NETWORK = "Physician", "RNN_model"
 PHOTOMETRIC = "PhotometricInterpretation_DICOM"
 #: Views as other data sets call them; what is not here keeps its name.
@@ -74,7 +74,7 @@ def read(root: Path, request: Request) -> Tables:
         found = f"'{unlisted.most_common(1)[0][0]}' is the commonest" if unlisted else "it has none"
         raise InputError(
             f"{path}: column Labels has none of the 193 labels in rows of MethodLabel {PHYSICIAN} "
-            f"({found}); expected names such as '{NAMES[0]}'"
+            f"({found}); expected names such as '{LABELS[0]}'"
         )
     notes = [f"label '{name}' of {n} images is none of the 193" for name, n in unlisted.items()]
     turned = rows.loc[rows[PHOTOMETRIC] == "MONOCHROME1", "image_id"]
@@ -108,14 +108,14 @@ def _items(text: str) -> list[str] | None:
 
 def _labels(items: pd.Series) -> tuple[pd.DataFrame, Counter[str]]:
     """Labels [N, C]: 1 where an item is the whole name of the class, else 0; what is no class."""
-    place = {name.casefold(): number for number, name in enumerate(NAMES)}
-    labels, unlisted = np.zeros((len(items), len(NAMES)), np.float32), Counter[str]()
+    place = {name.casefold(): number for number, name in enumerate(LABELS)}
+    labels, unlisted = np.zeros((len(items), len(LABELS)), np.float32), Counter[str]()
     for row, names in enumerate(items):
         listed = [name for name in names if name.casefold() in place]
         labels[row, [place[name.casefold()] for name in listed]] = 1
         unlisted.update(set(names).difference(listed))
     occurring = np.flatnonzero(labels.sum(axis=0))
-    classes = [NAMES[number] for number in occurring]
+    classes = [LABELS[number] for number in occurring]
     return pd.DataFrame(labels[:, occurring], columns=classes, index=items.index), unlisted
 
 
