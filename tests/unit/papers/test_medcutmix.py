@@ -274,7 +274,7 @@ def test_padchest_is_scored_with_and_without_what_is_no_finding(paper: Config) -
 
 
 def layout_names() -> tuple[str, ...]:
-    names = layout("padchest").listed_classes
+    names = layout("padchest").listed
     assert len(names) == 193
     return names
 
