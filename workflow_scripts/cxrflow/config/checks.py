@@ -79,8 +79,10 @@ def check_names(config: Config) -> None:
         if not name.startswith("pretrain_") and (resources.processes, resources.nodes) != (1, 1):
             key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
-    if len(set(config.values.seeds)) != len(config.values.seeds):
-        raise WrongKey(("seeds",), f"{config.values.seeds} names a seed twice")
+    _check_defined("runs", config.values.runs, {*library.chosen, *paper_names()})
+    seeds = config.values.seeds or []
+    if len(set(seeds)) != len(seeds):
+        raise WrongKey(("seeds",), f"{seeds} names a seed twice")
 
 
 def _left_out(key: str, name: str) -> bool:
