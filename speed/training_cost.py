@@ -26,8 +26,8 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from cxr_labels.observations import OBSERVATIONS
 from cxr_files.errors import InputError
+from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config
 from cxrflow.config.gpu_hours import updates
 from cxrflow.config.models import Models

@@ -43,7 +43,9 @@ def test_a_model_counts_as_the_measured_one_that_it_differs_least_from(whole):
 
 def test_what_patience_may_end_takes_the_authors_hours_at_most(whole):
     """The most is 500,000 steps at 0.121 and 0.279 seconds, whatever the share."""
-    hours = {name: whole.hours_of(f"low_data/{name}") for name in ("infonce", "ours", "ours_share5")}
+    hours = {
+        name: whole.hours_of(f"low_data/{name}") for name in ("infonce", "ours", "ours_share5")
+    }
     assert [most for most, _ in hours.values()] == pytest.approx([16.8, 38.75, 38.75], abs=0.01)
     assert [expected for _, expected in hours.values()] == [9, 36, 9]  # of 10 %, the next larger
     assert len(set(whole.hours_of("biovil/biovil"))) == 1
@@ -55,16 +57,16 @@ def test_seeds_count_and_what_is_shared_counts_once(whole):
     together = whole.total([model, text, "biovil/report_labels", "convirt/random"])
     assert together.trainings == 4 + 1 + 4 and together.unknown == ["biovil/report_labels"]
     assert together.most == pytest.approx(4 * most + shared)
-    both = whole.models_of([("biovil/rsna", model), ("biovil_t/rsna", "biovil_t/biovil_t"), ("t", None)])
-    assert both.count(text) == 0 or both.count("biovil/cxr_bert_phase2") == 1
-    assert len(both) == len(set(both))
+    both = whole.models_of([("one", model), ("other", "biovil_t/biovil_t"), ("data", None)])
+    assert len(both) == len(set(both)) and {model, text, "biovil_t/biovil_t"} <= {*both}
 
 
 def test_the_measured_steps_are_those_of_the_recipes_and_of_the_documentation(whole):
     """Each row's batch is its recipe's; its seconds and memory stand in docs/performance.md."""
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\|[^|]*\| (?:([\d,]+) [^|]*|([\d,]+)) \| ([\d.]+) \|[^|]*\| (\d+) \|", page, re.M)
-    shown = {(int((a or b).replace(",", "")), float(s), int(gb)) for a, b, s, gb in lines}
+    row_of_step = r"^\|[^|]*\| ([\d,]+)[^|]*\| ([\d.]+) \|[^|]*\| (\d+) \|"
+    lines = re.findall(row_of_step, page, re.MULTILINE)
+    shown = {(int(batch.replace(",", "")), float(s), int(gb)) for batch, s, gb in lines}
     for name, (row,) in read_rows("gpu_steps.tsv").items():
         batch = whole.models[name].settings.training.batch_size
         assert (batch, float(row["seconds"]), int(row["memory_gb"])) in shown, name
@@ -79,9 +81,10 @@ def test_the_command_needs_no_dry_run_at_the_papers_scale(capsys, monkeypatch):
     monkeypatch.setattr(subprocess, "run", None)
     of_run = ["--config", "scale=paper", "papers=[biovil, convirt]", "seeds=null", "extent=all"]
     cost.main(of_run)
-    whole, claim, *tables = re.findall(r"^.{40}([ \d,]{10})([ \d,]{10})", capsys.readouterr().out, re.M)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("everything") and int(lines[2][40:50]) > 60
+    assert {"biovil", "convirt", "  table5"} <= {line[:40].rstrip() for line in lines}
     cost.main([*of_run, "--target", "convirt"])
     shown = capsys.readouterr().out
     assert "biovil/report_labels" not in shown and "convirt/convirt_supervised" in shown
-    assert "its main claim (headline)" in shown and "GPU 53 GB" in shown
-    assert "images" in shown and len(tables) > 10 and int(whole[0]) > int(tables[0][0])
+    assert "main claim" in shown and "53 GB of a GPU's memory" in shown

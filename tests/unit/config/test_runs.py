@@ -27,9 +27,12 @@ def test_each_paper_has_as_many_runs_as_its_authors_made(overlay):
     model = config.models["biovil_t/biovil_t"]
     assert model.parents_at(3)["image"] == ("biovil/biovil", 3)
     assert model.parents_at(4)["image"] == ("biovil/biovil", 0)
-    assert config.models["biovil/biovil"].seeds == overlay(
-        {"papers": ["biovil_t"], "scale": "paper", "seeds": None}
-    ).models["biovil/biovil"].seeds
+    assert (
+        config.models["biovil/biovil"].seeds
+        == overlay({"papers": ["biovil_t"], "scale": "paper", "seeds": None})
+        .models["biovil/biovil"]
+        .seeds
+    )
 
 
 def test_the_configuration_says_another_number_for_all_or_for_one(overlay):
@@ -60,9 +63,7 @@ def test_two_names_whose_settings_do_the_same_are_one_training(overlay, paper):
     own = {
         "models": models,
         "tables": {"t": {"extends": "biovil/table5", "rows": rows}},
-        "orderings": [
-            {"claim": "c", "table": "t", "column": "avg", "rows": ["second", "plain"]}
-        ],
+        "orderings": [{"claim": "c", "table": "t", "column": "avg", "rows": ["second", "plain"]}],
     }
     config = overlay({"papers": [paper(own)]})
     one = {"mine/second": "mine/first", "mine/often": "mine/first"}

@@ -10,7 +10,7 @@ training, where the paper states them (``training_hours.tsv``; their GPUs were s
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +23,11 @@ from cxrflow.papers.table import HEADLINE, Result
 
 FOLDER = Path(__file__).parent
 GB = 1e9
+FLOAT, MILLION = 4, 1e6  # bytes, parameters
+MOMENTS = 2  # of an optimiser, in the state of a training beside its weights
 
 
+@cache
 def read_rows(name: str) -> dict[str, list[dict[str, str]]]:
     """The rows of a table of this folder, by their first column."""
     rows: dict[str, list[dict[str, str]]] = {}
@@ -72,15 +75,20 @@ class FullScale:
 
     def alike(self, name: str, measured: Collection[str]) -> str | None:
         """The model of the same program whose settings differ least from those of a model."""
-        program, own = self.models[name].recipe.program, self._facts(name)
+        program, own = self.models[name].recipe.program, self._facts[name]
         same = [other for other in measured if self.models[other].recipe.program == program]
-        return min(same, key=lambda other: len(own ^ self._facts(other)), default=None)
+        return min(same, key=lambda other: len(own ^ self._facts[other]), default=None)
 
-    def _facts(self, name: str) -> set[tuple[str, str]]:
-        """Settings as a set, without those that change no step."""
-        model = self.models[name]
-        values = {**model.settings.effect(), "geometry": model.geometry}
-        return {fact for fact in _leaves(values) if not fact[0].startswith("training")}
+    @cached_property
+    def _facts(self) -> dict[str, set[tuple[str, str]]]:
+        """Settings as a set by model, without those that change no step."""
+        facts = {}
+        for name, model in self.models.items():
+            if name in self._steps or name in self._stated or model.trainable:
+                values = {**model.settings.effect(), "geometry": model.geometry}
+                leaves = _leaves(values)
+                facts[name] = {leaf for leaf in leaves if not leaf[0].startswith("training")}
+        return facts
 
     def step(self, name: str) -> dict[str, str] | None:
         """The measured step that a model's counts as."""
@@ -89,8 +97,7 @@ class FullScale:
 
     def hours_of(self, name: str) -> tuple[float, float] | None:
         """The hours of one training of a model: at most, and expected."""
-        model, step = self.models[name], self.step(name)
-        training: Any = dict(model.settings)["training"]
+        model, step, training = self.models[name], self.step(name), self._training(name)
         length = updates(model)
         if step is None or length is None:
             return None
@@ -124,76 +131,72 @@ class FullScale:
         """Describe what the trainings of papers cost, by paper and table."""
         needs = self.config.needs(*((paper, extent) for paper in papers))
         trained = [name for name in needs.models if self.models[name].trained]
+        steps = {name: step for name in trained if (step := self.step(name)) is not None}
+        machines = " or ".join(sorted({step["machine"] for step in steps.values()})) or "GPU"
         whole = self.total(trained)
-        machines = sorted({step["machine"] for step in self._used(trained)})
         lines = [
-            f"GPU-hours of all trainings, on one {' or '.join(machines) or 'GPU'} (docs/performance.md):",
+            f"GPU-hours of all trainings, on one {machines} (docs/performance.md):",
             f"{'':40} trainings   at most  expected",
             _line("everything, what is shared once", whole),
         ]
         for paper in papers:
             results = self.config.results[paper]
+            parts = {name: results.cells(name) for name in results.tables(extent)}
+            headline = [cell for name in results.tables("headline") for cell in results.cells(name)]
             lines.append(_line(paper, self.total(self.models_of(results.all(extent)))))
-            cut = [*results.tables("headline")]
-            cells = [cell for name in cut for cell in results.cells(name)]
-            lines.append(_line("  its main claim (headline)", self.total(self.models_of(cells))))
-            for name in results.tables(extent):
-                of_table = self.total(self.models_of(results.cells(name)))
-                if of_table.trainings:
-                    lines.append(_line(f"  {name.removeprefix(HEADLINE)}", of_table))
-        return "\n".join([*lines, *self._notes(trained, whole), *self._storage(needs.stores, trained)])
-
-    def _used(self, trained: Iterable[str]) -> list[dict[str, str]]:
-        return [step for name in trained if (step := self.step(name)) is not None]
-
-    def _notes(self, trained: list[str], whole: Hours) -> Iterator[str]:
-        own = sum(name in self._steps for name in trained)
-        patient = [n for n in trained if dict(self.models[n].settings)["training"].stopping.patience]
-        yield (
-            f"Steps of {own} of {len(trained)} models were measured; another's counts as the measured "
-            "one's of its program whose settings differ least."
-        )
-        yield (
-            f"Patience may end the trainings of {len(patient)} models. Expected are the hours of the "
-            "authors where their paper states them, else the most."
-        )
+            for name, cells in {"main claim (its headline rows)": headline, **parts}.items():
+                hours = self.total(self.models_of(cells))
+                lines += [_line(f"  {name.removeprefix(HEADLINE)}", hours)] * (hours.trainings > 0)
+        patient = sum(self._training(name).stopping.patience is not None for name in trained)
+        lines += [
+            f"Measured: {sum(name in self._steps for name in trained)} of {len(trained)} models; "
+            "another counts as the one of its program whose settings differ least.",
+            f"Patience may end {patient} models' trainings. Expected are the hours of the authors "
+            "where their paper states them, else the most.",
+            "Not counted, as not measured: validation, evaluation and all that needs no GPU.",
+        ]
         if whole.unknown:
-            yield f"Not counted, as nothing is known of them: {', '.join(whole.unknown)}."
-        yield "Not counted, as not measured: validation, evaluation and all that needs no GPU."
+            lines.append(f"Not counted, as not known: {', '.join(whole.unknown)}.")
+        return "\n".join([*lines, *self._storage(needs.stores), *self._memory(steps)])
 
-    def _storage(self, stores: Iterable[tuple[str, str]], trained: list[str]) -> Iterator[str]:
-        """Lines on disk space and memory."""
+    def _storage(self, stores: Iterable[tuple[str, str]]) -> Iterator[str]:
         pixels, uncounted = 0.0, []
         for cohort, geometry in stores:
             rows = self._rows.get(cohort)
             pixels += float(rows[0]["all"]) * Geometry.parse(geometry).size ** 2 if rows else 0
             uncounted += [] if rows else [f"{cohort} at {geometry}"]
-        yield f"Storage: images {pixels / GB:,.0f} GB" + (
-            f", without {', '.join(uncounted)}, of which no count is published" if uncounted else ""
-        )
-        used = self._used(trained)
-        weights = sum(
-            len(self.models[name].seeds) * 4e6 * float(step["parameters_millions"])
-            for name in trained
-            if (step := self.step(name)) is not None
-        )
-        largest = max((float(step["parameters_millions"]) for step in used), default=0.0)
+        without = f", without {', '.join(uncounted)}, whose rows nobody counts" if uncounted else ""
+        yield f"Storage: images {pixels / GB:,.0f} GB{without}"
+
+    def _memory(self, steps: Mapping[str, dict[str, str]]) -> Iterator[str]:
+        """The size of models, and the largest job."""
+        size = {n: FLOAT * MILLION * float(s["parameters_millions"]) for n, s in steps.items()}
+        weights = sum(len(self.models[name].seeds) * size[name] * self._kept(name) for name in size)
+        state = (1 + MOMENTS) * max(size.values(), default=0)
+        gpu = max((float(step["memory_gb"]) for step in steps.values()), default=0)
+        rules = {self.models[name].recipe.kind.rule for name in steps}
+        asked = [self.config.values.resources.get(rule, Resources()).mem_mb for rule in rules]
+        yield f"  weights {weights / GB:,.0f} GB; while one trains, its state: {state / GB:,.1f} GB"
         yield (
-            f"  weights of all trainings {weights / GB:,.0f} GB; the state of one that runs, with two "
-            f"moments of its optimiser, at most {3 * 4e6 * largest / GB:,.1f} GB"
+            f"The largest training: {gpu:,.0f} GB of a GPU's memory, "
+            f"{max(asked, default=0) / 1000:,.0f} GB of the host's (`resources`)"
         )
-        rules = {self.models[name].recipe.kind.rule for name in trained}
-        resources = self.config.values.resources
-        asked = {rule: resources.get(rule, Resources()).mem_mb for rule in rules}
-        rule = max(asked, key=lambda rule: asked[rule], default=None)
-        yield "Memory of the largest training: " + ", ".join(
-            [f"GPU {max((float(step['memory_gb']) for step in used), default=0):,.0f} GB"]
-            + ([f"host {asked[rule] / 1000:,.0f} GB, as `resources.{rule}` asks" if rule else ""])
-        )
+
+    def _kept(self, name: str) -> int:
+        """How many states of its weights a training leaves."""
+        training, length = self._training(name), updates(self.models[name])
+        if training.checkpoint_validations is None or length is None:
+            return 1
+        steps = training.validate_steps
+        validations = length // steps if steps else training.validations
+        return 1 + int(validations // training.checkpoint_validations)
+
+    def _training(self, name: str) -> Any:
+        return dict(self.models[name].settings)["training"]
 
 
 def _line(name: str, hours: Hours) -> str:
-    unknown = f"  and those of {len(hours.unknown)} models below" if hours.unknown else ""
+    unknown = f"  + {len(hours.unknown)} models not known" if hours.unknown else ""
     return f"{name:40} {hours.trainings:9,} {hours.most:9,.0f} {hours.expected:9,.0f}{unknown}"
 
 
