@@ -88,7 +88,7 @@ wildcard_constraints:
     model=one_of(run.whole.models),
     paper=one_of(run.results),
     reference=one_of(given.reference for given in run.label_comparisons()),
-    seed=one_of(map(str, run.values.seeds)),
+    seed=one_of(map(str, run.seeds)),
     table=one_of(
         name
         for results in run.results.values()

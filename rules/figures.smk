@@ -83,7 +83,7 @@ rule draw_curve:
         program=lambda wildcards: f"cxrflow.{figure(wildcards).PROGRAM}",
         figure=lambda wildcards: deciding(figure(wildcards)),
         content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: run.library.source(wildcards.paper),
+        paper=lambda wildcards: paper_source(wildcards.paper),
     shell:
         r"""
         python -m cxrflow.benchmarks.compare_rows \

@@ -64,11 +64,12 @@ rule make_table:
             "show.tables.make_table", "show/tables/table.html.jinja", "show/tables/*.css.jinja"
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: run.library.source(wildcards.paper),
+        paper=lambda wildcards: paper_source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
         notes=lambda wildcards: option(
             "--notes",
+            *run.results[wildcards.paper].one_training(wildcards.table),
             *overlap_notes(run, wildcards.paper, wildcards.table),
             *external_notes(run, wildcards.paper, wildcards.table),
             *table_notes(run, wildcards.paper, wildcards.table),
@@ -123,7 +124,7 @@ rule check_orderings:
             "show/tables/table.css.jinja",
         ),
         content=lambda wildcards: paper_contents(wildcards.paper),
-        paper=lambda wildcards: run.library.source(wildcards.paper),
+        paper=lambda wildcards: paper_source(wildcards.paper),
         prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
         tests=lambda wildcards, input: option("--tests", *input.tests),
     shell:

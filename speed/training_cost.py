@@ -26,13 +26,16 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from cxr_files.errors import InputError
 from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config
+from cxrflow.config.gpu_hours import updates
 from cxrflow.config.models import Models
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source
+from cxrflow.names import paper_of
 from cxrflow.text.report_batch import SECTIONS
 from cxrflow.text.tokenizer import VocabularyInfo
 from speed.race import machine
@@ -44,13 +47,6 @@ log = logging.getLogger("cxrflow")
 SEED, VALIDATED = 0, 64
 DOCUMENTS = 64_000  # 16 batches of phase II
 POSITIVE = 0.1  # of every finding's labels
-#: Samples of a whole training, by paper: what the papers count (BioViL section 3.1, BioViL-T
-#: section 4.1, ConVIRT section 4.1, low-data Table 1, MedCutMix section 3.1); of ConVIRT's
-#: baselines every image.
-COUNTED = {
-    **{"biovil": 146_700, "biovil_t": 174_100, "convirt": 217_000},
-    **{"low_data": 144_319, "medcutmix": 210_000},
-}
 #: Every training of another kind or size.
 MODELS = (
     *("biovil/cxr_bert_phase2", "biovil/cxr_bert", "biovil/simclr", "biovil/biovil"),
@@ -198,7 +194,9 @@ def cost(
     begun, *_, ended = (line for line in lines if line["split"] == "train")
     seconds = (ended["time"] - begun["time"]) / steps
     batch = whole["batch_size"]
-    length = whole["steps"] or whole["epochs"] * (COUNTED[name.partition("/")[0]] // batch)
+    length = updates(model)
+    if length is None:
+        raise InputError(f"{name}: nobody counts the rows of its cohort, so its length is unknown")
     peak = run["peak_flops_per_second"]
     rate = run["flops_per_step"] / seconds
     return {
@@ -242,7 +240,7 @@ def main() -> None:
     given = parser.parse_args()
     os.environ.setdefault("CXR_DATA", "/unused")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    papers = f"papers={json.dumps(list(COUNTED))}"
+    papers = f"papers={json.dumps(sorted({*map(paper_of, MODELS)}))}"
     config = load_config(given.configfile, check_roots=False, typed=[papers])
     given.output.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="cxrflow-cost-") as temporary:

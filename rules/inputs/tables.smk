@@ -55,6 +55,13 @@ def paper_tables(paper, extent):
     return [f"<results>/tables/{paper}/{name}.html" for name in names]
 
 
+def paper_source(paper):
+    """A paper as programs take it, with its models whose trainings are those of others."""
+    same = [f"{name}={model}" for name, model in run.models.same.items() if paper_of(name) == paper]
+    source = run.library.source(paper)
+    return [source, *option("--same", *same)] if same else source
+
+
 def paper_contents(paper):
     """A digest of what a paper shows; comments in its file do not count."""
     shown = {"title", "tables", "orderings", "headline", "leads", "figures"}

@@ -46,6 +46,7 @@ MOST_CORES = 1024  # of one machine: more is a slip of the keyboard
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 RECORD: Final = "record"  # pydantic's context while a record is written or read
+EFFECT: Final = "effect"  # the same of what settings do
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,19 @@ class Settings(BaseModel):
         """The plain values that tell these settings from others; ``selection`` as `model_dump`."""
         return self.model_dump(mode="json", context=RECORD, **selection)
 
+    def effect(self) -> dict[str, Any]:
+        """Plain values that two settings share if all they do is the same."""
+        effect: dict[str, Any] = deciding_settings(self.model_dump(mode="json", context=EFFECT))
+        return effect
+
+    @property
+    def own_effect(self) -> dict[str, Any]:
+        """By field what its value comes to, where several values come to the same."""
+        return {}
+
     @model_serializer(mode="wrap")
     def _dump(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
+        values: dict[str, Any] = dump(self) | (self.own_effect if info.context == EFFECT else {})
         before = _values_before(type(self)) if info.context == RECORD else {}
         return {
             name: value

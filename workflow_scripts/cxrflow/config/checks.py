@@ -81,8 +81,10 @@ def check_names(config: Config) -> None:
             key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
     check_left_out(config)
-    if len(set(config.values.seeds)) != len(config.values.seeds):
-        raise WrongKey(("seeds",), f"{config.values.seeds} names a seed twice")
+    _check_defined("runs", config.values.runs, {*library.chosen, *paper_names()})
+    seeds = config.values.seeds or []
+    if len(set(seeds)) != len(seeds):
+        raise WrongKey(("seeds",), f"{seeds} names a seed twice")
 
 
 def check_left_out(config: Config) -> None:

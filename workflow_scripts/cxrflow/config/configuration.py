@@ -85,6 +85,11 @@ class Config:
         shown = [result for results in self.results.values() for result in results.all("all")]
         return RunNeeds(self.tasks, list(dict.fromkeys(models)), self.tasks.available, shown)
 
+    @cached_property
+    def seeds(self) -> list[int]:
+        """All seeds of the run's models."""
+        return sorted({s for name in self.whole.models for s in self.models[name].seeds}) or [0]
+
     def label_comparisons(self) -> list[ReferenceLabels]:
         """The labels that report labels are compared with."""
         return label_comparisons(self.data, self.values.label_agreement, self.whole.corpora)

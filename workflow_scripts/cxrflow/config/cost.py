@@ -9,6 +9,9 @@ A job without a record counts as its rule does on average, in its own paper if t
 of a rule without any, as the average job: the answer names such rules. ``--record results/timings``
 estimates nothing: it puts the times of a run of yours into that file, in place of those of the same
 jobs.
+
+At the scale ``paper`` (``--configfile paper.yaml``) it prints GPU-hours by paper and table instead,
+with storage and memory: :mod:`cxrflow.config.gpu_hours`. The target is then all, or a paper.
 """
 
 import csv
@@ -26,7 +29,15 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, run, whole
 from cxr_files.settings import MOST_CORES
 from cxr_files.yaml_file import read_yaml
-from cxrflow.config.loading import add_files, add_typed, require_checkout, typed_values
+from cxrflow.config.gpu_hours import FullScale
+from cxrflow.config.loading import (
+    add_files,
+    add_typed,
+    in_order,
+    load_config,
+    require_checkout,
+    typed_values,
+)
 
 TABLE = Path(__file__).with_name("seconds.tsv")
 # A job of a dry run: its rule, then what is said of it, a line a key.
@@ -217,6 +228,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.record is not None:
         print(f"{TABLE}: {recorded(options.record)} jobs of {options.record}")
     else:
+        config = load_config(in_order(options.configfile), False, options.config)
+        papers = list(config.results) if options.target == "all" else [options.target]
+        if config.values.scale == "paper" and config.results.keys() >= {*papers}:
+            extent = config.values.extent if options.target == "all" else "all"
+            print(FullScale(config).summary(papers, extent))
+            return
         files = list(map(str, options.configfile))
         print(summary(options.target, options.cores, files, options.config))
 

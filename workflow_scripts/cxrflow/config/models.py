@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from cxr_files.atomic import fingerprint
 from cxr_files.errors import InputError
 from cxr_files.settings import Settings
 from cxrflow.benchmarks.registry import BENCHMARKS
@@ -16,9 +17,14 @@ from cxrflow.config.schema import Values
 from cxrflow.encoders.released.settings import publication
 from cxrflow.images.geometry import Geometry
 from cxrflow.kinds import is_outside, modules_of
+from cxrflow.names import paper_of
 from cxrflow.papers.entries import Overlay
+from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.papers.recipes import ModelScale, Recipe
 from cxrflow.similarity.settings import module_of
+
+#: Fields of a recipe by which two models differ, beside settings, geometry, seeds and parents.
+MADE_FROM = {"program", "cohort", "vocabulary", "corpora", "selection", "truth", "overlap"}
 
 
 class ResolvedModel:
@@ -167,18 +173,27 @@ class ResolvedModel:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds it is trained with; there is one of what is not trained."""
+        """The seeds it is trained with; there is one of what is not trained.
+
+        Those of its own paper, whoever uses it, so that it is the same models in every run. A user
+        with more seeds starts the others from the first (`parents_at`).
+        """
         recipe, values = self.recipe, self._models.choices
         shared = recipe.seeds == "shared"
         if shared and not recipe.kind.learns and recipe.image is not None:
             return self._models[recipe.image].seeds  # whose weights it has
         single = recipe.seeds == "once" or (shared and values.shared_models == "once")
-        return values.seeds[:1] if single or self.imported else list(values.seeds)
+        runs, seeds = values.runs.get(paper_of(self.name)), values.seeds
+        if runs is not None or seeds is None:
+            runs = runs or recipe.scales.get(values.scale, ModelScale()).runs
+            seeds = list(range(runs or self._models.library.runs(self.name, values.scale)))
+        return seeds[:1] if single or self.imported else list(seeds)
 
     @property
     def parents(self) -> dict[str, str]:
         """The models it is made from, by the option that takes each: none if it is imported."""
-        return {} if self.imported else self.recipe.parents
+        same, parents = self._models.same, self.recipe.parents
+        return {} if self.imported else {k: same.get(n, n) for k, n in parents.items()}
 
     def parents_at(self, seed: int) -> dict[str, tuple[str, int]]:
         """(model, seed) of each model it is made from, by the option that takes it."""
@@ -260,6 +275,33 @@ class Models(Mapping[str, ResolvedModel]):
 
     def __len__(self) -> int:
         return len(self._models)
+
+    @cached_property
+    def same(self) -> dict[str, str]:
+        """By the name of a model that of its paper's model whose training is the same.
+
+        Its settings do the same, and all that it is made from is the same. What a figure or a
+        curation names is trained under its own name.
+        """
+        figures = [
+            figure.results(paper.tables)
+            for paper in self.library.chosen.values()
+            for figure in paper.figures.values()
+            if not isinstance(figure, CurveFigure | BarsFigure)
+        ]
+        named = {name for results in figures for _, name in results}
+        named |= {*self.cohorts.curators(*self.library.cohorts)}
+        same: dict[str, str] = {}
+        first: dict[str, str] = {}
+        for name, model in self._models.items():  # what it is made from comes before it
+            if model.trained and model.trainable:
+                parents = {option: same.get(n, n) for option, n in model.recipe.parents.items()}
+                made_from = model.recipe.model_dump(mode="json", include=MADE_FROM) | parents
+                key = [paper_of(name), made_from, model.geometry, model.seeds]
+                stands = first.setdefault(fingerprint([*key, model.settings.effect()]), name)
+                if name != stands and name not in named:
+                    same[name] = stands
+        return same
 
     def seeds_of(self, row: str) -> list[int]:
         """The seeds of a row of a table: of what is no model of ours there is one."""

@@ -93,10 +93,17 @@ class Library:
         """The YAML of a paper."""
         return paper_file(self.source(paper))
 
+    def runs(self, name: str, scale: str) -> int:
+        """How many runs the authors of an entry's paper made at a scale."""
+        return self._paper(paper_of(name)).runs.get(scale, 1)
+
+    def _paper(self, name: str) -> Paper:
+        return self.chosen.get(name) or load_paper(self.source(name))
+
     def whole(self, name: str) -> str | None:
         """The model with `shares` of which a model is one, if it is."""
         paper = paper_of(name)
-        models = (self.chosen.get(paper) or load_paper(self.source(paper))).models
+        models = self._paper(paper).models
         for short, recipe in models.items():
             shares = (share for share in recipe.shares or () if share < 100)
             if any(name_of_share(short, share) == short_name(name) for share in shares):

@@ -2,7 +2,7 @@
 
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.config.tasks import Tasks
-from cxrflow.names import paper_of
+from cxrflow.names import paper_of, short_name
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import Figure
 from cxrflow.papers.table import HEADLINE, Result, Table, cells_of
@@ -15,7 +15,8 @@ class PaperResults:
     """
 
     def __init__(self, paper: Paper, tasks: Tasks) -> None:
-        self.paper, self._tasks, self._models = paper, tasks, tasks.models
+        self._tasks, self._models = tasks, tasks.models
+        self._source, self.paper = paper, paper.with_same(tasks.models.same)
 
     def tables(self, extent: str | None = None) -> list[str]:
         """The names of the tables; all if this run measures nothing of the headline."""
@@ -104,4 +105,20 @@ class PaperResults:
     def controls(self) -> list[str]:
         """The controls of the paper that this run can train."""
         own = [model for model in self._models.values() if paper_of(model.name) == self.paper.name]
-        return [model.name for model in own if model.recipe.control and model.trainable]
+        trained = [model for model in own if model.recipe.control and model.trainable]
+        return [model.name for model in trained if model.name not in self._models.same]
+
+    def one_training(self, name: str) -> list[str]:
+        """Sentences about the models of a table that are another's training."""
+        table, source = self.table(name), self._source.tables[name.removeprefix(HEADLINE)]
+        named = [
+            (source.model_of(row, column), table.model_of(row, column))
+            for row in table.rows
+            for column in table.columns
+        ]
+        return [
+            f"{short_name(model)} and {short_name(stands)} are one training: their settings do the "
+            "same."
+            for model, stands in dict.fromkeys(named)
+            if model is not None and stands is not None and model != stands
+        ]

@@ -26,7 +26,14 @@ class Values(Settings):
     extent: Literal["headline", "all"] = Field(
         "all", description="headline: the rows that each paper names so; all: every row"
     )
-    seeds: list[Seed] = Field([0], min_length=1)
+    seeds: list[Seed] | None = Field(
+        [0],
+        min_length=1,
+        description="null: of each paper as many, from 0, as its authors made runs at this scale",
+    )
+    runs: dict[ShortName, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict, description="laid over the papers', and over `seeds`, by paper"
+    )
     shared_models: Literal["once", "each"] = Field(
         "once", description="models whose recipe says `seeds: shared`: trained once, or once a seed"
     )

@@ -9,11 +9,12 @@ entry may start from another, of its file or of another paper (``extends: biovil
 stand for several by ``vary`` (:mod:`cxrflow.papers.entries`).
 """
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -43,6 +44,11 @@ class Paper(Settings):
 
     name: ShortName
     title: str = Field("", description="what it is, with authors and year")
+    runs: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict,
+        description="how many runs, each with a seed of its own, the authors made at a scale: one "
+        "where it is not named",
+    )
     cohorts: dict[ShortName, CohortRecipe] = Field(default_factory=dict)
     vocabularies: dict[ShortName, VocabularyRecipe] = Field(default_factory=dict)
     models: dict[ShortName, Recipe] = Field(default_factory=dict)
@@ -71,6 +77,11 @@ class Paper(Settings):
         for lead in self.leads:
             check_places("leads", self.tables, lead.table, [lead.row], [lead.column])
         return self
+
+    def with_same(self, same: Mapping[str, str]) -> Self:
+        """This paper with a model in another's place whose training is the same."""
+        tables = {name: table.with_same(same) for name, table in self.tables.items()}
+        return self.model_copy(update={"tables": tables}) if same else self
 
     def comparisons(self, table: str) -> list[PairedComparison]:
         """The paired tests of a table: its own, and those that claims in it are judged by."""

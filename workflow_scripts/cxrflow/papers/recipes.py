@@ -128,6 +128,9 @@ class ModelScale(Settings):
     )
     image: Name | None = Field(None, description="the same of its image encoder")
     geometry: str | None = Field(None, description="of the pixels it sees")
+    runs: int | None = Field(
+        None, ge=1, description="of its authors, where they are not as many as the paper's"
+    )
     settings: ModelSettings = Field(default_factory=dict)
 
     @property

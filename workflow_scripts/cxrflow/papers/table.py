@@ -8,7 +8,7 @@ empty is not listed. A cell of ours is a metric of a *task* (a benchmark on a co
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from cxr_files.settings import Settings
 from cxrflow.benchmarks.settings import PairedComparison
@@ -139,6 +139,7 @@ class Table(Settings):
         None, description="label of the row that the others are tested against"
     )
     notes: list[str] = Field(default_factory=list, description="printed below the table")
+    _same: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
@@ -185,8 +186,16 @@ class Table(Settings):
         model = row.models.get(column.key, row.model)
         share = column.pairs if row.pairs is None else row.pairs
         if model is None or share is None or row.is_external or is_reference(model):
-            return model
-        return name_of_share(model, share)
+            name = model
+        else:
+            name = name_of_share(model, share)
+        return None if name is None else self._same.get(name, name)
+
+    def with_same(self, same: Mapping[str, str]) -> Self:
+        """This table with a model in another's place whose training is the same."""
+        table = self.model_copy()
+        table._same = same
+        return table
 
     def result_of(self, row: Row, column: Column) -> Result | None:
         """The result that a cell reads; None where nothing of ours can fill it."""

@@ -85,7 +85,7 @@ class Cutmix(Term):
                 f"has {depth} layers; expected no more than that"
             )
         self.columns = [samples.classes.index(name) for name in classes]
-        self.count = settings.pairs // len(classes)
+        self.count = settings.count
         lacking = [
             name
             for name, column in zip(classes, self.columns, strict=True)

@@ -1,6 +1,6 @@
 """Settings of MedCutMix (Wang et al. 2026)."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -100,6 +100,15 @@ class CutmixSettings(TermSettings):
                 f"control is other_class, but classes is {list(self.classes)}; expected several"
             )
         return self
+
+    @property
+    def count(self) -> int:
+        """The augmented pairs of each class at most."""
+        return self.pairs // len(self.classes)
+
+    @property
+    def own_effect(self) -> dict[str, Any]:
+        return {"pairs": self.count}
 
     @property
     def stage(self) -> int:

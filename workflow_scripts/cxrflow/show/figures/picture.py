@@ -8,10 +8,9 @@ from typing import Any, get_args
 
 from cxr_files.atomic import write_json, write_png
 from cxr_files.errors import InputError
-from cxrflow.papers import load_paper
 from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.show.tables.notes import note_on_data
-from cxrflow.show.tables.results import Results, read_results, results_parser
+from cxrflow.show.tables.results import Results, read_paper, read_results, results_parser
 from cxrflow.show.tables.tests import read_tests
 
 
@@ -26,7 +25,7 @@ def read_figure(
     arguments.add_argument("--figure", required=True, help="key under its `figures:`")
     arguments.add_path("--output", "picture to write, a JSON beside it")
     options = arguments.parse_args(argv)
-    paper, results = load_paper(options.paper), read_results(options.metrics)
+    paper, results = read_paper(options), read_results(options.metrics)
     figure = paper.figures.get(options.figure)
     if not isinstance(figure, kind):
         (name,) = get_args(kind.model_fields["kind"].annotation)

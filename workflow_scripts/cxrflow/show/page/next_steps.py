@@ -62,7 +62,7 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
             )
         )
     repeated = [name for name in run.needs.models if config.models[name].recipe.seeds == "each"]
-    if len(config.values.seeds) < 3 and repeated:
+    if len(config.seeds) < 3 and repeated:
         steps.append(
             NextStep(
                 "Three training seeds",

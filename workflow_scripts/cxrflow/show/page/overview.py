@@ -51,7 +51,7 @@ def paper_name(run: RunFolder, paper: str) -> str:
 
 def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
     """The cells that a paper leads with, beside other models, controls and reference rows."""
-    chosen, results = run.config.library.chosen[paper], run.results(paper)
+    chosen, results = run.config.results[paper].paper, run.results(paper)
     controls = run.config.results[paper].controls
     cards = [
         _card(
@@ -203,7 +203,7 @@ def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]])
                 f"{short_name(parent)} is what {', '.join(map(short_name, started))} "
                 f"{'starts' if len(started) == 1 else 'start'} from."
             )
-    if len(config.values.seeds) < LEAST_SEEDS:
+    if len(config.seeds) < LEAST_SEEDS:
         sentences.append(
             f"With fewer than {LEAST_SEEDS} training seeds one model cannot be said to be better "
             "than another: values that differ may differ by the luck of a training."
@@ -263,7 +263,7 @@ def overview(
         "reveals": [content for content, allowed in permissions.items() if real and allowed],
         "scale": run.config.values.scale,
         "headline": "headline" in run.papers.values(),
-        "seeds": run.config.values.seeds,
+        "seeds": run.config.seeds,
         "finished": max(
             (
                 str(training_run["finished"])

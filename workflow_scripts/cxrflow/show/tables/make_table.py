@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from cxr_files.errors import InputError
 from cxr_files.program import run
-from cxrflow.papers import load_paper
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.tables.cells import make_cells
 from cxrflow.show.tables.rendering import table_csv, table_html, table_markdown
-from cxrflow.show.tables.results import left_out, read_results, results_parser
+from cxrflow.show.tables.results import left_out, read_paper, read_results, results_parser
 from cxrflow.show.tables.tests import read_tests
 from cxrflow.show.tables.text import write_texts
 
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_argument("--output", required=True, help="output path without extension")
     options = arguments.parse_args(argv)
-    paper = load_paper(options.paper)
+    paper = read_paper(options)
     name = options.table.removeprefix(HEADLINE)
     if name not in paper.tables:
         raise InputError(f"paper {paper.name}: no table '{name}'")

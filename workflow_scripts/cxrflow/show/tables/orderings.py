@@ -16,11 +16,11 @@ from typing import Any
 from cxr_files.program import run
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.names import short_name
-from cxrflow.papers import Paper, load_paper
+from cxrflow.papers import Paper
 from cxrflow.papers.table import Address, Column, Ordering
 from cxrflow.show.tables.cells import Cell, make_cell
 from cxrflow.show.tables.notes import note_on_data, note_on_learning, note_on_spread, percent
-from cxrflow.show.tables.results import NOT_RUN, Results, read_results, results_parser
+from cxrflow.show.tables.results import NOT_RUN, Results, read_paper, read_results, results_parser
 from cxrflow.show.tables.tests import Tested, Tests, read_tests
 from cxrflow.show.tables.text import (
     csv_text,
@@ -257,7 +257,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = results_parser(__doc__)
     arguments.add_argument("--output", required=True, help="output path without extension")
     options = arguments.parse_args(argv)
-    paper, results = load_paper(options.paper), read_results(options.metrics)
+    paper, results = read_paper(options), read_results(options.metrics)
     tests = read_tests(options.tests)
     compared = compare(paper, results, tests)
     texts = {

@@ -1,5 +1,6 @@
 """The inputs of the programs of this folder: a paper, metrics.json files, paired tests."""
 
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 from cxr_files.atomic import read_object
 from cxr_files.errors import InputError
 from cxr_files.program import Parser, parser
-from cxrflow.papers import Paper
+from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Result, cells_of
 
 FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
@@ -105,10 +106,22 @@ def left_out(paper: Paper) -> dict[Result, str]:
     }
 
 
+def read_paper(options: Namespace) -> Paper:
+    """The paper that is asked for."""
+    return load_paper(options.paper).with_same(dict(pair.split("=", 1) for pair in options.same))
+
+
 def results_parser(description: str | None) -> Parser:
     """The options that the programs share."""
     arguments = parser(description, settings=False)
     arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
+    arguments.add_argument(
+        "--same",
+        nargs="*",
+        default=[],
+        metavar="NAME=MODEL",
+        help="models whose results are those of another, as their trainings are the same",
+    )
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"
     )
