@@ -26,6 +26,7 @@ from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
 from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.plan import announcement, require_models, table_notes
+from cxrflow.config.released import released_notes, released_results
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of

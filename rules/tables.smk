@@ -1,7 +1,8 @@
 """Tables and the rankings claimed in them: ours beside the published.
 
 Inputs: the results of every model of a table, all seeds; for paired tests their predictions.
-Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's headline rows).
+Outputs: `<results>/tables/<paper>/` (below `headline/`: cut to the paper's headline rows), and
+`<results>/released/certificate.*` of published weights (docs/weights.md).
 """
 
 
@@ -133,6 +134,48 @@ rule check_orderings:
             --paper {params.paper:q} \
             --metrics {input.metrics:q} \
             {params.tests:q} \
+            --output {params.prefix:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule make_certificate:
+    """Judge what published weights score by what their papers print."""
+    input:
+        metrics=lambda wildcards: released_metrics(),
+    output:
+        csv="<results>/released/certificate.csv",
+        markdown="<results>/released/certificate.md",
+        html=report(
+            "<results>/released/certificate.html",
+            category="Tables",
+            subcategory="released",
+            labels={"table": "certificate"},
+        ),
+    log:
+        "<logs>/make_certificate/certificate.log",
+    benchmark:
+        "<timings>/make_certificate/certificate.tsv"
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        code=lambda wildcards: code_digest(
+            "show.tables.certificate",
+            "show/tables/certificate.html.jinja",
+            "show/tables/table.css.jinja",
+        ),
+        contents=lambda wildcards: [paper_contents(paper) for paper in run.results],
+        papers=lambda wildcards: [run.library.source(paper) for paper in run.results],
+        notes=lambda wildcards: option("--notes", *released_notes(run)),
+        overlays=lambda wildcards: option("--overlays", *CONFIG_FILES[1:]),
+        prefix=lambda wildcards, output: os.path.splitext(output.csv)[0],
+    shell:
+        r"""
+        python -m cxrflow.show.tables.certificate \
+            --papers {params.papers:q} \
+            --metrics {input.metrics:q} \
+            {params.notes:q} \
+            {params.overlays:q} \
             --output {params.prefix:q} \
             >{log:q} 2>&1
         """

@@ -1,4 +1,4 @@
-"""What can be asked for by name: one paper, labels, controls."""
+"""What can be asked for by name: one paper, labels, controls, released weights."""
 
 
 def requested(extents):
@@ -39,3 +39,9 @@ rule controls:
             for task in run.tasks.of_model(model)
             for path in metrics(task, model)
         ],
+
+
+rule released:
+    """Published weights in every published cell that needs no training, each with a verdict."""
+    input:
+        "<results>/released/certificate.html",

@@ -62,6 +62,17 @@ def paper_source(paper):
     return [source, *option("--same", *same)] if same else source
 
 
+def released_metrics():
+    """The results of published weights that a paper prints as well."""
+    try:
+        results = released_results(run)
+    except InputError as error:
+        raise WorkflowError(str(error)) from None
+    for note in released_notes(run):
+        logger.info(note)
+    return [path for task, row in results for path in metrics(task, row)]
+
+
 def paper_contents(paper):
     """A digest of what a paper shows; comments in its file do not count."""
     shown = {"title", "tables", "orderings", "headline", "leads", "figures"}
@@ -71,3 +82,4 @@ def paper_contents(paper):
 localrules:
     make_table,
     check_orderings,
+    make_certificate,

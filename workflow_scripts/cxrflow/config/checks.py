@@ -22,7 +22,7 @@ from cxrflow.papers import load_paper, paper_entries, paper_names
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
 # rules that ask for resources under another's name.
 RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
-RESERVED |= {"all", "labels", "controls"}
+RESERVED |= {"all", "labels", "controls", "released"}
 RESERVED |= {"build_retrieval", "build_samples", "compare_labels"}
 ORDERINGS = "orderings"
 # Of cohorts and vocabularies: what names data sets.

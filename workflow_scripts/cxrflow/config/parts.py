@@ -122,7 +122,7 @@ RULES = (
     *("build_pairs", "build_vocabulary", "check_orderings", "collect_text", "compare_rows"),
     *("curate_images", "draw_curve", "draw_figure", "draw_phantom", "evaluate"),
     *("extract_features", "import_weights", "label_agreement"),
-    *("make_page", "make_table", "measure_data"),
+    *("make_certificate", "make_page", "make_table", "measure_data"),
     *("process_reports", "record_config", "register_pairs"),
     *("score_external", "score_reference", "show_reports", "store_pixels", "tokenise_documents"),
     *("train_entity_tagger", "train_sentence_splitter"),

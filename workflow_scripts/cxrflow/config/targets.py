@@ -22,6 +22,7 @@ def targets(config: Config) -> Iterator[tuple[str, str]]:
         yield paper, chosen_paper.title or "every row of its tables"
     yield "labels", "how well report labels agree with given ones; needs no model"
     yield "controls", "models that must fail, in every task that they can do"
+    yield "released", "published weights in every cell that needs no training, with a verdict"
     for paper in config.library.chosen:
         for name in config.results[paper].tables("all"):
             if config.results[paper].cells(name):

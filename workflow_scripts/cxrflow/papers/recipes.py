@@ -189,6 +189,11 @@ class Recipe(Settings):
     )
     weights_name: str = Field("FILE", description="the usual name of their file or folder")
     weights_from: str = Field("docs/weights.md", description="where they are published")
+    weights_of: Name | None = Field(
+        None,
+        description="model whose published weights these are, of a later stage than its own: no "
+        "verdict on a published value is taken from them",
+    )
 
     @field_validator("program")
     @classmethod

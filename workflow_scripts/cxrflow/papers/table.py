@@ -252,6 +252,18 @@ class TableCell(NamedTuple):
     row: Row
     column: Column
 
+    @property
+    def parts(self) -> list["TableCell"]:
+        """The cells that it is the mean of; itself if it is none."""
+        if self.column.mean_of is None:
+            return [self]
+        return [self._replace(column=self.table.column(key)) for key in self.column.mean_of]
+
+    @property
+    def result(self) -> Result | None:
+        """The result that it reads; None where nothing of ours can fill it."""
+        return self.table.result_of(self.row, self.column)
+
     def against(
         self, reference: "TableCell", margin: float | None = None
     ) -> PairedComparison | None:

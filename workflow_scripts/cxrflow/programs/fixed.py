@@ -44,6 +44,7 @@ AFTER_TRAINING: Final = {
     "compare_rows": "benchmarks.compare_rows",
     "make_table": "show.tables.make_table",
     "check_orderings": "show.tables.orderings",
+    "make_certificate": "show.tables.certificate",
     "draw_bars": "show.figures.bars",
     "draw_curve": "show.figures.curve",
     "draw_figure": "benchmarks.draw_figure",

@@ -63,8 +63,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     if column.key in row.blank:
         return cell
     if column.mean_of is not None:
-        spots = [spot._replace(column=table.column(key)) for key in column.mean_of]
-        return _mean(cell, [make_cell(each, results, tests) for each in spots], tests)
+        return _mean(cell, [make_cell(each, results, tests) for each in spot.parts], tests)
     name = row.metric_of(column)
     result = table.result_of(row, column)
     runs = results.of(result)

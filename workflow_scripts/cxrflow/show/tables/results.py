@@ -73,7 +73,7 @@ def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = 
                     f"{file}: field 'protocol' differs from that of seed {earlier['seed']}; "
                     "expected one protocol for all seeds of a model"
                 )
-        of_model.append(run)
+        of_model.append(run | {"file": file})
     return Results(dict(runs), left_out or {})
 
 
