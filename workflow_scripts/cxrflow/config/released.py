@@ -63,9 +63,18 @@ def released_notes(config: Config) -> list[str]:
     """Sentences about the cells that are not measured here, and about what is not the papers'."""
     lacks = _lacks(released_cells(config)).most_common()
     notes = [f"More published cells ({number}) need {lack}" for lack, number in lacks]
-    scale = config.values.scale
-    sizes = f"The settings are of the scale `{scale}`, not the papers' own."
-    return [*notes, *([] if scale == "paper" else [sizes])]
+    scale, reports = config.values.scale, config.values.reports
+    if scale != "paper":
+        notes.append(f"The settings are of the scale `{scale}`, not the papers' own")
+    if reports.splitter == "stanza" and None in (
+        reports.stanza_folder,
+        reports.entities.stanza_folder,
+    ):
+        notes.append(
+            "Sentences or entities of reports are found by networks that are trained here; "
+            "`stanza_folder` under `reports:` names the published ones"
+        )
+    return notes
 
 
 def _drawn(config: Config, result: Result) -> bool:

@@ -32,14 +32,14 @@ from cxrflow.show.tables.text import (
 
 log = logging.getLogger("cxrflow")
 
-EQUAL, SPREAD, INTERVAL = "equal", "equal within the printed spread", "equal within our interval"
+EQUAL, SPREAD, INTERVAL = "equal", "within the printed spread", "within our interval"
 UNEQUAL, UNMEASURED = "not equal", "not measured"
 ROUNDING = 1e-9  # of floating point
 RULE = (
-    f"“{EQUAL[0].upper()}{EQUAL[1:]}”: ours rounds to the printed digits. "
-    "“Within the printed spread”: where the paper prints a spread, ours is no further than it from "
-    "the published value. “Within our interval”: where it prints none, the published value lies in "
-    "the interval of ours over samples. Both are widened by half a unit of the last printed digit. "
+    "The rule. Equal: ours rounds to the digits that the paper prints. Within the printed spread: "
+    "where the paper prints one, ours is no further than that from the published value. Within our "
+    "interval: where it prints none, the published value lies in the interval of ours over samples, "
+    "which of few samples is wide. Both limits are widened by half a unit of the last printed digit. "
     "Anything else is not equal, by ours less published."
 )
 HEADS = ("Row, column", "Published", "Ours", "n", "Verdict", "File")
@@ -163,7 +163,7 @@ def _lines(cells: Sequence[Certified]) -> list[dict[str, Any]]:
             "ours": ours_text(one.cell, one.spot.column),
             "n": "" if one.n is None else f"{one.n:,}",
             "verdict": one.said,
-            "holds": one.verdict in (EQUAL, SPREAD, INTERVAL),
+            "holds": one.verdict in (EQUAL, SPREAD),
             "file": one.of_runs("file"),
         }
         table["cells"].append(values)

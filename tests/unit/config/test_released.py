@@ -1,0 +1,121 @@
+"""The published cells that need no training, and what a run lacks for them."""
+
+from functools import partial
+
+import pytest
+from config_overlays import real
+
+from cxr_files.errors import InputError
+from cxrflow.config.released import released_cells, released_notes, released_results
+
+NAMED = ("biovil/biovil", "biovil/cxr_bert_phase2", "biovil_t/biovil_t")
+SETS = (
+    *("mimic_cxr", "mimic_cxr_jpg", "ms_cxr", "ms_cxr_t", "chest_imagenome", "rsna", "radnli"),
+    *("mednli", "mimic_iii", "mimic_iv", "pubmed", "chexpert", "retrieval_8x200"),
+)
+
+
+@pytest.fixture
+def overlay(overlay):
+    """Neither weights nor data need to lie where an overlay says."""
+    return partial(overlay, check_roots=False)
+
+
+def with_weights(*names, **more):
+    return {"weights": dict.fromkeys(names, "/weights"), **more}
+
+
+def test_what_published_weights_score_without_any_training(overlay):
+    config = overlay(with_weights(*NAMED))
+    results = set(released_results(config))
+    biovil, temporal = "biovil/biovil", "biovil_t/biovil_t"
+    assert results >= {
+        *((f"biovil/{task}", biovil) for task in ("phrase_grounding", "zero_shot_classification",
+          "segmentation", "linear_probe", "mask_prediction", "sentence_similarity")),
+        *((f"biovil_t/phrase_grounding{own}", temporal) for own in ("", "_with_prior")),
+        *((f"biovil_t/sentence_similarity{of}", model) for of in ("", "_radnli")
+          for model in (biovil, temporal, "biovil/cxr_bert_phase2")),
+        ("biovil/ms_cxr_statistics", None),
+    }  # fmt: skip
+    # Fine-tuning on MedNLI, heads of change, and vocabularies are trainings of ours.
+    tasks = {task for task, _ in results}
+    assert not tasks & {"biovil/natural_language_inference", "biovil/vocabulary"}
+    assert not {task for task in tasks if task.startswith("biovil_t/temporal")}
+    assert not any(
+        config.models[name].trained for _, model in results if model
+        for name in config.models[model].ancestors
+    )  # fmt: skip
+
+
+def test_a_cell_is_measured_only_where_all_is_there(overlay):
+    config = overlay(with_weights("biovil/biovil", datasets={"rsna": None}))
+    results = released_results(config)
+    assert ("biovil/phrase_grounding", "biovil/biovil") in results
+    assert not [task for task, _ in results if task == "biovil/zero_shot_classification"]
+    lacks = [cell.data for cell in released_cells(config) if cell.place.endswith("zero-shot, f1")]
+    assert lacks[0] == ("the data of biovil/zero_shot_classification",)
+    notes = "\n".join(released_notes(config))
+    assert "weights: {biovil_t/biovil_t: BiomedVLP-BioViL-T}  # microsoft on Hugging Face" in notes
+    assert "need the data of biovil/zero_shot_classification" in notes
+
+
+def test_weights_of_a_later_stage_and_with_a_new_head_are_judged_by_nothing(overlay):
+    """CXR-BERT-specialized in the place of CXR-BERT after phase III, say."""
+    config = overlay(with_weights("biovil/biovil", "biovil/cxr_bert", "biovil/simclr"))
+    models = {model for _, model in released_results(config)}
+    assert "biovil/biovil" in models and not models & {"biovil/cxr_bert", "biovil/simclr"}
+    masks = ("biovil/mask_prediction", "biovil/clinical_bert")
+    assert masks in released_results(overlay(with_weights("biovil/clinical_bert")))
+    new = {"biovil/clinical_bert": {"path": "/weights", "new_token_head": True}}
+    assert masks not in released_results(overlay({"weights": {**new, "biovil/biovil": "/weights"}}))
+
+
+def test_a_model_made_of_weights_without_learning_counts(overlay):
+    config = overlay(with_weights("convirt/imagenet_pretraining", papers=["convirt"]))
+    assert released_results(config) == [("convirt/image_retrieval", "convirt/imagenet")]
+
+
+def test_what_stands_in_the_place_of_a_data_set_is_not_it(overlay):
+    place = {"open_i": {"root": "/data/open_i", "in_place_of": "mimic_cxr"}}
+    radnli = {"root": "/data/radnli", "layout": "radnli"}
+    datasets = {**place, "radnli": radnli}
+    config = overlay(with_weights("biovil/biovil", datasets=datasets, papers=["biovil"]))
+    results = released_results(config)
+    assert ("biovil/sentence_similarity", "biovil/biovil") in results
+    assert ("biovil/mask_prediction", "biovil/biovil") not in results
+    assert "need mimic_cxr itself, in whose place open_i stands" in "\n".join(
+        released_notes(config)
+    )
+
+
+def test_drawn_data_are_judged_only_alone(overlay):
+    both = overlay(with_weights(*NAMED, datasets=real("radnli")))
+    assert {task for task, model in released_results(both) if model} == {
+        "biovil/sentence_similarity", "biovil_t/sentence_similarity_radnli"
+    }  # fmt: skip
+
+
+def test_without_weights_the_error_names_the_lines(overlay):
+    with pytest.raises(InputError) as raised:
+        released_results(overlay({}))
+    lines = str(raised.value).splitlines()
+    expected = [
+        "biovil/biovil: BiomedVLP-CXR-BERT-specialized",
+        "biovil/cxr_bert_phase2: BiomedVLP-CXR-BERT-general",
+        "biovil_t/biovil_t: BiomedVLP-BioViL-T",
+    ]
+    for line in expected:
+        assert sum(f"weights: {{{line}}}  # microsoft on Hugging Face" in one for one in lines) == 1
+    assert not [line for line in lines if "biovil/cxr_bert:" in line or "simclr" in line]
+
+
+def test_at_the_papers_scale_nothing_but_the_data_is_said(overlay):
+    stanza = {"stanza_folder": "/s", "entities": {"stanza_folder": "/s"}}
+    more = {"scale": "paper", "datasets": real(*SETS), "synthetic_hospital": None}
+    notes = released_notes(
+        overlay(with_weights(*NAMED[:2], reports=stanza, papers=["biovil"], **more))
+    )
+    assert len(notes) == 2 and all("need weights:" in note for note in notes)
+    small = released_notes(overlay(with_weights(*NAMED)))
+    assert any("scale `demo`" in note for note in small)
+    assert any("`stanza_folder`" in note for note in small)
