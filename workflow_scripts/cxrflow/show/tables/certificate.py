@@ -38,9 +38,9 @@ ROUNDING = 1e-9  # of floating point
 RULE = (
     "The rule. Equal: ours rounds to the digits that the paper prints. Within the printed spread: "
     "where the paper prints one, ours is no further than that from the published value. Within our "
-    "interval: where it prints none, the published value lies in the interval of ours over samples, "
-    "which of few samples is wide. Both limits are widened by half a unit of the last printed digit. "
-    "Anything else is not equal, by ours less published."
+    "interval: where it prints none, the published value lies in the interval of ours over "
+    "samples, which of few samples is wide. Both limits are widened by half a unit of the last "
+    "printed digit. Anything else is not equal, by ours less published."
 )
 HEADS = ("Row, column", "Published", "Ours", "n", "Verdict", "File")
 COLUMNS = (
