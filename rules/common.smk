@@ -25,8 +25,8 @@ from cxr_files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
 from cxrflow.config.held_out import external_notes, overlap_notes
-from cxrflow.config.plan import announcement, require_models, table_notes
-from cxrflow.config.released import released_notes, released_results
+from cxrflow.config.plan import announcement, block, require_models, table_notes
+from cxrflow.config.released import released_cells, released_notes, released_results
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of

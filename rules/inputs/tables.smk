@@ -68,8 +68,8 @@ def released_metrics():
         results = released_results(run)
     except InputError as error:
         raise WorkflowError(str(error)) from None
-    for note in released_notes(run):
-        logger.info(note)
+    said = ["what this run measures without training:", *block(released_cells(run))]
+    logger.info("\n".join([*said, *released_notes(run)[1:]]))
     return [path for task, row in results for path in metrics(task, row)]
 
 

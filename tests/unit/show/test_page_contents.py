@@ -362,3 +362,17 @@ def test_an_imported_model_is_called_so_and_has_no_training(results):
     assert other is not None and "from cxr_bert and simclr" in other[1]
     # Of a folder of the user's only the name is passed on.
     assert "/secret/place" not in html and "CXR-BERT-general" in html
+
+
+def test_the_certificate_of_released_weights_stands_on_the_page_once_it_is_made(results):
+    assert "The published weights" in {step.title for step in steps_of(results)}
+    folder = results / "released"
+    folder.mkdir()
+    section = '<section class="paper-table" id="certificate">0.831 equal</section>'
+    (folder / "certificate.html").write_text(section)
+    html = build(results)
+    assert section in html and '<a href="#released">' in html
+    assert "The published weights" not in {step.title for step in steps_of(results)}
+    (folder / "certificate.html").write_text("<section>cut")
+    with pytest.raises(InputError, match=r"certificate\.html: not a whole table"):
+        build(results)

@@ -104,6 +104,14 @@ def test_published_cells_with_results_stand_in_it(made):
     assert texts["html"].count('<td class="verdict holds">') == 3
 
 
+def test_pages_are_passed_on_without_folders_of_the_machine(made, tmp_path):
+    texts, rows = made(overlays=["/home/me/weights.yaml"])
+    for end in ("md", "html"):
+        assert str(tmp_path) not in texts[end] and "/home/me" not in texts[end]
+    command = rows["Data", "avg"]["command"]
+    assert str(tmp_path) in command and command.endswith("/home/me/weights.yaml")
+
+
 def test_on_synthetic_data_it_says_so_first(made):
     texts, _ = made(synthetic=True)
     assert '<p class="synthetic">Our values were measured on synthetic data' in texts["html"]

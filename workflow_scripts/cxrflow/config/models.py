@@ -162,12 +162,17 @@ class ResolvedModel:
             lacks.append(Lack(scale, ("scale: paper",)))
         if recipe.weights is None:
             return distinct(lacks)
-        absent = models.choices.weights.get(name)
-        place = recipe.weights_name if absent is None else absent.path or absent.image
-        by_weights = f"weights: {{{name}: {place}}}  # {recipe.weights_from}"
         if recipe.cohort is None:  # it is nothing but published weights
-            return (Lack(f"weights of {name}", (by_weights,)),)
-        return distinct(lack.or_by(by_weights) for lack in lacks)
+            return (self.weights_lack,)
+        return distinct(lack.or_by(*self.weights_lack.lines) for lack in lacks)
+
+    @property
+    def weights_lack(self) -> Lack:
+        """What is lacking where published weights do not stand for it."""
+        absent = self._models.choices.weights.get(self.name)
+        place = self.recipe.weights_name if absent is None else absent.path or absent.image
+        line = f"weights: {{{self.name}: {place}}}  # {self.recipe.weights_from}"
+        return Lack(f"weights of {self.name}", (line,))
 
     # --- what it is made from -----------------------------------------------------------------
 

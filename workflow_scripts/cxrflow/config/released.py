@@ -5,80 +5,64 @@ themselves need no model. The benchmark learns nothing by gradient: it has no st
 second cohort to learn from. A probe in closed form, which the papers fit as well, is no training.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
+from cxrflow.config.lacks import Lack, distinct
+from cxrflow.config.plan import PlannedCell, cell_lacks, needs, sentence
 from cxrflow.papers.table import Result, TableCell
 
 OF_TRAINING = {"guided", "checkpoints", "run"}  # abilities that published weights come without
 
 
 @dataclass(frozen=True)
-class ReleasedCell:
-    """A published cell: the results that fill it (several of a mean), and what this run lacks."""
+class ReleasedCell(PlannedCell):
+    """A published cell, with the results that fill it: several of a mean."""
 
-    place: str
-    results: tuple[Result, ...]
-    weights: tuple[str, ...]  # lines of configuration that name them
-    data: tuple[str, ...]  # in words
+    results: tuple[Result, ...] = ()
 
 
 def released_cells(config: Config) -> list[ReleasedCell]:
     """All such cells of the chosen papers; those on drawn data only where no other is measured."""
     cells = list(_cells(config))
-    real = [cell for cell in cells if not any(_drawn(config, result) for result in cell.results)]
-    return real if any(not cell.weights and not cell.data for cell in real) else cells
+    drawn = config.cohorts.drawn
+    real = [c for c in cells if not any(drawn(config.tasks[task].cohort) for task, _ in c.results)]
+    return cells if all(cell.lacks for cell in real) else real
 
 
 def released_results(config: Config) -> list[Result]:
     """The (task, model) pairs that fill them in this run, each once.
 
     Raises:
-        InputError: it has no weights of a model whose cells these are; with the lines that name
-            them.
+        InputError: no model among them is published weights; with the lines that name some.
     """
     cells = released_cells(config)
-    whole = [cell for cell in cells if not cell.weights and not cell.data]
-    results = list(dict.fromkeys(result for cell in whole for result in cell.results))
+    results = [result for cell in cells if not cell.lacks for result in cell.results]
     if not any(model for _, model in results):
-        lacks = _lacks(cells).most_common()
-        lines = "\n".join(f"  {lack}  ({number} cells)" for lack, number in lacks)
+        lines = [line.partition("  # ") for _, lack in needs(cells) for line in lack.lines]
         raise InputError(
-            "released: this run measures no model that is published weights; expected some of "
-            f"these in the configuration, and the data of its tasks\n{lines}"
+            "released: this run measures no published weights; expected some of "
+            + "; ".join(f"`{line}` ({source})" for line, _, source in lines)
         )
-    return results
-
-
-def _lacks(cells: list[ReleasedCell]) -> Counter[str]:
-    """What the cells lack, with how many of them lack it."""
-    return Counter(lack for cell in cells for lack in (*cell.weights, *cell.data))
+    return list(dict.fromkeys(results))
 
 
 def released_notes(config: Config) -> list[str]:
-    """Sentences about the cells that are not measured here, and about what is not the papers'."""
-    lacks = _lacks(released_cells(config)).most_common()
-    notes = [f"More published cells ({number}) need {lack}" for lack, number in lacks]
+    """How many of these cells are measured, what the others need, what is not as in the papers."""
+    notes = [f"Of all that need no training {sentence(released_cells(config))}."]
     scale, reports = config.values.scale, config.values.reports
     if scale != "paper":
-        notes.append(f"The settings are of the scale `{scale}`, not the papers' own")
-    if reports.splitter == "stanza" and None in (
-        reports.stanza_folder,
-        reports.entities.stanza_folder,
-    ):
+        notes.append(f"Settings are of the scale `{scale}`, not the papers' own.")
+    folders = (reports.stanza_folder, reports.entities.stanza_folder)
+    if reports.splitter == "stanza" and None in folders:
         notes.append(
-            "Sentences or entities of reports are found by networks that are trained here; "
-            "`stanza_folder` under `reports:` names the published ones"
+            "Sentences or entities of reports are told by networks that are trained here; "
+            "`stanza_folder` under `reports:` names published ones."
         )
     return notes
-
-
-def _drawn(config: Config, result: Result) -> bool:
-    return config.cohorts.drawn(config.tasks[result[0]].cohort)
 
 
 def _cells(config: Config) -> Iterator[ReleasedCell]:
@@ -86,71 +70,76 @@ def _cells(config: Config) -> Iterator[ReleasedCell]:
         for name, table in content.tables.items():
             for row in table.rows:
                 for column in table.columns:
-                    if column.key not in row.published:
+                    spot = TableCell(table, row, column)
+                    results = [part.result for part in spot.parts if _measures(config, part)]
+                    if column.key not in row.published or len(results) < len(spot.parts):
                         continue
-                    place = f"{paper}, {name}, {row.label}, {column.key}"
-                    cell = _cell(config, place, TableCell(table, row, column))
-                    if cell is not None:
-                        yield cell
+                    untrained = [result for result in results if result is not None]
+                    weights = [_weights(config, result) for result in untrained]
+                    if None in weights:
+                        continue
+                    lacks = [lack for each in weights for lack in each or ()]
+                    if lacks:
+                        lacks += [x for task, _ in untrained for x in config.tasks[task].lacks]
+                    else:
+                        lacks += cell_lacks(config, paper, name, row, column)
+                    if not lacks:
+                        lacks += [x for task, _ in untrained for x in _replaced(config, task)]
+                    place = (paper, name, row.label, column.key)
+                    yield ReleasedCell(*place, distinct(lacks), results=tuple(untrained))
 
 
-def _cell(config: Config, place: str, spot: TableCell) -> ReleasedCell | None:
-    """A cell, if it needs no training."""
-    results: dict[Result, None] = {}
-    weights: dict[str, None] = {}
-    data: dict[str, None] = {}
-    for part in spot.parts:
-        if part.result is None:
-            return None
-        benchmark = config.library.tasks[part.result[0]].benchmark
-        lines = _weights(config, part.result)
-        if lines is None or not BENCHMARKS.measures(benchmark, part.row.metric_of(part.column)):
-            return None
-        results[part.result] = None
-        weights |= dict.fromkeys(lines)
-        data |= dict.fromkeys(_data(config, part.result))
-    return ReleasedCell(place, tuple(results), tuple(weights), tuple(data))
+def _measures(config: Config, spot: TableCell) -> bool:
+    """True if a result of ours may fill a cell."""
+    if spot.result is None:
+        return False
+    task = config.library.tasks[spot.result[0]]
+    return (spot.column.reason is None or task.demographics is not None) and BENCHMARKS.measures(
+        task.benchmark, spot.row.metric_of(spot.column)
+    )
 
 
-def _weights(config: Config, result: Result) -> list[str] | None:
-    """The lines that name what weights a result lacks; None if it needs a training of ours."""
+def _weights(config: Config, result: Result) -> list[Lack] | None:
+    """The weights that a result lacks; None if it needs a training of ours."""
     name, model = result
     task = config.tasks[name]
     if task.benchmark.resumes or task.benchmark.training or task.benchmark.reads == "vocabularies":
         return None
-    models = [*([] if model is None else [model]), *config.cohorts.curators(task.cohort)]
-    lines: list[str] = []
-    for each in models:
+    lacks: list[Lack] = []
+    for each in [*([] if model is None else [model]), *config.cohorts.curators(task.cohort)]:
         sources = _sources(config, each)
         if sources is None or not task.needs <= config.models[each].recipe.offers - OF_TRAINING:
             return None
-        lines += sources
-    return lines
+        lacks += sources
+    return lacks
 
 
-def _sources(config: Config, name: str) -> list[str] | None:
-    """The lines that name the weights that a model is or is made from; None if it has learnt."""
+def _sources(config: Config, name: str) -> list[Lack] | None:
+    """The weights that a model is or is made from, and that are lacking; None if it has learnt."""
     if name not in config.models:
         return None
     model = config.models[name]
     recipe = model.recipe
     if recipe.weights is not None and recipe.weights_of is None:
-        named = config.values.weights.get(name)
-        if named is None:
-            return [f"weights: {{{name}: {recipe.weights_name}}}  # {recipe.weights_from}"]
-        return None if named.new_token_head else []
+        new_head = model.imported and config.values.weights[name].new_token_head
+        return None if new_head else [] if model.imported else [model.weights_lack]
     if recipe.kind.learns or not recipe.parents:
         return None
     parents = [_sources(config, parent) for parent in recipe.parents.values()]
-    return None if None in parents else [line for lines in parents for line in lines or ()]
+    return None if None in parents else [lack for lacks in parents for lack in lacks or ()]
 
 
-def _data(config: Config, result: Result) -> list[str]:
-    """What data a result lacks, in words."""
-    task = config.tasks[result[0]]
-    if not task.available:
-        return [f"the data of {task.name}"]
-    cohort = config.cohorts[task.cohort]
-    if cohort.dataset != cohort.recipe.dataset:
-        return [f"{cohort.recipe.dataset} itself, in whose place {cohort.dataset} stands"]
-    return []
+def _replaced(config: Config, task: str) -> list[Lack]:
+    """The data sets of a task in whose place others stand."""
+    name = config.tasks[task].cohort
+    recipe, cohort = config.library.cohorts[name], config.cohorts[name]
+    places = {
+        recipe.dataset: cohort.dataset,
+        recipe.images: cohort.holder,
+        recipe.training: cohort.training,
+    }
+    return [
+        Lack(f"{own} itself, in whose place {place} stands")
+        for own, place in places.items()
+        if own not in (None, place)
+    ]

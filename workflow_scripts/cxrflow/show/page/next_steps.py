@@ -2,10 +2,11 @@
 
 import shlex
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from cxrflow.names import short_name
 from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.page.paper_tables import certificate
+from cxrflow.show.tables.text import displayed
 
 METHOD = """# mine.yaml
 models:
@@ -109,6 +110,17 @@ def next_steps(run: RunFolder, leading: str | None) -> list[NextStep]:
                 "docs/slurm.md",
             )
         )
+    if certificate(run) is None:
+        steps.append(
+            NextStep(
+                "The published weights",
+                "This project had none at hand, so what they score here is not known. With those "
+                "of BioViL, BioViL-T and CXR-BERT in local folders, named under `weights:`, every "
+                "published cell that needs no training is measured, and gets a verdict.",
+                f"{snakemake} released{again}",
+                "docs/weights.md",
+            )
+        )
     steps.append(
         NextStep(
             "Add a method as a row",
@@ -139,13 +151,7 @@ def same_overlays(run: RunFolder) -> str:
     """The overlays of a run as the last option, since it takes all that follows."""
     if not run.overlays:
         return ""
-    return " --configfile " + " ".join(shlex.quote(_displayed(file)) for file in run.overlays)
-
-
-def _displayed(file: str) -> str:
-    """A file's path in the checkout; outside of it only its name, since pages are passed on."""
-    path = PurePath(file)
-    return f"…/{path.name}" if path.is_absolute() or ".." in path.parts else file
+    return " --configfile " + " ".join(shlex.quote(displayed(file)) for file in run.overlays)
 
 
 def _one_table(run: RunFolder) -> str:

@@ -99,6 +99,7 @@ def gather(run: RunFolder, album: Album) -> dict[str, Any]:
             labels.agreement(run, comparison.dataset, comparison.reference)
             for comparison in config.label_comparisons()
         ],
+        "certificate": paper_tables.certificate(run),
         "runs": training.run_rows(trainings),
         "next": next_steps(run, next((chapter["leading"] for chapter in chapters), None)),
         "again": same_overlays(run),

@@ -64,19 +64,30 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     path = folder / f"{name}.html"
     if not path.is_file():
         return content | {"ours": 0, "cells": 0}
-    body = path.read_text(encoding="utf-8").strip()
-    if not (body.startswith("<section") and body.endswith("</section>")):
-        raise InputError(f"{path}: not a whole table; expected one <section> element")
-    outside = OUTSIDE.search(body)
-    if outside:
-        raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
-    body = body.replace(template("table.css.jinja").render(), "")  # stands in the page once
+    body = _section(path)
     column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
     rows = _csv(folder / f"{name}.csv", column)
     ours = sum(row[column] != "" for row in rows)
     content["synthetic"] = '<p class="synthetic">' in body
     content |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
     return content | {"found": Counter(row.get("found", "") for row in rows)}
+
+
+def certificate(run: RunFolder) -> Markup | None:
+    """The certificate of released weights; None where this run has made none."""
+    path = run.root / "released" / "certificate.html"
+    return Markup(_section(path)) if path.is_file() else None
+
+
+def _section(path: Path) -> str:
+    """A table's HTML without the style that stands in the page once; checked to be whole."""
+    body = path.read_text(encoding="utf-8").strip()
+    if not (body.startswith("<section") and body.endswith("</section>")):
+        raise InputError(f"{path}: not a whole table; expected one <section> element")
+    outside = OUTSIDE.search(body)
+    if outside:
+        raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
+    return body.replace(template("table.css.jinja").render(), "")  # stands in the page once
 
 
 def _csv(path: Path, column: str) -> list[dict[str, str]]:

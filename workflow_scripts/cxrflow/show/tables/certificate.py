@@ -20,6 +20,7 @@ from cxrflow.show.tables.notes import note_on_data
 from cxrflow.show.tables.results import Results, read_results
 from cxrflow.show.tables.text import (
     csv_text,
+    displayed,
     in_ascii,
     markdown_row,
     number,
@@ -139,6 +140,14 @@ def _configured(overlays: Sequence[str]) -> list[str]:
     return ["--configfile", *map(shlex.quote, overlays)] if overlays else []
 
 
+def _shown(file: Path) -> str:
+    """A file's path for readers: without the folders of this machine, as pages are passed on."""
+    if not file.is_absolute():
+        return str(file)
+    _, folder, below = str(file).rpartition("/benchmarks/")
+    return f"…{folder}{below}" if folder else f"…/{file.name}"
+
+
 def certificate_csv(cells: Sequence[Certified], overlays: Sequence[str]) -> str:
     """One line a cell."""
     lines = []
@@ -164,7 +173,7 @@ def _lines(cells: Sequence[Certified]) -> list[dict[str, Any]]:
             "n": "" if one.n is None else f"{one.n:,}",
             "verdict": one.said,
             "holds": one.verdict in (EQUAL, SPREAD),
-            "file": one.of_runs("file"),
+            "file": " ".join(dict.fromkeys(_shown(run["file"]) for run in one.runs)),
         }
         table["cells"].append(values)
     return list(tables.values())
@@ -180,7 +189,7 @@ def certificate_notes(
         note_on_data(results),
         f"{len(cells)} published cells that need no training: {said}.",
         RULE,
-        f"A file is measured again by `{_command('FILE', overlays)}`.",
+        f"A file is measured again by `{_command('FILE', list(map(displayed, overlays)))}`.",
         *more,
     ]
 

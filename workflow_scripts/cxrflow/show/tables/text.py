@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 
 import jinja2
@@ -115,6 +116,12 @@ def published_text(cell: Cell) -> str:
 def markdown_row(values: Sequence[str]) -> str:
     """One line of a GitHub table."""
     return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
+
+
+def displayed(file: str) -> str:
+    """A file's path in the checkout; outside of it only its name, since pages are passed on."""
+    path = PurePath(file)
+    return f"…/{path.name}" if path.is_absolute() or ".." in path.parts else file
 
 
 def coded(text: str) -> Markup:
