@@ -9,7 +9,7 @@ entry may start from another, of its file or of another paper (``extends: biovil
 stand for several by ``vary`` (:mod:`cxrflow.papers.entries`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -34,9 +34,25 @@ from cxrflow.papers.table import (
     Ordering,
     Table,
     TableCell,
-    check_places,
     comparisons,
 )
+
+
+def check_places(
+    key: str,
+    tables: Mapping[str, Table],
+    table: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+) -> None:
+    """ValueError beginning with ``key`` where there are no such table, rows and columns."""
+    if table not in tables:
+        raise ValueError(f"{key}: no table '{table}'; there are {', '.join(tables) or 'none'}")
+    labels = [row.label for row in tables[table].rows]
+    keys = [column.key for column in tables[table].columns]
+    wrong = sorted({*rows} - {*labels}) + sorted({*columns} - {*keys})
+    if wrong:
+        raise ValueError(f"{key}: {table} has not: {', '.join(wrong)}")
 
 
 class Paper(Settings):

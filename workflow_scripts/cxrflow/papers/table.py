@@ -255,9 +255,8 @@ class TableCell(NamedTuple):
     @property
     def parts(self) -> list["TableCell"]:
         """The cells that it is the mean of; itself if it is none."""
-        if self.column.mean_of is None:
-            return [self]
-        return [self._replace(column=self.table.column(key)) for key in self.column.mean_of]
+        keys = self.column.mean_of or [self.column.key]
+        return [self._replace(column=self.table.column(key)) for key in keys]
 
     @property
     def result(self) -> Result | None:
@@ -274,9 +273,7 @@ class TableCell(NamedTuple):
         for _, row, column in (self, reference):
             if column.key in row.blank or column.reason is not None:
                 return None
-        result, reference_result = (
-            spot.table.result_of(spot.row, spot.column) for spot in (self, reference)
-        )
+        result, reference_result = self.result, reference.result
         if result is None or reference_result is None:
             return None
         if margin is None and result[0] != reference_result[0]:
@@ -386,23 +383,6 @@ class Ordering(Settings):
     def addresses(self) -> list[Address]:
         """The cells it names."""
         return [place for place in self.places() if isinstance(place, Address)]
-
-
-def check_places(
-    key: str,
-    tables: Mapping[str, Table],
-    table: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-) -> None:
-    """ValueError beginning with ``key`` where there are no such table, rows and columns."""
-    if table not in tables:
-        raise ValueError(f"{key}: no table '{table}'; there are {', '.join(tables) or 'none'}")
-    labels = [row.label for row in tables[table].rows]
-    keys = [column.key for column in tables[table].columns]
-    wrong = sorted({*rows} - {*labels}) + sorted({*columns} - {*keys})
-    if wrong:
-        raise ValueError(f"{key}: {table} has not: {', '.join(wrong)}")
 
 
 def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:
