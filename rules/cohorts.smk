@@ -77,7 +77,7 @@ for building, (kinds, tables) in BUILT.items():
             f"<timings>/{building}/{{cohort}}.tsv"
         wildcard_constraints:
             cohort=one_of(n for n in run.whole.cohorts if run.cohorts[n].recipe.kind in kinds),
-        priority: cohort_priority
+        priority: building_priority
         conda:
             "../envs/cpu.yaml"
         params:

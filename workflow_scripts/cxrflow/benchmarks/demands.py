@@ -41,9 +41,11 @@ def require_rows(
     inputs = Rows(_Options(**known), file, getattr(program, "COLUMNS", ()))
     names = [LEARNT] if learnt else [*PARTS, *([] if entry.training else [LEARNT])]
     parts = [getattr(settings, name, None) for name in names]
+    parts += [] if learnt else getattr(settings, "parts", [])
     try:
-        for part in {*parts, *(() if learnt else getattr(settings, "parts", ()))} - {None}:
-            inputs.rows(part)
+        for part in dict.fromkeys(parts):
+            if part is not None:
+                inputs.rows(part)
     except InputError as error:
         raise UnmetError(str(error), other_split(folder)) from None
     if learnt:
