@@ -49,7 +49,16 @@ def asked_rows(
         if model.recipe.cohort is not None:
             values = model.settings.model_dump(mode="json")
             packed = bool(model.corpora)
-            ask(model.recipe.cohort, name, "pretrain", model.recipe.program, values, packed=packed)
+            # With it what shares its training would be left out, as another would take its place.
+            for asker in (name, *(n for n, first in config.models.same.items() if first == name)):
+                ask(
+                    model.recipe.cohort,
+                    asker,
+                    "pretrain",
+                    model.recipe.program,
+                    values,
+                    packed=packed,
+                )
         if model.selecting_cohort is not None and model.recipe.selection is not None:
             ask_task(name, model.recipe.selection)
     for name in tasks:
