@@ -93,7 +93,7 @@ class Rows(Inputs):
         super().__init__(options, file, columns)
         unread: Any = NotRead()
         self.row = self.model = self.text_model = self.image = self.device = unread
-        self.pixels, self.features = EveryImage(), EveryFeature()  # type: ignore[assignment]
+        self.pixels, self.features = EveryImage(), EveryFeature()
 
     def load(self) -> None:
         """There is no model."""
