@@ -77,7 +77,7 @@ for building, (kinds, tables) in BUILT.items():
             f"<timings>/{building}/{{cohort}}.tsv"
         wildcard_constraints:
             cohort=one_of(n for n in run.whole.cohorts if run.cohorts[n].recipe.kind in kinds),
-        priority: cohort_priority
+        priority: building_priority
         conda:
             "../envs/cpu.yaml"
         params:
@@ -96,3 +96,23 @@ for building, (kinds, tables) in BUILT.items():
                 --output {params.folder:q} \
                 >{log:q} 2>&1
             """
+
+
+def check_cohorts():
+    """Let cohorts answer what this run asks of them: those that are there, others once built.
+
+    No input of a rule, so that a model more builds no cohort again.
+    """
+    jobs = planned()
+    asked = asked_rows(
+        run,
+        dict.fromkeys(w["model"] for rule, w in jobs if rule in WEIGHTS),
+        dict.fromkeys(w["task"] for rule, w in jobs if rule == "evaluate"),
+    )
+    to_build = {w["cohort"] for rule, w in jobs if rule in BUILT}
+    for cohort, rows in asked.items():
+        needs = [Demand(**each) for each in rows]
+        if cohort in to_build:
+            note(cohort, needs)
+        else:
+            check(Path(RESULTS, "cohorts", cohort), needs)

@@ -24,11 +24,13 @@ from cxr_files.settings import deciding_settings
 from cxr_files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
+from cxrflow.config.demands import asked_rows
 from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.plan import announcement, block, require_models, table_notes
 from cxrflow.config.released import released_cells, released_notes, released_results
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
+from cxrflow.data.cohorts.demands import Demand, check, note
 from cxrflow.data.layouts import LAYOUTS, layout as layout_of
 from cxr_files.errors import InputError
 from cxr_files.atomic import fingerprint
@@ -72,6 +74,10 @@ onstart:
     exposed = None if run.data.drawn(*run.datasets) else open_to_others(Path(RESULTS))
     if exposed is not None:
         print(exposed, file=sys.stderr)
+    try:
+        check_cohorts()
+    except InputError as error:
+        raise WorkflowError(str(error)) from None
     logger.info("", extra={"plan": plan()})
 
 

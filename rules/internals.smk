@@ -51,6 +51,11 @@ def plan():
     return Plan.of(jobs, workflow.cores if workflow.local_exec else workflow.nodes, reckoned)
 
 
+def planned():
+    """The rule and the wildcards of each job of this run."""
+    return [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+
+
 # Rules that ask for resources under another's name.
 ASK_AS = {
     **dict.fromkeys(("build_samples", "build_retrieval"), "build_pairs"),

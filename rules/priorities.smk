@@ -46,6 +46,13 @@ def cohort_priority(wildcards):
     return urgency(lambda needs: wildcards.cohort in needs.cohorts)
 
 
+def building_priority(wildcards):
+    """That of a cohort alone: of real data above every training, as it may lack what is asked."""
+    if run.cohorts.drawn(wildcards.cohort):
+        return cohort_priority(wildcards)
+    return urgency(lambda needs: True)
+
+
 def vocabulary_priority(wildcards):
     """That of a vocabulary and the tokens cut with it."""
     return urgency(lambda needs: wildcards.vocabulary in needs.vocabularies)

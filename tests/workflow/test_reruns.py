@@ -7,7 +7,7 @@ import pytest
 
 from cxrflow.data.layouts import layout
 
-from .conftest import Checkout, models_of
+from .conftest import Checkout, jobs_of, models_of
 from .test_extending import PACKAGE, extend
 
 pytestmark = pytest.mark.slow
@@ -164,6 +164,10 @@ def test_an_edited_list_of_real_data_reruns_what_reads_it(
         f"results/benchmarks/label_agreement/mimic_cxr/{reference}/metrics.json"
         for reference in ("chexpert", "negbio")
     ]
+    # Of real data a cohort may lack what is asked of it, which is known before any training.
+    jobs = run.plan(*scored)
+    building = [job.priority for job in jobs if job.rule in ("build_pairs", "build_samples")]
+    assert min(building) > max(job.priority for job in jobs if job.rule.startswith("pretrain_"))
     as_if_finished(run, *scored, *compared)
 
     def outputs(place: str, text: str) -> list[str]:
@@ -187,3 +191,37 @@ def test_an_edited_list_of_real_data_reruns_what_reads_it(
     # MIMIC-CXR's cohorts are of studies, whatever these tables say of them.
     for table, comparison in zip(("chexpert", "negbio"), compared, strict=True):
         assert outputs(f"mimic_cxr_jpg/mimic-cxr-2.0.0-{table}.csv", "edited") == [comparison]
+
+
+# A probe that learns from a part that its cohort has not: a cohort that is there, and a new one.
+ASKING = """
+cohorts:
+  new: {extends: biovil/rsna, splits: {test_share: 0.4}}
+tasks:
+  probe: {extends: toy/linear_probe, settings: {train_split: validate}}
+  new: {extends: probe, cohort: new}
+tables:
+  probe: &table
+    title: A part that is not there
+    source: ours
+    task: probe
+    columns: [{key: auroc, label: AUROC, metric: auroc/100}]
+    rows: [{label: joint, model: toy/joint}]
+  new: {<<: *table, task: new}
+"""
+
+
+@pytest.mark.parametrize(("task", "cohort"), [("probe", "biovil/rsna"), ("new", "mine/new")])
+def test_what_a_cohort_lacks_is_said_before_anything_reads_it(task, cohort, finished_copy):
+    """At the start of the run if it is there, else by the job that builds it, which fails."""
+    (finished_copy.folder / "mine.yaml").write_text(ASKING, encoding="utf-8")
+    asking = finished_copy.write("new.yaml", {"papers": ["toy.yaml", "mine.yaml"]})
+    target = f"results/benchmarks/mine/{task}/toy/joint/seed0/metrics.json"
+    done = asking.snakemake("--cores", "2", "--show-failed-logs", target)
+    assert done.returncode != 0
+    refused = f"results/cohorts/{cohort}/samples.parquet: no row has split 'validate'; found ["
+    assert refused in done.stdout and f"`leave_out: [mine/{task}]`" in done.stdout
+    tried = {job.rule for job in jobs_of(done.stdout)}
+    assert tried == (set() if task == "probe" else {"build_samples"})
+    tables = list((finished_copy.folder / "results/cohorts" / cohort).glob("*.parquet"))
+    assert bool(tables) == (task == "probe")

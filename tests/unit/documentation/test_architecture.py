@@ -183,7 +183,7 @@ PRETRAINING = (
     ("pairs.tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
     ("pairs.images_and_texts", "writing.captions", "writing.reports"),
     ("pairs.images_with_priors", "pairs.whole_reports"),
-    ("arguments", "pairs.preparation", "validation.selection"),
+    ("arguments", "demands", "pairs.preparation", "validation.selection"),
     ("initial", "imported", *(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)),
 )
 

@@ -43,6 +43,7 @@ def check_all(config: Config) -> None:
     check_metrics(config)
     check_demographics(config)
     check_held_out(config)
+    check_folders(config)
     config.label_comparisons()
     for model in config.models.values():
         if model.trainable:
@@ -298,6 +299,20 @@ def check_metrics(config: Config) -> None:
                 entries = paper_entries(config.library.file(paper))
                 file, key = entries.place(("tables", name, "columns", number, "metric"))
                 raise WrongKey(key, f"is '{metric}', but {known}", file)
+
+
+def check_folders(config: Config) -> None:
+    """Check that a cohort which is split by MIMIC-CXR's folders has patients with its numbers."""
+    for name in config.whole.cohorts:
+        cohort = config.cohorts[name]
+        layout = config.data.layout(cohort.dataset)
+        if cohort.recipe.split_method == "folders" and layout.ids != "mimic":
+            raise WrongKey(
+                ("cohorts", name, "splits", "method"),
+                "is folders, which are MIMIC-CXR's, but the patients of "
+                f"'{cohort.dataset}' (layout {layout.name}) are not numbered as its; expected "
+                f"another, such as `cohorts: {{{name}: {{splits: {{method: patients}}}}}}`",
+            )
 
 
 def check_training_share(config: Config, model: ResolvedModel) -> None:

@@ -43,6 +43,7 @@ class TrainingProgram:
     the files and settings of its task, ``truth`` as the folder that holds it.
     ``published``: kinds of published weights (``encoders/released``) that stand for its models.
     ``learns``: its objective has terms and its models are trained, not only written.
+    ``table``: the class below :mod:`cxrflow.pretrain` that reads its cohort's rows.
     """
 
     settings: type[Settings]
@@ -54,6 +55,7 @@ class TrainingProgram:
     offers_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     published: tuple[str, ...] = ()
     learns: bool = True
+    table: str = "inputs:Pairs"
 
     @property
     def terms(self) -> dict[str, type[TermSettings]]:
@@ -93,6 +95,7 @@ TRAINING_PROGRAMS = {
         IMAGE,
         requires=("cohort",),
         accepts=frozenset({"image"}),
+        table="image_classes:LabelledSamples",
     ),
     "image": TrainingProgram(
         ImagePretrainingSettings,
@@ -111,6 +114,7 @@ TRAINING_PROGRAMS = {
         requires=("text", "cohort"),
         accepts=JOINTLY,
         published=("biovil", "clip"),
+        table="pairs.tables:PairTable",
     ),
     "studies": TrainingProgram(
         StudyPretrainingSettings,
@@ -119,6 +123,7 @@ TRAINING_PROGRAMS = {
         JOINT,
         requires=("text", "cohort"),
         accepts=JOINTLY,
+        table="pairs.tables:StudyTable",
     ),
     "image_reports": TrainingProgram(
         ImageReportSettings,
@@ -128,6 +133,7 @@ TRAINING_PROGRAMS = {
         requires=("text", "cohort"),
         accepts=JOINTLY,
         published=("vit",),
+        table="pairs.whole_reports:ReportTable",
     ),
     "temporal": TrainingProgram(
         TemporalPretrainingSettings,
@@ -138,6 +144,7 @@ TRAINING_PROGRAMS = {
         accepts=JOINTLY,
         offers_with={"mlm": frozenset({"guided"})},
         published=("biovil_t",),
+        table="pairs.tables:PriorTable",
     ),
     "report": TrainingProgram(
         ReportTrainingSettings,

@@ -51,6 +51,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         draw_validation(options.output, settings.splits)
 
+    from cxrflow.data.cohorts.demands import check_noted
+
+    check_noted(options.output)
+
 
 if __name__ == "__main__":
     run(main)

@@ -1,0 +1,154 @@
+"""What a training asks of the rows of its cohort, by the functions with which it reads them.
+
+Called when the cohort is built (:mod:`cxrflow.data.cohorts.demands`), with a store that holds every
+image: a share, a part, a section or a class that leaves too little is known then.
+"""
+
+from collections.abc import Callable
+from functools import singledispatch
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+
+from cxr_files.errors import InputError
+from cxrflow.data.cohorts.demands import ASKER, UnmetError, other_split
+from cxrflow.data.cohorts.unread import Asked, EveryImage, NotRead
+from cxrflow.pretrain.inputs import PRIOR, Pairs
+from cxrflow.pretrain.objective import Encoders
+from cxrflow.pretrain.pairs.tables import require_earlier_priors
+from cxrflow.pretrain.registry import TRAINING_PROGRAMS
+from cxrflow.pretrain.resident_images import other_patients
+from cxrflow.pretrain.section_pairs import matched_reports, single_section, words_alone
+from cxrflow.pretrain.settings import (
+    CaptionTrainingSettings,
+    ImagePretrainingSettings,
+    JointPretrainingSettings,
+    ReportTrainingSettings,
+    SupervisedSettings,
+    TextPretrainingSettings,
+)
+from cxrflow.pretrain.terms import term_class
+from cxrflow.training.sampler import choose_sampler, contrastive_batches
+from cxrflow.training.samples import SampleTable
+
+STORE: Any = EveryImage()
+PARTS = ("train", "validate")
+
+
+def require_rows(folder: Path, program: str, values: dict[str, Any], packed: bool = False) -> None:
+    """Read the rows of a training, and what its sampler, terms and validation make of them.
+
+    ``packed``: it trains on packed corpora, of which the cohort only validates.
+
+    Raises:
+        InputError: as the training would; :class:`UnmetError` where a line mends it.
+    """
+    entry = TRAINING_PROGRAMS[program]
+    settings: Any = entry.settings.model_validate(values)
+    module, _, name = entry.table.partition(":")
+    table = getattr(import_module(f"cxrflow.pretrain.{module}"), name)
+    file = "samples.parquet" if (folder / "samples.parquet").is_file() else "pairs.parquet"
+    share, size = getattr(settings, "training_share", 1.0), settings.training.batch_size
+    parts = PARTS[1:] if packed else PARTS
+
+    def read(fewest: int) -> dict[str, SampleTable]:
+        pairs = table(folder / file, share, fewest)
+        if packed:
+            return {part: pairs.samples(pairs.split(part)) for part in parts}
+        return {part: samples(settings, pairs, part) for part in parts}
+
+    try:
+        by_part = read(size)
+    except InputError as error:
+        present = pd.read_parquet(folder / file, columns=["split"])["split"].unique()
+        whole = set(parts) <= set(present)
+        remedy = _smaller_batch(read) if whole else other_split(folder)
+        raise UnmetError(str(error), remedy) from None
+    if packed:
+        return
+    kinds = {name: term_class(name, term) for name, term in settings.terms.named().items()}
+    for name, term in settings.terms.named().items():
+        _require_samples(kinds[name], term, by_part["train"], settings)
+    choose_sampler(settings.training.sampler, by_part["train"], size, 0)
+    if any(kind.compares for kind in kinds.values()):
+        try:
+            contrastive_batches(len(by_part["validate"]), size)
+        except InputError as error:
+            raise UnmetError(str(error), other_split(folder)) from None
+
+
+def _smaller_batch(read: Callable[[int], dict[str, SampleTable]]) -> str:
+    """The line that mends too few training rows; "" where no batch would."""
+    try:
+        count = len(read(1)["train"])
+    except InputError:
+        return ""
+    largest = 2 ** (count.bit_length() - 1)
+    return f"models: {{{ASKER}: {{training: {{batch_size: {largest}}}}}}}"
+
+
+def _require_samples(kind: Any, term: Any, train: SampleTable, settings: Any) -> None:
+    """Begin to make a term, which looks at the samples before it asks for the encoders."""
+    known: Any = SimpleNamespace(settings=getattr(settings, "encoder", NotRead()))
+    unread: Any = NotRead()
+    encoders = Encoders(train, unread, known, unread, unread, None)
+    try:
+        kind(term, encoders)
+    except Asked:
+        return
+
+
+# --- the rows of a part, by the settings of a program ---------------------------------------------
+
+
+@singledispatch
+def samples(settings: Any, pairs: Any, part: str) -> SampleTable:
+    """The samples of a part (train, validate) of ``pairs``."""
+    raise NotImplementedError(type(settings).__name__)
+
+
+@samples.register
+def _(settings: TextPretrainingSettings, pairs: Pairs, part: str) -> SampleTable:
+    section = single_section(pairs, settings)
+    if section is None:
+        return pairs.samples(matched_reports(pairs, part, settings))
+    return pairs.samples(matched_reports(pairs, part, words_alone(settings, section), (section,)))
+
+
+@samples.register
+def _(settings: ImagePretrainingSettings, pairs: Pairs, part: str) -> SampleTable:
+    return pairs.samples(pairs.split(part, (), STORE), "image_id")
+
+
+@samples.register
+def _(settings: SupervisedSettings, pairs: Any, part: str) -> SampleTable:
+    table: SampleTable = pairs.labelled(pairs.split(part, (), STORE), settings.terms.findings)
+    return table
+
+
+@samples.register
+def _(settings: JointPretrainingSettings, pairs: Any, part: str) -> SampleTable:
+    two_images = settings.encoder.takes_prior
+    reports: pd.DataFrame = pairs.samples_of(pairs.rows(part, settings, STORE, two_images))
+    if settings.shuffled_pairs and part == "train":
+        other_patients(reports["subject_id"], 0)
+    with_prior = reports[PRIOR].notna().to_numpy() if two_images else None
+    table: SampleTable = pairs.samples(reports, with_prior=with_prior)
+    return table
+
+
+@samples.register
+def _(settings: ReportTrainingSettings, pairs: Pairs, part: str) -> SampleTable:
+    reads = settings.decoder
+    if reads.prior_report:
+        require_earlier_priors(pairs)
+    required = "impression" if "impression" in reads.sections else "findings"
+    return pairs.samples(pairs.split(part, (required,), STORE))
+
+
+@samples.register
+def _(settings: CaptionTrainingSettings, pairs: Pairs, part: str) -> SampleTable:
+    return pairs.samples(pairs.reported(part, settings.decoder.report.sections, STORE, 1.0))
