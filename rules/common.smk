@@ -19,11 +19,12 @@ sys.path[:0] = SOURCES
 
 from cxr_files.attempts import FOLDER as REFUSED
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
-from cxrflow.kinds import TRUSTED
+from cxrflow.kinds import REHEARSAL, TRUSTED
 from cxr_files.settings import deciding_settings
 from cxr_files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
+from cxrflow.config.rehearsal import sizes
 from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.plan import announcement, require_models, table_notes
 from cxrflow.config.weights import weights_files
@@ -56,6 +57,10 @@ try:
     run = make_config(config, CONFIG_FILES, typed=typed_values())
     # The configuration names this code, so jobs may import it where a model folder names it too.
     os.environ[TRUSTED] = ",".join(run.outside_modules)
+    # A rehearsal's jobs read a slice of the data; no other run does, whatever its environment says.
+    os.environ.pop(REHEARSAL, None)
+    if run.selection is not None:
+        os.environ[REHEARSAL] = sizes(run).model_dump_json()
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
