@@ -52,7 +52,7 @@ def first_patients(patients: Iterable[str], rows: int) -> set[str]:
 def reports_reader(reader: Any, reports: int) -> Any:
     """The reader of a set of reports whose list has those of the first patients alone."""
 
-    class Slice(reader):  # type: ignore[misc]
+    class Slice(reader):
         @staticmethod
         def listing(root: Path) -> Any:
             whole = reader.listing(root)
@@ -168,7 +168,7 @@ def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:
             yield from places.index
 
 
-def _classes(row: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _classes(row: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
     yield tuple(row[name] for name in CLASSES if name in row)
     labels = row.get("labels")
     for number, value in enumerate(() if labels is None else labels):
