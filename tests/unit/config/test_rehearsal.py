@@ -6,6 +6,7 @@ import pytest
 from config_overlays import DEMO
 
 from cxrflow.config import Config, load_config
+from cxrflow.config.parts import RULES
 from cxrflow.config.rehearsal import kind_of, sizes, targets
 from cxrflow.names import is_reference
 
@@ -86,7 +87,7 @@ def test_images_are_cut_where_that_is_asked_for(full):
 
 def test_results_lie_in_a_folder_of_their_own_and_jobs_are_not_tried_again(full, rehearsal):
     assert Path(rehearsal.values.results) == Path(full.values.results, "rehearsal")
-    assert {each.retries for each in rehearsal.values.resources.values()} == {0}
+    assert {rehearsal.values.resources[rule].retries for rule in RULES} == {0}
     assert all(name in ("all", "labels") or "/rehearsal/" in name for name in targets(rehearsal))
 
 

@@ -61,8 +61,11 @@ def rehearsal_of(config: Config) -> Config:
         "label_agreement": agreement.model_copy(
             update={"intervals": agreement.intervals.model_copy(update=fewer)}
         ),
-        # What fails is said, not tried again.
-        "resources": {name: each.model_copy(update=once) for name, each in resources.items()},
+        # What fails is said, not tried again; of evaluations `evaluate` says it.
+        "resources": {
+            name: each.model_copy(update=once) if name in RULES else each
+            for name, each in resources.items()
+        },
         "pathvars": {"results": str(Path(values.results, FOLDER))},
     }
     return Config(values.model_copy(update=changes), selection)
@@ -114,10 +117,10 @@ def _short_model(model: ResolvedModel, asked: Rehearsal) -> dict[str, Any]:
 
 def _small(geometry: str, asked: Rehearsal) -> str:
     """A geometry whose edge is no longer than is asked for, and its crop in proportion."""
-    edge = Geometry.parse(geometry).size
-    if asked.image is None or edge <= asked.image:
+    edge, image = Geometry.parse(geometry).size, asked.image
+    if image is None or edge <= image:
         return geometry
-    return re.sub(r"\d+", lambda number: str(int(number[0]) * asked.image // edge), geometry)
+    return re.sub(r"\d+", lambda number: str(int(number[0]) * image // edge), geometry)
 
 
 def _short(settings: Settings, asked: Rehearsal) -> Iterator[tuple[str, Any]]:
@@ -172,7 +175,7 @@ def representatives(config: Config) -> Selection:
     for name in config.whole.models:
         if kind_of(config.models[name]) not in kinds:
             choose(name)
-    cells = {}
+    cells: dict[Any, tuple[str, str]] = {}
     for task, row in config.cells:
         if row is None:
             continue

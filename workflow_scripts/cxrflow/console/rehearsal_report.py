@@ -208,7 +208,7 @@ class Extrapolation:
             if job.rule.startswith("pretrain_") or not job.is_done:
                 continue
             seconds, memory = job.measured
-            cohort, task = job.wildcards.get("cohort"), job.wildcards.get("task")
+            cohort, task = job.wildcards.get("cohort", ""), job.wildcards.get("task", "")
             factor, count = 1.0, 1
             if task in self.full.tasks:
                 count = max(1, round(models[task] / rehearsed[task]))
