@@ -75,7 +75,7 @@ def test_all_but_what_is_damaged_is_made(rehearsed: Path) -> None:
     assert "## 1 jobs failed, 3 wait for these" in said
     assert "batches of 6 at most" in " ".join(said)
     [failed] = [line for line in said if line.startswith("- build_samples biovil/mednli")]
-    assert "mli_dev_v1.jsonl not found" in failed
+    assert "broken: mli_train_v1.jsonl not found" in failed
 
 
 def test_trainings_are_saved_resumed_and_marked(rehearsed: Path) -> None:
