@@ -19,12 +19,13 @@ sys.path[:0] = SOURCES
 
 from cxr_files.attempts import FOLDER as REFUSED
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
-from cxrflow.kinds import TRUSTED
+from cxrflow.kinds import REHEARSAL, TRUSTED
 from cxr_files.settings import deciding_settings
 from cxr_files.yaml_file import read_yaml
 from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
 from cxrflow.config.demands import asked_rows
+from cxrflow.config.rehearsal import sizes
 from cxrflow.config.held_out import external_notes, overlap_notes
 from cxrflow.config.plan import announcement, block, require_models, table_notes
 from cxrflow.config.released import released_cells, released_notes, released_results
@@ -59,6 +60,10 @@ try:
     run = make_config(config, CONFIG_FILES, typed=typed_values())
     # The configuration names this code, so jobs may import it where a model folder names it too.
     os.environ[TRUSTED] = ",".join(run.outside_modules)
+    # A rehearsal's jobs read a slice of the data; no other run does, whatever its environment says.
+    os.environ.pop(REHEARSAL, None)
+    if run.selection is not None:
+        os.environ[REHEARSAL] = sizes(run).model_dump_json()
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
@@ -75,7 +80,8 @@ onstart:
     if exposed is not None:
         print(exposed, file=sys.stderr)
     try:
-        check_cohorts()
+        if run.values.rehearsal is None:  # which reads slices, and goes on after a failure
+            check_cohorts()
     except InputError as error:
         raise WorkflowError(str(error)) from None
     logger.info("", extra={"plan": plan()})

@@ -56,13 +56,6 @@ def planned():
     return [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
 
 
-# Rules that ask for resources under another's name.
-ASK_AS = {
-    **dict.fromkeys(("build_samples", "build_retrieval"), "build_pairs"),
-    "compare_labels": "label_agreement",
-}
-
-
 def ask_for_resources():
     """Give each stage so far its entry under `resources:` of the configuration.
 
@@ -73,7 +66,7 @@ def ask_for_resources():
     for stage in workflow.rules:
         if stage.shellcmd is None:  # a target
             continue
-        name = ASK_AS.get(stage.name, stage.name)
+        name = parts.ASK_AS.get(stage.name, stage.name)
         if stage.ruleinfo.retries is None:
             stage.restart_times = need(name).retries
         if stage.ruleinfo.threads is None and stage.name not in options.overwrite_threads:

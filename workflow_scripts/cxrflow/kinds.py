@@ -29,6 +29,10 @@ from cxr_files.settings import RECORD, Settings, SettingsT, shown
 
 #: Modules outside of the package, separated by commas, that a model folder may name as its code.
 TRUSTED: Final = "CXRFLOW_MODULES"
+#: In a rehearsal alone: how much of the data its jobs read, as JSON (:mod:`cxrflow.data.slices`).
+REHEARSAL: Final = "CXRFLOW_REHEARSAL"
+#: What the names of data sets that a rehearsal has cut begin with.
+MARK: Final = "rehearsal of "
 
 
 @dataclass(frozen=True)

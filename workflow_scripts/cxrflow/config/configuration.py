@@ -12,20 +12,21 @@ from typing import Any
 from cxrflow.config.cohorts import Cohorts, Texts
 from cxrflow.config.datasets import Datasets
 from cxrflow.config.label_comparisons import ReferenceLabels, label_comparisons
-from cxrflow.config.models import Models
+from cxrflow.config.models import Models, Selection
 from cxrflow.config.needs import RunNeeds
 from cxrflow.config.papers import Library
 from cxrflow.config.results import PaperResults
 from cxrflow.config.schema import Values
 from cxrflow.config.tasks import Tasks
 from cxrflow.kinds import is_outside
+from cxrflow.papers.table import Result
 
 
 class Config:
     """The configuration of a run, with all that it makes and needs."""
 
-    def __init__(self, values: Values) -> None:
-        self.values = values
+    def __init__(self, values: Values, selection: Selection | None = None) -> None:
+        self.values, self.selection = values, selection
 
     @cached_property
     def library(self) -> Library:
@@ -51,7 +52,9 @@ class Config:
     @cached_property
     def models(self) -> Models:
         """The models of the chosen papers and those they use."""
-        return Models(self.values, self.library, self.data, self.cohorts, self.texts)
+        return Models(
+            self.values, self.library, self.data, self.cohorts, self.texts, self.selection
+        )
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -64,6 +67,12 @@ class Config:
         return {
             name: PaperResults(paper, self.tasks) for name, paper in self.library.chosen.items()
         }
+
+    @cached_property
+    def cells(self) -> list[Result]:
+        """The (task, model) pairs of all tables and figures that this run measures, each once."""
+        shown = (result for results in self.results.values() for result in results.all("all"))
+        return list(dict.fromkeys(shown))
 
     def needs(self, *extents: tuple[str, str]) -> RunNeeds:
         """The models and tasks of (paper, extent) pairs, and all that they need."""
@@ -82,8 +91,8 @@ class Config:
         models = list(self.needs(*((paper, "all") for paper in self.results)).models)
         for results in self.results.values():
             models += [name for one in results.controls for name in self.models[one].ancestors]
-        shown = [result for results in self.results.values() for result in results.all("all")]
-        return RunNeeds(self.tasks, list(dict.fromkeys(models)), self.tasks.available, shown)
+        models += self.selection.models if self.selection else ()
+        return RunNeeds(self.tasks, list(dict.fromkeys(models)), self.tasks.available, self.cells)
 
     @cached_property
     def seeds(self) -> list[int]:
@@ -129,4 +138,5 @@ class Config:
 
     def described(self) -> dict[str, Any]:
         """The configuration with every default and the resolved entries, as plain values."""
-        return self.values.model_dump(mode="json") | self.resolved()
+        rehearsal = set() if self.values.rehearsal else {"rehearsal"}
+        return self.values.model_dump(mode="json", exclude=rehearsal) | self.resolved()

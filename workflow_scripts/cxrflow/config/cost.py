@@ -100,23 +100,31 @@ def recorded(timings: Path, table: Path = TABLE) -> int:
 
 
 def plan(target: str, cores: int, files: Sequence[str], typed: Sequence[str] = ()) -> list[Job]:
-    """The jobs of a target in a folder without results, from a dry run of Snakemake."""
+    """The jobs of a target in a folder without results."""
+    return parse(dry_run([target], cores, files, typed))
+
+
+def dry_run(
+    targets: Sequence[str], cores: int, files: Sequence[str], typed: Sequence[str] = ()
+) -> str:
+    """What Snakemake says of the jobs of targets in a folder without results."""
     require_checkout(Path("Snakefile"))
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError(name="snakemake")
-    command = [sys.executable, "-m", "snakemake", "-n", "--forceall", "--cores", str(cores), target]
+    command = [sys.executable, "-m", "snakemake", "-n", "--forceall", "--cores", str(cores)]
+    command += targets
     command += ["--workflow-profile", "none"]  # Snakemake's own words, which are read here
     overlays = [file for file in files if Path(file) != Path("config.yaml")]
     if overlays:
         command += ["--configfile", *overlays]
     if typed:
         command += ["--config", *typed]
-    dry_run = subprocess.run(
+    done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    if dry_run.returncode:
-        raise InputError(f"{target}: {dry_run.stdout.strip().splitlines()[-1]}")
-    return parse(dry_run.stdout)
+    if done.returncode:
+        raise InputError(f"{targets[0]}: {done.stdout.strip().splitlines()[-1]}")
+    return done.stdout
 
 
 def parse(text: str) -> list[Job]:

@@ -19,6 +19,7 @@ from cxr_files.yaml_file import read_yaml
 from cxrflow.config.checks import check_all
 from cxrflow.config.configuration import Config
 from cxrflow.config.problems import Key, WrongKey, defines
+from cxrflow.config.rehearsal import rehearsal_of
 from cxrflow.config.schema import Values
 from cxrflow.config.weights import weights_files
 from cxrflow.data.layouts import LAYOUTS, Layout, layout
@@ -114,6 +115,7 @@ def make_config(
     try:
         config = Config(Values.model_validate(_expand(values, ())))
         check_all(config)
+        config = rehearsal_of(config)
         if check_roots:
             _check_roots(config)
             _check_files(config)

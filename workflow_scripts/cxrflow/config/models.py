@@ -1,8 +1,8 @@
 """The models of a run: a paper's word, its scale, the configuration's; what each is made from."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from cxr_files.atomic import fingerprint
 from cxr_files.errors import InputError
@@ -25,6 +25,13 @@ from cxrflow.similarity.settings import module_of
 
 #: Fields of a recipe by which two models differ, beside settings, geometry, seeds and parents.
 MADE_FROM = {"program", "cohort", "vocabulary", "corpora", "selection", "truth", "overlap"}
+
+
+class Selection(NamedTuple):
+    """The models and the cells (task, row) that a rehearsal makes of a run."""
+
+    models: Sequence[str]
+    cells: frozenset[tuple[str, str]]
 
 
 class ResolvedModel:
@@ -143,6 +150,8 @@ class ResolvedModel:
         models, name = self._models, self.name
         if name in models.choices.leave_out:
             return (Lack(f"`leave_out` names {name}"),)
+        if models.selection is not None and name not in models.selection.models:
+            return (Lack("a rehearsal makes another model of its kind"),)
         if self.imported:
             return ()
         recipe = self.recipe
@@ -252,9 +261,15 @@ class Models(Mapping[str, ResolvedModel]):
     """The models of the chosen papers and those they use, by names in full."""
 
     def __init__(
-        self, values: Values, library: Library, data: Datasets, cohorts: Cohorts, texts: Texts
+        self,
+        values: Values,
+        library: Library,
+        data: Datasets,
+        cohorts: Cohorts,
+        texts: Texts,
+        selection: Selection | None = None,
     ) -> None:
-        self.choices, self.library, self.data = values, library, data
+        self.choices, self.library, self.data, self.selection = values, library, data, selection
         #: Published weights that are there, by model.
         self.weights = {
             name: weights

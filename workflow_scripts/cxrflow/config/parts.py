@@ -130,6 +130,13 @@ RULES = (
 )
 
 
+# Rules that ask for resources under another's name.
+ASK_AS = {
+    **dict.fromkeys(("build_samples", "build_retrieval"), "build_pairs"),
+    "compare_labels": "label_agreement",
+}
+
+
 class Resources(Settings):
     """The resources of one job of a rule; on a cluster they are the job's limits."""
 
@@ -142,6 +149,22 @@ class Resources(Settings):
         1, ge=1, le=MOST_CORES, description="of a training, on each node; one a GPU"
     )
     nodes: int = Field(1, ge=1, le=10_000, description="of a training, under Slurm")
+
+
+class Rehearsal(Settings):
+    """A rehearsal of a run: every kind of its jobs on a slice of its data, for a few steps."""
+
+    steps: int = Field(5, ge=4, description="updates of a training, stopped and resumed in between")
+    samples: int = Field(
+        20, ge=4, description="rows of a part of a cohort; to train on, as many as a batch has"
+    )
+    reports: int = Field(1000, ge=100, description="reports, or documents, read of a data set")
+    batch: int | None = Field(
+        None, ge=2, description="largest batch, for a machine that holds no more; null: the run's"
+    )
+    image: int | None = Field(
+        None, ge=32, description="edge of images, likewise; a vision transformer's stay as they are"
+    )
 
 
 class Privacy(Settings):

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from cxr_files.settings import Seed, Settings
 from cxr_hospital.settings import HospitalSettings
 from cxrflow.benchmarks.settings import FeatureSettings, IntervalSettings
-from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Reports, Resources
+from cxrflow.config.parts import Dataset, LabelAgreement, Privacy, Rehearsal, Reports, Resources
 from cxrflow.config.weights import Weights
 from cxrflow.images.settings import PixelSettings, RegistrationSettings
 from cxrflow.names import ShortName
@@ -63,6 +63,9 @@ class Values(Settings):
     )
     resources: dict[str, Resources] = Field(default_factory=dict)
     privacy: Privacy = Privacy()
+    rehearsal: Rehearsal | None = Field(
+        None, description="what `cxrflow rehearse` makes of this run; null: the run itself"
+    )
     pathvars: dict[Literal["results"], Folder] = Field(default_factory=dict)
 
     @property

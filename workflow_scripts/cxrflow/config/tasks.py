@@ -118,6 +118,8 @@ class ResolvedTask:
         if row is None:
             return self.lacks
         models, external = self._tasks.models, self._tasks.models.library.external
+        if models.selection is not None and (self.name, row) not in models.selection.cells:
+            return (Lack("a rehearsal makes another cell of its kind"),)
         if is_reference(row):
             if short_name(row) in self.benchmark.oracles and not models.knows_findings(self.cohort):
                 return (TRUTH,)

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "plan": "config.plan",
     "targets": "config.targets",
     "cost": "config.cost",
+    "rehearse": "console.rehearse",
 }
 BEFORE_TRAINING: Final = {
     "draw_phantom": "cxr_hospital.draw",

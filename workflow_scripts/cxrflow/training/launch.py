@@ -9,13 +9,19 @@ run. This program is replaced by the one it starts, so signals reach that one.
 
 import argparse
 import os
+import signal
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from cxr_files.atomic import CHECKSUMS, file_digest, read_json, write_json
 from cxr_files.errors import InputError
-from cxr_files.program import parser, run, whole
+from cxr_files.program import EXIT_INTERRUPTED, parser, run, whole
 from cxr_files.settings import MOST_CORES
+from cxrflow.kinds import REHEARSAL
 
 FIRST_PORT, PORTS = 20000, 20000  # above what services use, below what systems hand out
 
@@ -48,6 +54,36 @@ def launching(
     ]
 
 
+def interrupted_once(command: Sequence[str], program: Sequence[str]) -> int:
+    """Run a training that is asked to stop after its first step and started again; its status.
+
+    So a rehearsal saves and resumes once, as a time limit would make it. The finished run says that
+    it is a rehearsal.
+    """
+    state, output = (Path(program[program.index(f"--{name}") + 1]) for name in ("state", "output"))
+    log = state / "metrics.jsonl"
+    process, cancelled = subprocess.Popen(command), False
+
+    def cancel(*_: object) -> None:
+        nonlocal cancelled
+        cancelled = True
+        process.terminate()
+
+    signal.signal(signal.SIGTERM, cancel)
+    while process.poll() is None and not (log.is_file() and log.stat().st_size):
+        time.sleep(0.02)
+    process.terminate()
+    if process.wait() in (EXIT_INTERRUPTED, -signal.SIGTERM) and not cancelled:
+        process = subprocess.Popen(command)
+    status = process.wait()
+    if status == 0:
+        run_file, sums = output / "run.json", output / CHECKSUMS
+        before = file_digest(run_file)
+        write_json(run_file, {**read_json(run_file), "rehearsal": True})
+        sums.write_text(sums.read_text().replace(before, file_digest(run_file)))
+    return status
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__, settings=False)
     arguments.add_argument(
@@ -69,6 +105,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.processes > 1:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     sys.stdout.flush()
+    if os.environ.get(REHEARSAL):
+        sys.exit(interrupted_once(command, program))
     os.execvp(command[0], command)
 
 

@@ -1,11 +1,13 @@
 """Make a cohort: read a data set, filter it, split it, check it for leaks (docs/data.md)."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from cxr_files.program import parser, run, thread_count
 from cxr_files.settings import read_settings
 from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.kinds import REHEARSAL
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -50,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         from cxrflow.data.cohorts.validation import draw_validation
 
         draw_validation(options.output, settings.splits)
+    if os.environ.get(REHEARSAL):
+        from cxrflow.data.slices import cut_cohort
+
+        cut_cohort(options.output)
 
     from cxrflow.data.cohorts.demands import check_noted
 

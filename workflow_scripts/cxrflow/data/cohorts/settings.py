@@ -325,6 +325,14 @@ class CohortSettings(Settings):
         return {**values, "splits": {"method": "all"}}
 
 
+class Sizes(Settings):
+    """Sizes of a rehearsal's data: reports, or documents, of a set; rows of a part of a cohort."""
+
+    reports: int
+    samples: int
+    training: dict[str, int] = Field({}, description="rows of the training part, by cohort")
+
+
 def _differing(settings: Settings) -> set[str]:
     """The fields whose values are not their defaults."""
     fields = type(settings).model_fields

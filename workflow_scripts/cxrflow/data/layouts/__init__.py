@@ -7,6 +7,7 @@ kinds of cohort, the patients it shares with others, the programs that read it. 
 only when used, because every job reads the configuration.
 """
 
+import os
 from collections.abc import Mapping
 from functools import cache, reduce
 from importlib import import_module
@@ -20,7 +21,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import Settings, explain
 from cxr_files.yaml_file import read_yaml
 from cxrflow.data.cohorts.settings import CohortKind
-from cxrflow.kinds import is_outside, outside_class, require_trusted
+from cxrflow.kinds import REHEARSAL, is_outside, outside_class, require_trusted
 
 if TYPE_CHECKING:
     from cxrflow.data.readers.common_tables import Request, Tables
@@ -96,7 +97,13 @@ class Layout(Settings):
         place = getattr(self, kind)
         if place is None:
             raise InputError(f"layout '{self.name}' has no {kind}; {_expected(holders(kind))}")
-        return _imported(place)
+        reader = _imported(place)
+        # Of the tables those beside reports, of which other patients' images have no use.
+        if os.environ.get(REHEARSAL) and (kind in ("reports", "documents") or self.reports):
+            from cxrflow.data.slices import sliced
+
+            return sliced(kind, reader)
+        return reader
 
     def read(self, root: Path, request: "Request") -> "Tables":
         """Read the data set at ``root`` into the common tables."""

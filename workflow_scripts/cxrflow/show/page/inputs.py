@@ -16,6 +16,7 @@ from cxr_files.errors import InputError
 from cxrflow.config import make_config
 from cxrflow.config.configuration import Config
 from cxrflow.config.needs import RunNeeds
+from cxrflow.kinds import MARK
 from cxrflow.names import short_name
 from cxrflow.papers.recipes import CohortRecipe
 from cxrflow.papers.table import HEADLINE
@@ -128,7 +129,8 @@ class RunFolder:
         flow = read_if_there(path, fields)
         if flow is not None:
             recorded = self.resolved["cohorts"][cohort]
-            expect(path, flow, {"cohort": short_name(cohort), "dataset": recorded["dataset"]})
+            dataset = f"{MARK if self.config.selection else ''}{recorded['dataset']}"
+            expect(path, flow, {"cohort": short_name(cohort), "dataset": dataset})
             places = CohortRecipe.PLACES
             settings = {key: value for key, value in recorded.items() if key not in places}
             expect_settings(path, settings, flow["settings"])

@@ -257,6 +257,7 @@ def overview(
     return {
         "synthetic": sorted(name for name, synthetic in kinds.items() if synthetic),
         "real": real,
+        "rehearsal": run.config.values.rehearsal,
         "pairs": pairs,
         "few": bool(real) and pairs is not None and pairs < FEW_PAIRS,
         "why": differing(run, kinds, pairs),
