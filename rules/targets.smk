@@ -1,14 +1,7 @@
 """What can be asked for by name: one paper, labels, controls, released weights."""
 
 
-def requested(extents):
-    """The tables of papers in their extents; says first what is made of them, and what is not."""
-    try:
-        require_models(run, extents)
-    except InputError as error:
-        raise WorkflowError(str(error)) from None
-    logger.info(announcement(run, extents))
-    return [path for paper, extent in extents.items() for path in paper_tables(paper, extent)]
+include: "inputs/targets.smk"
 
 
 for paper in run.results:
