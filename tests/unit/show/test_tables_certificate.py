@@ -36,6 +36,7 @@ SPREAD = replace(PRINTED, published_sd="0.02")
         (replace(PRINTED, published="✓"), "✓", "equal"),
         (replace(PRINTED, published="✓"), "op-acity", "not equal"),
         (PRINTED, None, "not measured"),
+        (PRINTED, "rehearsed", "not measured"),
     ],
 )
 def test_the_rule(cell, ours, expected):

@@ -52,12 +52,15 @@ def released_results(config: Config) -> list[Result]:
 
 def released_notes(config: Config) -> list[str]:
     """How many of these cells are measured, what the others need, what is not as in the papers."""
-    notes = [f"Of all that need no training {sentence(released_cells(config))}."]
+    cells = released_cells(config)
+    notes = [f"Of all that need no training {sentence(cells)}."]
     scale, reports = config.values.scale, config.values.reports
     if scale != "paper":
         notes.append(f"Settings are of the scale `{scale}`, not the papers' own.")
+    tasks = {task for cell in cells if not cell.lacks for task, _ in cell.results}
+    read = any(config.cohorts[config.tasks[t].cohort].recipe.kind == "pairs" for t in tasks)
     folders = (reports.stanza_folder, reports.entities.stanza_folder)
-    if reports.splitter == "stanza" and None in folders:
+    if read and reports.splitter == "stanza" and None in folders:
         notes.append(
             "Sentences or entities of reports are told by networks that are trained here; "
             "`stanza_folder` under `reports:` names published ones."

@@ -15,7 +15,7 @@ from typing import Any
 from cxr_files.program import parser, run
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import TableCell
-from cxrflow.show.tables.cells import Cell, make_cell
+from cxrflow.show.tables.cells import REHEARSED, Cell, make_cell
 from cxrflow.show.tables.notes import note_on_data
 from cxrflow.show.tables.results import Results, read_results
 from cxrflow.show.tables.text import (
@@ -81,7 +81,7 @@ class Certified:
     def said(self) -> str:
         """The verdict; what is not measured with the reason, what is not equal with by how much."""
         if self.verdict == UNMEASURED:
-            return f"{UNMEASURED}: {self.cell.reason}"
+            return f"{UNMEASURED}: {self.cell.reason or self.cell.ours}"
         printed, difference = _printed(self.cell.published), self.difference
         if self.verdict != UNEQUAL or printed is None or difference is None:
             return self.verdict
@@ -101,10 +101,10 @@ def _printed(text: str | None) -> tuple[float, int] | None:
 
 def verdict(cell: Cell) -> str:
     """Judge ours by the published value, as ``RULE`` says."""
-    if cell.ours is None:
+    if cell.ours in (None, REHEARSED):
         return UNMEASURED
     printed, spread = _printed(cell.published), _printed(cell.published_sd)
-    if printed is None or isinstance(cell.ours, str):
+    if printed is None or not isinstance(cell.ours, float):
         return EQUAL if cell.ours == cell.published else UNEQUAL
     published, half = printed[0], 0.5 * 10.0 ** -printed[1] + ROUNDING
     distance = abs(cell.ours - published)
