@@ -80,7 +80,7 @@ def test_a_long_label_of_the_axis_is_drawn_whole(monkeypatch):
 
 def test_ours_and_the_published_values_are_drawn_over_the_axis(tmp_path, monkeypatch):
     made = curve_paper()
-    monkeypatch.setattr("cxrflow.show.figures.picture.load_paper", lambda name: made)
+    monkeypatch.setattr("cxrflow.show.tables.results.load_paper", lambda name: made)
     files = []
     for seed, value in enumerate((0.5, 0.7)):
         metrics = {"auroc/1": estimate(value, value - 0.1, value + 0.1)}

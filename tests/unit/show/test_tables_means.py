@@ -111,7 +111,7 @@ def test_the_averages_of_medcutmix_are_those_of_the_five_printed_columns():
 
 def test_bars_are_ours_beside_the_published(tmp_path, monkeypatch, files):
     made = paper()
-    monkeypatch.setattr("cxrflow.show.figures.picture.load_paper", lambda name: made)
+    monkeypatch.setattr("cxrflow.show.tables.results.load_paper", lambda name: made)
     output = tmp_path / "f.png"
     bars.main(options(paper="p", figure="f", output=output, metrics=files))
     with Image.open(output) as picture:

@@ -67,7 +67,7 @@ def written(tmp_path, monkeypatch):
 
     def write(*claims, tests=()):
         made = paper(*claims)
-        monkeypatch.setattr(orderings, "load_paper", lambda name: made)
+        monkeypatch.setattr("cxrflow.show.tables.results.load_paper", lambda name: made)
         files = []
         runs = [(name, *run) for name, scores in SCORES.items() for run in enumerate(scores)]
         for name, seed, value in runs:

@@ -185,7 +185,7 @@ def test_every_missing_value_has_a_reason(files):
 def test_rows_outside_of_the_headline_are_folded_with_their_command(files, tmp_path, monkeypatch):
     headline = [Headline(table="table9", rows=["Ours | both"], columns=["avg"])]
     paper = Paper(name="p", tables={"table9": TABLE}, headline=headline)
-    monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
+    monkeypatch.setattr("cxrflow.show.tables.results.load_paper", lambda name: paper)
     output = tmp_path / "table9"
     asked = {"paper": "p", "output": output, "metrics": files[0]}
     make_table.main(options(**asked, table="headline/table9"))
@@ -458,7 +458,7 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
 
 def test_the_program_writes_three_files(files, tmp_path, monkeypatch):
     paper = Paper(name="p", tables={"table9": TABLE})
-    monkeypatch.setattr(make_table, "load_paper", lambda name: paper)
+    monkeypatch.setattr("cxrflow.show.tables.results.load_paper", lambda name: paper)
     output = tmp_path / "made" / "table9"
     make_table.main(options(paper="biovil", table="table9", output=output, metrics=files))
     names = sorted(path.name for path in output.parent.iterdir())
