@@ -25,7 +25,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import Config
 from cxrflow.config.cost import JOB
 from cxrflow.config.parts import ASK_AS, RULES, Resources
-from cxrflow.config.rehearsal import kind_of
+from cxrflow.config.rehearsal import SEEDS, kind_of
 from cxrflow.console.plan import duration, reason
 from cxrflow.training.settings import TrainingSettings
 
@@ -229,7 +229,7 @@ class Extrapolation:
         full = self.full.tasks[task].settings
         short = self.short.tasks[task].settings
         lengths = zip(_lengths(full), _lengths(short), strict=False)
-        return max([after / max(before, 1) for after, before in lengths], default=1.0)
+        return math.prod(after / max(before, 1) for after, before in lengths)
 
 
 def _lengths(settings: Any) -> Iterator[int]:
@@ -241,6 +241,8 @@ def _lengths(settings: Any) -> Iterator[int]:
             yield from _lengths(value)
         elif name in ("epochs", "max_iterations"):
             yield value
+        elif name in SEEDS:
+            yield len(value)
 
 
 def step_seconds(log: Path) -> float:
