@@ -3,8 +3,8 @@
 A training takes the seconds of its representative's quickest step times its own steps, and a third
 of that a batch of a validation. What reads a cohort takes as many times longer as the cohort has
 more rows than its slice, beyond the seconds that the quickest job of its rule takes, of evaluations
-the middle one; what learns in a benchmark, as many times longer as it is shortened, at most. Reports are scaled by the length of their
-list; a corpus of documents, whose length no list tells, is not.
+the middle one; what learns in a benchmark, as many times longer as it is shortened, at most. Reports
+are scaled by the length of their list; a corpus of documents, whose length no list tells, is not.
 """
 
 import csv
@@ -232,17 +232,21 @@ class Extrapolation:
         """How many times longer a benchmark learns than in the rehearsal."""
         full = self.full.tasks[task].settings
         short = self.short.tasks[task].settings
-        lengths = zip(_lengths(full), _lengths(short), strict=False)
+        cohort = self.full.tasks[task].cohort
+        rows, ratio = self.rows(cohort, "train"), self.ratio(cohort)
+        lengths = zip(_lengths(full, rows, ratio), _lengths(short, rows), strict=False)
         return math.prod(after / max(before, 1) for after, before in lengths)
 
 
-def _lengths(settings: Any) -> Iterator[int]:
+def _lengths(settings: Any, rows: float, ratio: float = 1) -> Iterator[float]:
+    """How long each thing in settings learns; of steps less the ``ratio`` that counts for rows."""
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, TrainingSettings):
-            yield value.steps or value.epochs or 1
+            epoch = max(1, int(rows) // value.batch_size)
+            yield (value.steps or (value.epochs or 1) * epoch) / ratio
         elif hasattr(type(value), "model_fields"):
-            yield from _lengths(value)
+            yield from _lengths(value, rows, ratio)
         elif name in ("epochs", "max_iterations"):
             yield value
         elif name in SEEDS:
