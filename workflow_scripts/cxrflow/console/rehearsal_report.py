@@ -2,9 +2,10 @@
 
 A training takes the seconds of its representative's quickest step times its own steps, and a third
 of that a batch of a validation. What reads a cohort takes as many times longer as the cohort has
-more rows than its slice, beyond the seconds that the quickest job of its rule takes, of evaluations
-the middle one; what learns in a benchmark, as many times longer as it is shortened, at most. Reports
-are scaled by the length of their list; a corpus of documents, whose length no list tells, is not.
+more rows than its slice, beyond the seconds of the quickest job of its rule, of evaluations the
+middle one; what learns in a benchmark, as many times longer as it is shortened, at most.
+Reports are scaled by the length of their list; a corpus of documents, whose length no list tells,
+is not.
 """
 
 import csv
