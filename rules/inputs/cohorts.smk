@@ -63,5 +63,5 @@ def check_cohorts():
         needs = [Demand(**each) for each in rows]
         if cohort in to_build:
             note(cohort, needs)
-        else:
+        elif run.selection is None:  # a slice was checked when it was whole
             check(Path(RESULTS, "cohorts", cohort), needs)

@@ -61,6 +61,13 @@ def test_a_training_is_short_with_the_batch_that_is_asked_for(full, rehearsal):
         assert model.seeds == [0]
 
 
+def test_what_a_benchmark_learns_is_short(full, rehearsal):
+    tuned, few = (config.tasks["convirt/rsna_fine_tuned"].settings for config in (full, rehearsal))
+    assert (few.training.steps, few.training.epochs, few.run_seeds) == (5, None, [0, 1])
+    assert few.intervals.replicates == 100 and few.fractions == tuned.fractions
+    assert rehearsal.tasks["biovil/linear_probe"].settings.solver.max_iterations == 50
+
+
 def test_without_a_batch_it_is_the_papers_and_the_slice_has_one_at_least(full):
     config = load_config([DEMO], check_roots=False, typed=[*TYPED, "rehearsal={samples: 12}"])
     rows = sizes(config)

@@ -55,6 +55,13 @@ def test_a_slice_has_whole_patients_and_each_class():
     assert FEW > 2  # so that the one patient of the rare class cannot stand there by chance alone
 
 
+@pytest.mark.parametrize("unknown", [None, float("nan")])
+def test_images_of_patients_that_are_not_known_stand_for_themselves(unknown):
+    whole = rows(100).assign(subject_id=unknown)
+    assert 10 <= len(list(slice_of(whole, 10))) <= 13
+    assert 10 <= len(list(slice_of(whole.drop(columns=["subject_id", "image_id"]), 10))) <= 13
+
+
 def cohort(folder: Path, table: pd.DataFrame, kind: str = "classification") -> Path:
     folder.mkdir(parents=True)
     table.to_parquet(folder / "samples.parquet", index=False)

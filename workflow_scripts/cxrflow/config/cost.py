@@ -111,7 +111,8 @@ def dry_run(
     require_checkout(Path("Snakefile"))
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError(name="snakemake")
-    command = [sys.executable, "-m", "snakemake", "-n", "--forceall", "--cores", str(cores)]
+    command = [sys.executable, "-m", "snakemake", "-n", "--forceall"]
+    command += ["--rerun-incomplete", "--cores", str(cores)]
     command += targets
     command += ["--workflow-profile", "none"]  # Snakemake's own words, which are read here
     overlays = [file for file in files if Path(file) != Path("config.yaml")]

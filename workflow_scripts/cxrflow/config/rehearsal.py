@@ -25,6 +25,7 @@ from cxrflow.training.settings import TrainingSettings
 REPLICATES = 100
 # Lengths of what is fitted in a benchmark, by the names of their settings.
 LENGTHS = {"epochs": 1, "max_iterations": 50, "validate_steps": 2, "warmup_steps": 1}
+SEEDS = ("run_seeds", "probe_seeds", "seeds")  # of what is fitted in a benchmark; two are kept
 FOLDER = "rehearsal"  # below the results
 
 
@@ -137,6 +138,8 @@ def _short(settings: Settings, asked: Rehearsal) -> Iterator[tuple[str, Any]]:
                 yield name, overlay(value.model_dump(mode="json"), inner)
         elif name in LENGTHS and isinstance(value, int):
             yield name, min(value, LENGTHS[name])
+        elif name in SEEDS:
+            yield name, value[:2]
         elif name == "geometry" and value is not None:
             yield name, _small(value, asked)
 

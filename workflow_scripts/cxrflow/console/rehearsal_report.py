@@ -2,9 +2,10 @@
 
 A training takes the seconds of its representative's quickest step times its own steps, and a third
 of that a batch of a validation. What reads a cohort takes as many times longer as the cohort has
-more rows than its slice, beyond the seconds that the quickest job of its rule takes; what learns
-in a benchmark, as many times longer as it is shortened. Reports are scaled by the length of their
-list; a corpus of documents, whose length no list tells, is not.
+more rows than its slice, beyond the seconds of the quickest job of its rule, of evaluations the
+middle one; what learns in a benchmark, as many times longer as it is shortened, at most.
+Reports are scaled by the length of their list; a corpus of documents, whose length no list tells,
+is not.
 """
 
 import csv
@@ -25,10 +26,11 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import Config
 from cxrflow.config.cost import JOB
 from cxrflow.config.parts import ASK_AS, RULES, Resources
-from cxrflow.config.rehearsal import kind_of
+from cxrflow.config.rehearsal import SEEDS, kind_of
 from cxrflow.console.plan import duration, reason
 from cxrflow.training.settings import TrainingSettings
 
+SCORING = ("evaluate", "score_reference")
 LONGEST = 1440  # minutes that a job asks for; a training goes on in the next
 SPARE = 1.5  # of what is asked for to what was measured
 VALIDATION = 1 / 3  # of the time of a step: the forward pass alone
@@ -111,7 +113,10 @@ class Extrapolation:
         for job in jobs:
             if job.is_done and job.measured[0]:
                 fixed[job.rule].append(job.measured[0])
-        self.fixed = {rule: min(seconds) for rule, seconds in fixed.items()}
+        # Of most evaluations the start is all: what few rows take beside it is lost in its noise.
+        self.fixed = {
+            rule: (median if rule in SCORING else min)(seconds) for rule, seconds in fixed.items()
+        }
 
     # --- how much larger the data are ---------------------------------------------------------
 
@@ -228,19 +233,25 @@ class Extrapolation:
         """How many times longer a benchmark learns than in the rehearsal."""
         full = self.full.tasks[task].settings
         short = self.short.tasks[task].settings
-        lengths = zip(_lengths(full), _lengths(short), strict=False)
-        return max([after / max(before, 1) for after, before in lengths], default=1.0)
+        cohort = self.full.tasks[task].cohort
+        rows, ratio = self.rows(cohort, "train"), self.ratio(cohort)
+        lengths = zip(_lengths(full, rows, ratio), _lengths(short, rows), strict=False)
+        return math.prod(after / max(before, 1) for after, before in lengths)
 
 
-def _lengths(settings: Any) -> Iterator[int]:
+def _lengths(settings: Any, rows: float, ratio: float = 1) -> Iterator[float]:
+    """How long each thing in settings learns; of steps less the ``ratio`` that counts for rows."""
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, TrainingSettings):
-            yield value.steps or value.epochs or 1
+            epoch = max(1, int(rows) // value.batch_size)
+            yield (value.steps or (value.epochs or 1) * epoch) / ratio
         elif hasattr(type(value), "model_fields"):
-            yield from _lengths(value)
+            yield from _lengths(value, rows, ratio)
         elif name in ("epochs", "max_iterations"):
             yield value
+        elif name in SEEDS:
+            yield len(value)
 
 
 def step_seconds(log: Path) -> float:

@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.report:
         print(_report(config, files, typed))
         return
-    command = [sys.executable, "-m", "snakemake", "--keep-going", *targets(config)]
+    command = [sys.executable, "-m", "snakemake", "--keep-going", "--rerun-incomplete"]
+    command += targets(config)
     command += (
         ["--profile", options.profile] if options.profile else ["--cores", str(options.cores)]
     )

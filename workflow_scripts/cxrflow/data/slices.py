@@ -152,8 +152,10 @@ def cut_cohort(folder: Path) -> None:
 
 def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:
     """Yield the index of rows of whole patients: ``size`` or more, and a few of each class."""
-    patient = next((rows[name] for name in ("subject_id", "image_id") if name in rows), rows.index)
-    patient = pd.Series(patient, index=rows.index).fillna("").astype("str")
+    patient = pd.Series(rows.index, index=rows.index).astype("str")
+    for name in ("image_id", "subject_id"):  # who is not known stands for himself
+        if name in rows:
+            patient = rows[name].astype("object").fillna(patient)
     classes = [list(_classes(row)) for row in rows.to_dict("records")]
     counts: dict[Any, int] = {}
     number = 0

@@ -52,14 +52,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         from cxrflow.data.cohorts.validation import draw_validation
 
         draw_validation(options.output, settings.splits)
-    if os.environ.get(REHEARSAL):
-        from cxrflow.data.slices import cut_cohort
-
-        cut_cohort(options.output)
 
     from cxrflow.data.cohorts.demands import check_noted
 
     check_noted(options.output)
+    if os.environ.get(REHEARSAL):  # after the check, which is of all rows
+        from cxrflow.data.slices import cut_cohort
+
+        cut_cohort(options.output)
 
 
 if __name__ == "__main__":
