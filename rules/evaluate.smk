@@ -25,8 +25,13 @@ rule extract_features:
         "<logs>/extract_features/{model}.seed{seed}.{cohort}.log",
     benchmark:
         "<timings>/extract_features/{model}.seed{seed}.{cohort}.tsv"
+    group:
+        scoring_group
     conda:
         "../envs/gpu.yaml"
+    resources:
+        **job("extract_features"),
+        scoring=1,
     params:
         **settings_of(lambda wildcards: run.values.features),
         code=lambda wildcards: code_digest(
@@ -61,6 +66,8 @@ rule evaluate:
         "<timings>/evaluate/{task}/{model}.seed{seed}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=True)),
+    group:
+        scoring_group
     conda:
         "../envs/gpu.yaml"
     threads: task_need("evaluate", "threads")
@@ -68,6 +75,7 @@ rule evaluate:
         mem_mb=task_need("evaluate", "mem_mb"),
         runtime=task_need("evaluate", "runtime"),
         gpu=task_need("evaluate", "gpu"),
+        scoring=1,
     params:
         **settings_of(lambda wildcards: run.tasks[wildcards.task].settings),
         code=lambda wildcards: code_digest("benchmarks.runner", *task_code(wildcards)),
@@ -99,11 +107,14 @@ use rule evaluate as score_reference with:
     wildcard_constraints:
         task=one_of(t for t in tasks_with(models=True) if run.tasks[t].benchmark.references),
         name="[a-z_]+",
+    group:
+        reference_group
     conda:
         "../envs/cpu.yaml"
     threads: need("score_reference").threads
     resources:
         **job("score_reference"),
+        scoring=1,
 
 
 # What was run elsewhere: a file of scores, vectors, reports or maps (docs/external_models.md).
@@ -117,11 +128,14 @@ use rule evaluate as score_external with:
         "<timings>/score_external/{task}/{external}.tsv"
     wildcard_constraints:
         task=one_of(task for one in run.library.external.values() for task in one.files),
+    group:
+        reference_group
     conda:
         "../envs/cpu.yaml"
     threads: need("score_external").threads
     resources:
         **job("score_external"),
+        scoring=1,
 
 
 # What needs no model: data sets, cohorts, vocabularies, registration.
@@ -135,6 +149,8 @@ use rule evaluate as measure_data with:
         "<timings>/measure_data/{task}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=False)),
+    group:
+        None
     conda:
         "../envs/cpu.yaml"
     threads: task_need("measure_data", "threads")

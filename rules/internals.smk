@@ -28,6 +28,11 @@ def typed_values():
     return workflow.config_settings.config
 
 
+def is_local():
+    """True unless jobs are handed to a cluster; a dry run hands over none."""
+    return workflow.local_exec
+
+
 def is_target(path):
     """True if a file was asked for by its name."""
     return any(os.path.normpath(target).endswith(path) for target in workflow.dag_settings.targets)

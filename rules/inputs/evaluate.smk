@@ -108,3 +108,18 @@ def task_need(rule, what):
 def tasks_with(models):
     """The tasks that score models, or those that are measured on the data themselves."""
     return [name for name in run.tasks.available if bool(run.tasks[name].benchmark.needs) == models]
+
+
+def scoring_group(wildcards):
+    """On a cluster: features of a model and what is scored with them are one job.
+
+    Not what trains, which may be longer than a job may run, and resumes. `scoring`, of which the
+    profile gives a group one, lets its members run one after the other.
+    """
+    trains = "task" in wildcards.keys() and run.tasks[wildcards.task].benchmark.resumes
+    return None if is_local() or trains else "scores"
+
+
+def reference_group(wildcards):
+    """On a cluster: rows that need no model of ours, of which a job takes several."""
+    return None if is_local() else "references"
