@@ -6,6 +6,7 @@ the sentences of a grammar that was written without sight of the rules.
 """
 
 import csv
+import gc
 import math
 import re
 import time
@@ -231,25 +232,37 @@ def test_labels_do_not_depend_on_what_was_read_before() -> None:
         assert repr(again) == repr(fresh)
 
 
+def seconds_of(text: str) -> float:
+    """Processor seconds of labelling, without collecting what else lives in this process."""
+    gc.collect()
+    gc.disable()
+    try:
+        started = time.process_time()
+        ScopeLabeller().label([[text]])
+        return time.process_time() - started
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "around"),
     [
-        "no effusion, " * 30_000,
-        "effusion or " * 30_000,
-        "(" * 150_000 + "effusion" + ")" * 150_000,
-        "effusion" * 1_250_000,
-        "possible " * 30_000 + "effusion",
-        "the heart is normal and " * 15_000,
-        "mass effect calcified nodule " * 15_000,
-        "\x00\x01\x1b effusion \u202e " * 20_000,
-        "a/b-c_d'e " * 30_000,
+        ("no effusion, ", ""),
+        ("effusion or ", ""),
+        ("(", "effusion)"),
+        ("effusion", ""),
+        ("possible ", "effusion"),
+        ("the heart is normal and ", ""),
+        ("mass effect calcified nodule ", ""),
+        ("\x00\x01\x1b effusion \u202e ", ""),
+        ("a/b-c_d'e ", ""),
     ],
     ids=["commas", "or", "nested", "no blanks", "cues", "clauses", "barred", "control", "marks"],
 )
-def test_hostile_text_takes_linear_time(text: str) -> None:
-    started = time.process_time()
-    ScopeLabeller().label([[text]])
-    assert time.process_time() - started < 8
+def test_hostile_text_takes_linear_time(text: str, around: str) -> None:
+    """Sixteen times the text: sixteen times as long, where squares would take 256 times."""
+    short = min(seconds_of(text * 500 + around) for _ in range(3))
+    assert seconds_of(text * 8_000 + around) < 64 * max(short, 1e-3)
 
 
 def test_what_is_labelled_follows_the_layout_unless_it_is_said() -> None:
