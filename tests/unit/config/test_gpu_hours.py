@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from config_overlays import DEMO, ROOT
 
+from cxr_files.errors import InputError
 from cxrflow.config import cost, load_config
 from cxrflow.config.gpu_hours import FullScale, read_rows, updates
 
@@ -83,8 +84,24 @@ def test_the_command_needs_no_dry_run_at_the_papers_scale(capsys, monkeypatch):
     cost.main(of_run)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].startswith("everything") and int(lines[2][40:50]) > 60
-    assert {"biovil", "convirt", "  table5"} <= {line[:40].rstrip() for line in lines}
+    names = {line[:40].partition(" (")[0].rstrip() for line in lines}
+    assert {"biovil", "convirt", "  table5"} <= names
     cost.main([*of_run, "--target", "convirt"])
     shown = capsys.readouterr().out
     assert "biovil/report_labels" not in shown and "convirt/convirt_supervised" in shown
     assert "main claim" in shown and "53 GB of a GPU's memory" in shown
+
+
+def test_what_is_left_out_is_not_counted_and_said(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("CXR_DATA", str(tmp_path))
+    for name in ("mimic-cxr/2.0.0", "mimic-cxr-jpg/2.1.0", "pubmed/baseline"):
+        (tmp_path / name).mkdir(parents=True)
+    asked = ["--configfile", "paper.yaml", "--config", "papers=[biovil, medcutmix]"]
+    with pytest.raises(InputError, match="none of the 18 models of medcutmix that learn can be"):
+        cost.main(asked)
+    cost.main([*asked, "leave_out=[medcutmix]"])
+    said = capsys.readouterr().out
+    assert (
+        re.search(r"^biovil \(\d+ of 415 published cells\) ", said, re.M) and "medcut" not in said
+    )

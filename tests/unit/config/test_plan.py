@@ -10,6 +10,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import overlay
 from cxr_files.yaml_file import read_yaml
 from cxrflow.config import Config, make_config
+from cxrflow.config.lacks import Lack
 from cxrflow.config.plan import announcement, main, planned_cells, require_models, table_notes
 
 PAPER = ROOT / "paper.yaml"
@@ -155,3 +156,22 @@ def test_it_is_written_as_a_table(monkeypatch, tmp_path, capsys):
     assert {row["lines"].partition(" or ")[0] for row in rows if row["made"] == "no"} == {
         "scale: paper"
     }
+
+
+def test_a_table_names_no_folder_of_this_machine(paper_run, tmp_path):
+    config = paper_run({"weights": {"convirt/imagenet_pretraining": {"optional": True}}})
+    (note,) = table_notes(config, "convirt", "table2")
+    assert "`weights: {convirt/imagenet_pretraining: …/resnet50-0676ba61.pth}`" in note
+    assert str(tmp_path) not in note and str(tmp_path) in announcement(config, {"convirt": "all"})
+
+
+def test_a_reference_row_alone_in_its_task_is_not_scored(tmp_path):
+    row = {"label": "No image", "model": "reference/nothing"}
+    column = {"key": "auroc", "label": "AUROC", "metric": "auroc/1"}
+    table = {"title": "T", "source": "ours", "task": "convirt/rsna_linear"}
+    paper = {"tables": {"alone": {**table, "columns": [column], "rows": [row]}}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(paper), encoding="utf-8")
+    config = make_config(read_yaml(DEMO) | {"papers": [str(tmp_path / "mine.yaml")]}, [DEMO])
+    (cell,) = planned_cells(config, "mine")
+    assert cell.lacks == (Lack("a model in convirt/rsna_linear beside it"),)
+    assert config.results["mine"].cells("alone") == []

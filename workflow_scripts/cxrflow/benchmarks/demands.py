@@ -37,8 +37,8 @@ def require_rows(
         settings = settings.model_copy(update={"geometry": None})
     program = imported(entry.program)
     file = "pairs.parquet" if entry.kind == "pairs" else "samples.parquet"
-    known = {"cohort": folder} | ({} if entry.training else {"training": None})
-    inputs = Rows(_Options(**known), file, getattr(program, "COLUMNS", ()))
+    folders = {"cohort": folder} | ({} if entry.training else {"training": None})
+    inputs = Rows(_Options(**folders), file, getattr(program, "COLUMNS", ()))
     names = [LEARNT] if learnt else [*PARTS, *([] if entry.training else [LEARNT])]
     parts = [getattr(settings, name, None) for name in names]
     parts += [] if learnt else getattr(settings, "parts", [])

@@ -113,8 +113,8 @@ class Benchmarks(dict[str, Benchmark]):
     def metrics_of(self, name: str) -> tuple[str, ...] | None:
         """The names of a benchmark's metrics up to the first ``/``; None: the data decide them."""
         # The agreement of labels is measured by a program of its own.
-        known = name in self or is_outside(name)
-        return (self[name].metrics if known else None) or METRICS.get(name)
+        is_benchmark = name in self or is_outside(name)
+        return (self[name].metrics if is_benchmark else None) or METRICS.get(name)
 
     def measures(self, name: str, metric: str) -> bool:
         """True if a benchmark may have a metric of this name."""

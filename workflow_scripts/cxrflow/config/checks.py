@@ -92,11 +92,11 @@ def check_left_out(config: Config) -> None:
     """Check that ``leave_out`` names what is there."""
     library = config.library
     papers = {Path(source).stem for source in config.values.papers}
-    known = {*papers, *library.models, *library.tasks}
-    known |= {f"{name}/{table}" for name, paper in library.chosen.items() for table in paper.tables}
+    names = {*papers, *library.models, *library.tasks}
+    names |= {f"{name}/{table}" for name, paper in library.chosen.items() for table in paper.tables}
     for number, name in enumerate(config.values.leave_out):
         kinds = ("models", "tasks", "tables")
-        if name not in known and not any(_of_another_paper(kind, name) for kind in kinds):
+        if name not in names and not any(_of_another_paper(kind, name) for kind in kinds):
             raise WrongKey(
                 ("leave_out", number),
                 f"is '{name}', which is not there; expected a paper, or paper/name of a model, a "
@@ -245,18 +245,18 @@ def check_classes(config: Config) -> None:
     """Check that tasks name classes that their labels have, as far as these are known."""
     for name in config.tasks.available:
         settings = config.tasks[name].settings
-        known, whose = _known_classes(config, name)
+        classes, whose = _known_classes(config, name)
         for field in CLASS_FIELDS:
-            named = getattr(settings, field, None)
-            strange = [each for each in named or () if known and each not in known]
-            if isinstance(named, str) or not strange:
+            values = getattr(settings, field, None)
+            strange = [each for each in values or () if classes and each not in classes]
+            if isinstance(values, str) or not strange:
                 continue
             key: Key = ("tasks", name, field)
             file = None
             if field not in (config.values.tasks.get(name) or {}):
                 entries = paper_entries(config.library.file(paper_of(name)))
                 file, key = entries.place(("tasks", short_name(name), "settings", field))
-            some = f"{len(known)} classes" if len(known) > MOST_LISTED else ", ".join(known)
+            some = f"{len(classes)} classes" if len(classes) > MOST_LISTED else ", ".join(classes)
             raise WrongKey(key, f"names '{strange[0]}'; expected some of {whose} {some}", file)
 
 
@@ -292,13 +292,13 @@ def check_metrics(config: Config) -> None:
                     or any(BENCHMARKS.measures(each, metric) for each in benchmarks)
                 ):
                     continue
-                known = "; ".join(
+                choices = "; ".join(
                     f"{each} measures {', '.join(BENCHMARKS.metrics_of(each) or ())}"
                     for each in benchmarks
                 )
                 entries = paper_entries(config.library.file(paper))
                 file, key = entries.place(("tables", name, "columns", number, "metric"))
-                raise WrongKey(key, f"is '{metric}', but {known}", file)
+                raise WrongKey(key, f"is '{metric}', but {choices}", file)
 
 
 def check_folders(config: Config) -> None:

@@ -71,8 +71,8 @@ class Config:
     @cached_property
     def cells(self) -> list[Result]:
         """The (task, model) pairs of all tables and figures that this run measures, each once."""
-        shown = (result for results in self.results.values() for result in results.all("all"))
-        return list(dict.fromkeys(shown))
+        pairs = (result for results in self.results.values() for result in results.all("all"))
+        return list(dict.fromkeys(pairs))
 
     def needs(self, *extents: tuple[str, str]) -> RunNeeds:
         """The models and tasks of (paper, extent) pairs, and all that they need."""
@@ -90,7 +90,9 @@ class Config:
         """The needs of the whole run: every row of each paper, with its controls."""
         models = list(self.needs(*((paper, "all") for paper in self.results)).models)
         for results in self.results.values():
-            models += [name for one in results.controls for name in self.models[one].ancestors]
+            models += [
+                name for control in results.controls for name in self.models[control].ancestors
+            ]
         models += self.selection.models if self.selection else ()
         return RunNeeds(self.tasks, list(dict.fromkeys(models)), self.tasks.available, self.cells)
 
@@ -106,7 +108,10 @@ class Config:
     @cached_property
     def datasets(self) -> list[str]:
         """All data sets that this run reads."""
-        compared = [(one.dataset, one.holder or one.dataset) for one in self.label_comparisons()]
+        compared = [
+            (comparison.dataset, comparison.holder or comparison.dataset)
+            for comparison in self.label_comparisons()
+        ]
         return list(dict.fromkeys([*self.whole.datasets, *(name for p in compared for name in p)]))
 
     @property

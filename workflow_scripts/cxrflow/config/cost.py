@@ -38,6 +38,7 @@ from cxrflow.config.loading import (
     require_checkout,
     typed_values,
 )
+from cxrflow.config.plan import require_models
 
 TABLE = Path(__file__).with_name("seconds.tsv")
 # A job of a dry run: its rule, then what is said of it, a line a key.
@@ -120,12 +121,12 @@ def dry_run(
         command += ["--configfile", *overlays]
     if typed:
         command += ["--config", *typed]
-    done = subprocess.run(
+    process = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    if done.returncode:
-        raise InputError(f"{targets[0]}: {done.stdout.strip().splitlines()[-1]}")
-    return done.stdout
+    if process.returncode:
+        raise InputError(f"{targets[0]}: {process.stdout.strip().splitlines()[-1]}")
+    return process.stdout
 
 
 def parse(text: str) -> list[Job]:
@@ -240,6 +241,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = load_config(in_order(options.configfile), False, options.config)
         papers = list(config.results) if options.target == "all" else [options.target]
         if config.values.scale == "paper" and config.results.keys() >= {*papers}:
+            require_models(config, papers)
             extent = config.values.extent if options.target == "all" else "all"
             print(FullScale(config).summary(papers, extent))
             return

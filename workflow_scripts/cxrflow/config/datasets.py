@@ -134,13 +134,13 @@ class Datasets:
         if self.cohort("", recipe) is not None:
             return []
         dataset = self.at(recipe.dataset)
-        named = [recipe.dataset, recipe.images, recipe.training]
+        names = [recipe.dataset, recipe.images, recipe.training]
         if dataset is not None and "images" not in self.layout(dataset).holds:
-            named.append(self.layout(dataset).companion)
-        lacks = [self.lack(name) for name in named if name is not None]
+            names.append(self.layout(dataset).companion)
+        lacks = [self.lack(name) for name in names if name is not None]
         # What replaces a data set may be of other patients, or lack images.
-        other = Lack(f"images or labels of the patients of {dataset}")
-        return [lack for lack in lacks if lack is not None] or [other]
+        foreign = Lack(f"images or labels of the patients of {dataset}")
+        return [lack for lack in lacks if lack is not None] or [foreign]
 
     def layout(self, name: str) -> Layout:
         """The layout of a data set's files."""

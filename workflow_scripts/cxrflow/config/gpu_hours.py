@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from cxrflow.config.configuration import Config
 from cxrflow.config.models import ResolvedModel
 from cxrflow.config.parts import Resources
+from cxrflow.config.plan import count, planned_cells
 from cxrflow.images.geometry import Geometry
 from cxrflow.names import paper_of
 from cxrflow.papers.table import HEADLINE, Result
@@ -69,15 +70,19 @@ class FullScale:
     @cached_property
     def models(self) -> Mapping[str, ResolvedModel]:
         """The models of the run and the measured ones, whose papers it may not ask for."""
-        papers = [*self.config.values.papers]
-        papers += sorted({*map(paper_of, self._steps)} - {*self.config.library.chosen})
-        return Config(self.config.values.model_copy(update={"papers": papers})).models
+        library = self.config.library
+        papers = [library.source(paper) for paper in library.chosen]
+        papers += sorted({*map(paper_of, self._steps)} - {*library.chosen})
+        values = {"papers": papers, "leave_out": []}
+        return Config(self.config.values.model_copy(update=values)).models
 
     def alike(self, name: str, measured: Collection[str]) -> str | None:
         """The model of the same program whose settings differ least from those of a model."""
-        program, own = self.models[name].recipe.program, self._facts[name]
-        same = [other for other in measured if self.models[other].recipe.program == program]
-        return min(same, key=lambda other: len(own ^ self._facts[other]), default=None)
+        program, facts = self.models[name].recipe.program, self._facts[name]
+        same = [
+            candidate for candidate in measured if self.models[candidate].recipe.program == program
+        ]
+        return min(same, key=lambda candidate: len(facts ^ self._facts[candidate]), default=None)
 
     @cached_property
     def _facts(self) -> dict[str, set[tuple[str, str]]]:
@@ -114,18 +119,18 @@ class FullScale:
         trained = [name for name in names if self.models[name].trained]
         hours = {name: self.hours_of(name) for name in trained}
         seeds = {name: len(self.models[name].seeds) for name in trained}
-        known = {name: each for name, each in hours.items() if each is not None}
+        counted = {name: each for name, each in hours.items() if each is not None}
         return Hours(
             sum(seeds.values()),
-            sum(seeds[name] * most for name, (most, _) in known.items()),
-            sum(seeds[name] * expected for name, (_, expected) in known.items()),
-            sorted({*trained} - {*known}),
+            sum(seeds[name] * most for name, (most, _) in counted.items()),
+            sum(seeds[name] * expected for name, (_, expected) in counted.items()),
+            sorted({*trained} - {*counted}),
         )
 
     def models_of(self, results: Iterable[Result]) -> list[str]:
         """The models behind results, with all that they are made from."""
-        named = dict.fromkeys(name for _, name in results if name in self.config.models)
-        return list(dict.fromkeys(n for name in named for n in self.models[str(name)].ancestors))
+        models = dict.fromkeys(name for _, name in results if name in self.config.models)
+        return list(dict.fromkeys(n for name in models for n in self.models[str(name)].ancestors))
 
     def summary(self, papers: Collection[str], extent: str) -> str:
         """Describe what the trainings of papers cost, by paper and table."""
@@ -133,17 +138,19 @@ class FullScale:
         trained = [name for name in needs.models if self.models[name].trained]
         steps = {name: step for name in trained if (step := self.step(name)) is not None}
         machines = " or ".join(sorted({step["machine"] for step in steps.values()})) or "GPU"
-        whole = self.total(trained)
+        everything = self.total(trained)
         lines = [
             f"GPU-hours of all trainings, on one {machines} (docs/performance.md):",
             f"{'':40} trainings   at most  expected",
-            _line("everything, what is shared once", whole),
+            _line("everything, what is shared once", everything),
         ]
         for paper in papers:
             results = self.config.results[paper]
             parts = {name: results.cells(name) for name in results.tables(extent)}
             headline = [cell for name in results.tables("headline") for cell in results.cells(name)]
-            lines.append(_line(paper, self.total(self.models_of(results.all(extent)))))
+            planned = planned_cells(self.config, paper, extent)
+            heading = f"{paper} ({count(planned)})" if planned else paper
+            lines.append(_line(heading, self.total(self.models_of(results.all(extent)))))
             for name, cells in {"main claim (its headline rows)": headline, **parts}.items():
                 hours = self.total(self.models_of(cells))
                 lines += [_line(f"  {name.removeprefix(HEADLINE)}", hours)] * (hours.trainings > 0)
@@ -155,8 +162,8 @@ class FullScale:
             "where their paper states them, else the most.",
             "Not counted, as not measured: validation, evaluation and all that needs no GPU.",
         ]
-        if whole.unknown:
-            lines.append(f"Not counted, as not known: {', '.join(whole.unknown)}.")
+        if everything.unknown:
+            lines.append(f"Not counted, as not known: {', '.join(everything.unknown)}.")
         return "\n".join([*lines, *self._storage(needs.stores), *self._memory(steps)])
 
     def _storage(self, stores: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -175,11 +182,11 @@ class FullScale:
         state = (1 + MOMENTS) * max(size.values(), default=0)
         gpu = max((float(step["memory_gb"]) for step in steps.values()), default=0)
         rules = {self.models[name].recipe.kind.rule for name in steps}
-        asked = [self.config.values.resources.get(rule, Resources()).mem_mb for rule in rules]
+        megabytes = [self.config.values.resources.get(rule, Resources()).mem_mb for rule in rules]
         yield f"  weights {weights / GB:,.0f} GB; while one trains, its state: {state / GB:,.1f} GB"
         yield (
             f"The largest training: {gpu:,.0f} GB of a GPU's memory, "
-            f"{max(asked, default=0) / 1000:,.0f} GB of the host's (`resources`)"
+            f"{max(megabytes, default=0) / 1000:,.0f} GB of the host's (`resources`)"
         )
 
     def _kept(self, name: str) -> int:

@@ -202,11 +202,11 @@ def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[st
     if settings.split_method != "official":
         return None
     splits = settings.splits
-    taken = set(parts)
-    if splits.validation is not None and "validate" in taken:
-        taken.add("train")  # from which it is drawn
+    names = set(parts)
+    if splits.validation is not None and "validate" in names:
+        names.add("train")  # from which it is drawn
     if splits.parts is None:
-        return frozenset(taken)
+        return frozenset(names)
     return frozenset(
-        PART_NAMES.get(name, name) for name, own in splits.parts.items() if own in taken
+        PART_NAMES.get(name, name) for name, part in splits.parts.items() if part in names
     )

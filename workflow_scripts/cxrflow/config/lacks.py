@@ -1,5 +1,6 @@
 """What a run lacks for a model, a task or a cell of a table, and what would give it."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,7 +23,13 @@ class Lack:
     @property
     def remedy(self) -> str:
         """The lines in a sentence, without their comments."""
-        return " or ".join(f"`{line.partition('  #')[0]}`" for line in self.lines)
+        lines = " or ".join(f"`{line.partition('  #')[0]}`" for line in self.lines)
+        return f"either {lines}" if len(self.lines) > 1 else lines
+
+    @property
+    def passed_on(self) -> str:
+        """The same without the folders of this machine, as tables are passed on."""
+        return re.sub(r"(?<=: )/[^}]*/", "…/", self.remedy)
 
     def __str__(self) -> str:
         return f"{self.reason}: {' or '.join(self.lines)}" if self.lines else self.reason

@@ -44,8 +44,8 @@ def add_files(arguments: ArgumentParser) -> None:
 
 def in_order(files: Sequence[Path]) -> list[Path]:
     """Put ``config.yaml`` of this folder before ``files``, as Snakemake does in a checkout."""
-    named = {file.resolve() for file in files}
-    first = [DEFAULT] if DEFAULT.is_file() and DEFAULT.resolve() not in named else []
+    resolved = {file.resolve() for file in files}
+    first = [DEFAULT] if DEFAULT.is_file() and DEFAULT.resolve() not in resolved else []
     return [*first, *files]
 
 
@@ -195,12 +195,12 @@ def _check_roots(config: Config) -> None:
                 f"is {root!r}: no such folder; expected the {config.data.layout(name).name} data "
                 "set there",
             )
-        others = [] if root is None else _held_instead(Path(root), config.data.layout(name))
-        if others:
+        layouts = [] if root is None else _held_instead(Path(root), config.data.layout(name))
+        if layouts:
             raise WrongKey(
                 ("datasets", name, "root"),
                 f"is {root!r}, which has no list of {config.data.layout(name).name}, but those of "
-                f"{' or '.join(others)}; expected `layout: {others[0]}` or another folder",
+                f"{' or '.join(layouts)}; expected `layout: {layouts[0]}` or another folder",
             )
 
 
@@ -210,9 +210,12 @@ def _held_instead(root: Path, expected: Layout) -> list[str]:
         return []
     described = (layout(name) for name in LAYOUTS if name != expected.name)
     return [
-        other.name
-        for other in described
-        if any(len(other.list_files(root, use)) == len(names) for use, names in other.lists.items())
+        candidate.name
+        for candidate in described
+        if any(
+            len(candidate.list_files(root, use)) == len(names)
+            for use, names in candidate.lists.items()
+        )
     ]
 
 

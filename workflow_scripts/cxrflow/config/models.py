@@ -59,9 +59,9 @@ class ResolvedModel:
         name, recipe, values = self.name, self.recipe, self._models.choices
         library, scale = self._models.library, values.scale
         scaled = recipe.scales.get(scale, ModelScale())
-        whole = library.whole(name)
+        name_of_whole = library.whole(name)
         # Of a share all is as of the whole, but for the share.
-        above = {k: v for k, v in values.models.get(whole or "", {}).items()}
+        above = {k: v for k, v in values.models.get(name_of_whole or "", {}).items()}
         above.pop("training_share", None)
         override = dict(values.models.get(name, {}))
         geometry = above.pop("geometry", scaled.geometry or recipe.geometry)
@@ -72,7 +72,7 @@ class ResolvedModel:
             recipe.kind.settings,
             library.overlay("models", name, recipe.settings, "settings"),
             library.overlay("models", name, scaled.settings, "scales", scale, "settings"),
-            Overlay(above, ("models", whole or name)),
+            Overlay(above, ("models", name_of_whole or name)),
             Overlay(override, ("models", name)),
         )
         weights = self._models.weights.get(name)
@@ -309,8 +309,8 @@ class Models(Mapping[str, ResolvedModel]):
             for figure in paper.figures.values()
             if not isinstance(figure, CurveFigure | BarsFigure)
         ]
-        named = {name for results in figures for _, name in results}
-        named |= {*self.cohorts.curators(*self.library.cohorts)}
+        alone = {name for results in figures for _, name in results}
+        alone |= {*self.cohorts.curators(*self.library.cohorts)}
         same: dict[str, str] = {}
         first: dict[str, str] = {}
         for name, model in self._models.items():  # what it is made from comes before it
@@ -319,7 +319,7 @@ class Models(Mapping[str, ResolvedModel]):
                 made_from = model.recipe.model_dump(mode="json", include=MADE_FROM) | parents
                 key = [paper_of(name), made_from, model.geometry, model.seeds]
                 stands = first.setdefault(fingerprint([*key, model.settings.effect()]), name)
-                if name != stands and name not in named:
+                if name != stands and name not in alone:
                     same[name] = stands
         return same
 
@@ -337,8 +337,8 @@ class Models(Mapping[str, ResolvedModel]):
     def knows_findings(self, cohort: str | None) -> bool:
         """True if the synthetic hospital has written down the truth of a cohort's findings."""
         hospital = self.choices.synthetic_hospital
-        known = hospital is not None and hospital.finding_truth
-        return known and cohort is not None and self.cohorts.drawn(cohort)
+        writes_truth = hospital is not None and hospital.finding_truth
+        return writes_truth and cohort is not None and self.cohorts.drawn(cohort)
 
 
 #: Of what only a synthetic hospital knows.

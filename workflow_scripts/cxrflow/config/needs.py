@@ -26,13 +26,13 @@ class RunNeeds:
     @cached_property
     def vocabularies(self) -> list[str]:
         """Those of the models; where vocabularies are compared, also those of no model."""
-        used = {model.recipe.vocabulary for model in self._resolved}
-        named = {model.recipe.vocabulary for model in self._run.models.values()}
+        sought = {model.recipe.vocabulary for model in self._resolved}
+        of_models = {model.recipe.vocabulary for model in self._run.models.values()}
         compared = any(self._run[name].benchmark.reads == "vocabularies" for name in self.tasks)
         return [
             name
             for name in self._texts.vocabularies
-            if name in used or (compared and name not in named)
+            if name in sought or (compared and name not in of_models)
         ]
 
     def vocabularies_of(self, task: str) -> list[str]:
@@ -42,17 +42,17 @@ class RunNeeds:
     @cached_property
     def documents(self) -> list[tuple[str, str]]:
         """(data set, paper of the vocabulary that cuts it) of everything that is read as text."""
-        named = [
+        documents = [
             (dataset, paper_of(name))
             for name in self.vocabularies
             for dataset in self._texts.datasets(name)
         ]
-        named += [
+        documents += [
             (dataset, paper_of(model.vocabulary))
             for model in self._resolved
             for dataset in model.corpora
         ]
-        return list(dict.fromkeys(named))
+        return list(dict.fromkeys(documents))
 
     @property
     def text_datasets(self) -> list[str]:
@@ -79,14 +79,14 @@ class RunNeeds:
     @cached_property
     def cohorts(self) -> list[str]:
         """Cohorts that a model learns from, a task is measured on, or documents are split by."""
-        named = [model.recipe.cohort for model in self._resolved]
-        named += [model.selecting_cohort for model in self._resolved]
+        names = [model.recipe.cohort for model in self._resolved]
+        names += [model.selecting_cohort for model in self._resolved]
         for name in self.tasks:
-            named += [self._run[name].cohort, self._run.models.library.tasks[name].training]
-        named += [self._texts.cohort(*document) for document in self.documents]
-        curations = filter(None, map(self._cohorts.curation, named))
-        named += [curation.candidates for curation in curations]
-        return [name for name in self._cohorts if name in named]
+            names += [self._run[name].cohort, self._run.models.library.tasks[name].training]
+        names += [self._texts.cohort(*document) for document in self.documents]
+        curations = filter(None, map(self._cohorts.curation, names))
+        names += [curation.candidates for curation in curations]
+        return [name for name in self._cohorts if name in names]
 
     @cached_property
     def stores(self) -> list[tuple[str, str]]:

@@ -211,10 +211,10 @@ class Library:
                 has a file for a task that scores none.
         """
         user = f"a table of {paper.name}"
-        own = {f"{paper.name}/{short}" for short in paper.external}
-        named = [(row, name) for t in paper.tables.values() for row in t.rows for name in row.named]
-        for row, name in named:
-            if not row.is_external and name in own:
+        ours = {f"{paper.name}/{short}" for short in paper.external}
+        pairs = [(row, name) for t in paper.tables.values() for row in t.rows for name in row.named]
+        for row, name in pairs:
+            if not row.is_external and name in ours:
                 message = f"{user} shows '{name}' in row '{row.label}', which is no model of ours"
                 raise WrongKey(("papers",), f"{message}; expected `kind: external` there")
             if row.is_external and name not in self.external:
@@ -225,7 +225,7 @@ class Library:
     def _check_external(self, name: str, task: str) -> None:
         scored: Task = self._entry("tasks", task, f"external {name}")
         if not BENCHMARKS[scored.benchmark].external:
-            able = ", ".join(other for other, entry in BENCHMARKS.items() if entry.external)
+            able = ", ".join(benchmark for benchmark, entry in BENCHMARKS.items() if entry.external)
             raise WrongKey(
                 ("papers",),
                 f"external {name} has a file for {task}, but {scored.benchmark} scores none; "

@@ -93,39 +93,42 @@ def cell_lacks(config: Config, paper: str, name: str, row: Row, column: Column) 
     return lacks
 
 
-def needs(cells: Iterable[PlannedCell]) -> list[tuple[int, Lack]]:
-    """Count the cells by what they lack, of which one may lack several; most frequent first.
+def needs(lacking: Iterable[Lacks]) -> list[tuple[int, Lack]]:
+    """Count what cells lack, of which one may lack several; most frequent first.
 
-    What no line of configuration gives comes last.
+    Each reason comes once, with the lines that give it to all that lack it. What no line of
+    configuration gives comes last.
     """
-    by_lines: dict[tuple[str, ...], tuple[int, Lack]] = {}
-    for cell in cells:
-        for key, lack in {lack.lines or (lack.reason,): lack for lack in cell.lacks}.items():
-            by_lines[key] = by_lines.get(key, (0, lack))[0] + 1, lack
-    return sorted(by_lines.values(), key=lambda need: (not need[1].lines, -need[0]))
+    groups = list(lacking)
+    numbers = Counter(lack.reason for lacks in groups for lack in lacks)
+    lacks = distinct(lack for lacks in groups for lack in lacks)
+    pairs = [(numbers[lack.reason], lack) for lack in lacks]
+    return sorted(pairs, key=lambda pair: (not pair[1].lines, -pair[0]))
 
 
 def count(cells: Sequence[PlannedCell]) -> str:
     """How many cells are made, of all."""
-    made = sum(not cell.lacks for cell in cells)
-    return f"{made} of {len(cells)} {'published cells' if cells[0].published else 'cells'}"
+    filled = sum(not cell.lacks for cell in cells)
+    return f"{filled} of {len(cells)} {'published cells' if cells[0].published else 'cells'}"
 
 
 def sentence(cells: Sequence[PlannedCell]) -> str:
     """Count the cells that are made, of all, and say what the others need."""
-    return "; ".join([count(cells), *(_need(*need) for need in needs(cells))])
+    return "; ".join(
+        [count(cells), *(_need(*need) for need in needs(cell.lacks for cell in cells))]
+    )
 
 
 def _need(number: int, lack: Lack) -> str:
     if not lack.lines:
         return f"{number} cannot be made ({lack.reason})"
-    return f"{number} need {lack.remedy}"
+    return f"{number} need {lack.passed_on}"
 
 
 def block(cells: Sequence[PlannedCell]) -> list[str]:
     """The same in lines: the count, and below it each need with all lines that give it."""
     lines = [count(cells)]
-    for number, lack in needs(cells):
+    for number, lack in needs(cell.lacks for cell in cells):
         if not lack.lines:
             lines.append(f"  {number} cannot be made: {lack.reason}")
             continue
@@ -151,16 +154,15 @@ def require_models(config: Config, papers: Iterable[str]) -> None:
     """
     for paper in papers:
         content = config.library.chosen[paper]
-        shown = {m for table in content.tables.values() for _, m in table.results() if m}
-        learning = [config.models[name] for name in sorted(shown) if name in config.models]
+        names = {m for table in content.tables.values() for _, m in table.results() if m}
+        learning = [config.models[name] for name in sorted(names) if name in config.models]
         learning = [model for model in learning if model.recipe.kind.learns]
-        wanted = [m for m in learning if not {m.name, paper} & {*config.values.leave_out}]
-        if not wanted or any(model.trainable for model in wanted):
+        models = [m for m in learning if not {m.name, paper} & {*config.values.leave_out}]
+        if not models or any(model.trainable for model in models):
             continue
-        lacks = Counter(lack for model in wanted for lack in model.lacks)
-        needed = [lack for lack, _ in lacks.most_common() if lack.lines]
+        needed = [lack for _, lack in needs(model.lacks for model in models) if lack.lines]
         raise InputError(
-            f"none of the {len(wanted)} models of {paper} that learn can be made; they need "
+            f"none of the {len(models)} models of {paper} that learn can be made; they need "
             f"{' and '.join(lack.remedy for lack in needed)}; or `leave_out: [{paper}]`",
         )
 

@@ -31,22 +31,22 @@ FOLDER = "rehearsal"  # below the results
 
 def rehearsal_of(config: Config) -> Config:
     """The rehearsal of a run where its configuration asks for it; else the run itself."""
-    values, asked = config.values, config.values.rehearsal
-    if asked is None:
+    values, rehearsal = config.values, config.values.rehearsal
+    if rehearsal is None:
         return config
     selection = representatives(config)
     models, tasks = dict(values.models), dict(values.tasks)
     for name in selection.models:
         model = config.models[name]
         if not model.imported:
-            models[name] = overlay(models.get(name, {}), _short_model(model, asked))
+            models[name] = overlay(models.get(name, {}), _short_model(model, rehearsal))
     for name in config.whole.tasks:
         task = config.tasks[name]
-        short = dict(_short(task.settings, asked))
+        short = dict(_short(task.settings, rehearsal))
         if task.benchmark.of_task:  # of each checkpoint
             inner = dict(task.settings)
             settings = BENCHMARKS[inner["benchmark"]].settings.model_validate(inner["settings"])
-            short["settings"] = dict(_short(settings, asked))
+            short["settings"] = dict(_short(settings, rehearsal))
         tasks[name] = overlay(tasks.get(name, {}), short)
     fewer, once = {"replicates": REPLICATES}, {"retries": 0}
     resources = {**dict.fromkeys(RULES, Resources()), **values.resources}
@@ -74,17 +74,17 @@ def rehearsal_of(config: Config) -> Config:
 
 def sizes(config: Config) -> Sizes:
     """How much of the data the jobs of a rehearsal read: a batch of each training at least."""
-    asked = config.values.rehearsal
-    assert asked is not None
+    rehearsal = config.values.rehearsal
+    assert rehearsal is not None
     training: dict[str, int] = {}
     for name in config.whole.models:
         model = config.models[name]
         if model.trained and model.recipe.cohort is not None:
             rows = _training(model.settings).batch_size / (model.recipe.share / 100)
             cohort = model.recipe.cohort
-            training[cohort] = max(training.get(cohort, asked.samples), round(rows))
-    reports = max(asked.reports, *(4 * rows for rows in training.values()), 0)
-    return Sizes(reports=reports, samples=asked.samples, training=training)
+            training[cohort] = max(training.get(cohort, rehearsal.samples), round(rows))
+    reports = max(rehearsal.reports, *(4 * rows for rows in training.values()), 0)
+    return Sizes(reports=reports, samples=rehearsal.samples, training=training)
 
 
 # --- sizes ----------------------------------------------------------------------------------------

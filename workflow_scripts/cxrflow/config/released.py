@@ -28,8 +28,10 @@ class ReleasedCell(PlannedCell):
 def released_cells(config: Config) -> list[ReleasedCell]:
     """All such cells of the chosen papers; those on drawn data only where no other is measured."""
     cells = list(_cells(config))
-    drawn = config.cohorts.drawn
-    real = [c for c in cells if not any(drawn(config.tasks[task].cohort) for task, _ in c.results)]
+    is_drawn = config.cohorts.drawn
+    real = [
+        c for c in cells if not any(is_drawn(config.tasks[task].cohort) for task, _ in c.results)
+    ]
     return cells if all(cell.lacks for cell in real) else real
 
 
@@ -42,7 +44,11 @@ def released_results(config: Config) -> list[Result]:
     cells = released_cells(config)
     results = [result for cell in cells if not cell.lacks for result in cell.results]
     if not any(model for _, model in results):
-        lines = [line.partition("  # ") for _, lack in needs(cells) for line in lack.lines]
+        lines = [
+            line.partition("  # ")
+            for _, lack in needs(c.lacks for c in cells)
+            for line in lack.lines
+        ]
         raise InputError(
             "released: this run measures no published weights; expected some of "
             + "; ".join(f"`{line}` ({source})" for line, _, source in lines)
@@ -142,7 +148,7 @@ def _replaced(config: Config, task: str) -> list[Lack]:
         recipe.training: cohort.training,
     }
     return [
-        Lack(f"{own} itself, in whose place {place} stands")
-        for own, place in places.items()
-        if own not in (None, place)
+        Lack(f"{dataset} itself, in whose place {place} stands")
+        for dataset, place in places.items()
+        if dataset not in (None, place)
     ]

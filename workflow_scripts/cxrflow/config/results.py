@@ -65,7 +65,7 @@ class PaperResults:
 
     def compared(self, name: str) -> list[Result]:
         """The results of a table that are compared, or have an interval over seeds and samples."""
-        pairs = [result for one in self.comparisons(name) for result in one.results()]
+        pairs = [result for comparison in self.comparisons(name) for result in comparison.results()]
         several = self._tasks.of_several_seeds(self.cells(name))
         return list(dict.fromkeys([*pairs, *several]))
 
@@ -104,14 +104,16 @@ class PaperResults:
     @property
     def controls(self) -> list[str]:
         """The controls of the paper that this run can train."""
-        own = [model for model in self._models.values() if paper_of(model.name) == self.paper.name]
-        trained = [model for model in own if model.recipe.control and model.trainable]
+        models = [
+            model for model in self._models.values() if paper_of(model.name) == self.paper.name
+        ]
+        trained = [model for model in models if model.recipe.control and model.trainable]
         return [model.name for model in trained if model.name not in self._models.same]
 
     def one_training(self, name: str) -> list[str]:
         """Sentences about the models of a table that are another's training."""
         table, source = self.table(name), self._source.tables[name.removeprefix(HEADLINE)]
-        named = [
+        pairs = [
             (source.model_of(row, column), table.model_of(row, column))
             for row in table.rows
             for column in table.columns
@@ -119,6 +121,6 @@ class PaperResults:
         return [
             f"{short_name(model)} and {short_name(stands)} are one training: their settings do the "
             "same."
-            for model, stands in dict.fromkeys(named)
+            for model, stands in dict.fromkeys(pairs)
             if model is not None and stands is not None and model != stands
         ]

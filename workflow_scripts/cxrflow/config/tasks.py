@@ -44,7 +44,10 @@ class ResolvedTask:
     @property
     def code(self) -> list[str]:
         """The modules that score models, and the files that its settings make them read."""
-        return [*(one.code(one.program) for one in self.computed), *modules_of(self.settings)]
+        return [
+            *(benchmark.code(benchmark.program) for benchmark in self.computed),
+            *modules_of(self.settings),
+        ]
 
     @property
     def scored_by(self) -> dict[str, Any]:
@@ -128,7 +131,9 @@ class ResolvedTask:
             if self.name in self._tasks.first_models:
                 return ()
             beside = next(iter(self._tasks.models_in(self.name)), None)
-            return self.lacks if beside is None else self.lacks_of(beside)
+            if beside is None:
+                return self.lacks or (Lack(f"a model in {self.name} beside it"),)
+            return self.lacks_of(beside)
         if row in external:
             has_file = self.name in external[row].files
             return self.lacks if has_file else (Lack(f"{row} has no file for {self.name}"),)
@@ -158,8 +163,8 @@ class ResolvedTask:
             return geometry
         if row not in self._tasks.models:
             row = self._tasks.first_models.get(self.name, row)
-        known = row in self._tasks.models
-        return self._tasks.models[row].geometry if known else REFERENCE_GEOMETRY
+        is_model = row in self._tasks.models
+        return self._tasks.models[row].geometry if is_model else REFERENCE_GEOMETRY
 
 
 class Tasks(Mapping[str, ResolvedTask]):
@@ -211,9 +216,9 @@ class Tasks(Mapping[str, ResolvedTask]):
 
     def shows(self, content: Literal["images", "text"], cohort: str) -> bool:
         """True if pictures of a cohort may hold radiographs or report text."""
-        known = self.models.cohorts[cohort]
-        drawn = self.models.data.drawn(known.dataset, known.holder)
-        return self.models.choices.privacy.permits(content, drawn)
+        place = self.models.cohorts[cohort]
+        is_drawn = self.models.data.drawn(place.dataset, place.holder)
+        return self.models.choices.privacy.permits(content, is_drawn)
 
     @cached_property
     def available(self) -> list[str]:
@@ -222,8 +227,8 @@ class Tasks(Mapping[str, ResolvedTask]):
 
     def of_model(self, model: str) -> list[str]:
         """The tasks of its own paper that a model can do."""
-        own = [task for name, task in self._tasks.items() if paper_of(name) == paper_of(model)]
-        return [task.name for task in own if task.benchmark.needs and task.scores(model)]
+        tasks = [task for name, task in self._tasks.items() if paper_of(name) == paper_of(model)]
+        return [task.name for task in tasks if task.benchmark.needs and task.scores(model)]
 
     def models_in(self, task: str) -> list[str]:
         """The models, ours and others', that stand in a task in a table, in their order."""

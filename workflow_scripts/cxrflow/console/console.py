@@ -129,8 +129,8 @@ class Console:
         """Print which job is done, in what time, how many of all are, and the time left."""
         started = self.plan.started.pop(number, self.clock())
         self.plan.lasted[number] = took = self.clock() - started
-        done = f"{len(self.plan.lasted)} of {self.total} done{self.left()}"
-        self.line(f"{now()} done  {self.names[number]}, {duration(took)}; {done}")
+        count = f"{len(self.plan.lasted)} of {self.total} done{self.left()}"
+        self.line(f"{now()} done  {self.names[number]}, {duration(took)}; {count}")
 
     def fail(self, fields: Mapping[str, Any]) -> None:
         """Print why a job failed, once for all attempts that fail so."""

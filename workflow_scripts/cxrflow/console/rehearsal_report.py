@@ -75,8 +75,8 @@ class Rehearsed:
 def jobs_of(dry_run: str) -> list[Rehearsed]:
     """The jobs of a dry run of everything, targets left out."""
     jobs = []
-    for rule, said in JOB.findall(dry_run):
-        lines = dict(line.strip().split(": ", 1) for line in said.splitlines() if ": " in line)
+    for rule, body in JOB.findall(dry_run):
+        lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
         inputs, outputs = (
             [Path(name) for name in lines.get(key, "").split(", ") if name]
             for key in ("input", "output")
@@ -123,15 +123,15 @@ class Extrapolation:
     def rows(self, cohort: str, part: str | None = None) -> float:
         """The rows of a cohort, of one part or all, as the whole list of reports will give them."""
         flow = self._flow(cohort)
-        whole = {name: n for name, n in flow.get("whole", {}).items() if name != "images"}
-        rows = sum(whole.values()) if part is None else whole.get(part, 0)
+        counts = {name: n for name, n in flow.get("whole", {}).items() if name != "images"}
+        rows = sum(counts.values()) if part is None else counts.get(part, 0)
         return rows * self._reports(self.full.cohorts[cohort].dataset, flow)
 
     def ratio(self, cohort: str) -> float:
         """How many times larger a cohort is than its slice."""
         flow = self._flow(cohort)
-        kept = sum(next(iter(part.values())) for part in flow.get("splits", {}).values())
-        return max(1.0, self.rows(cohort) / max(kept, 1)) if "whole" in flow else 1.0
+        slice_rows = sum(next(iter(part.values())) for part in flow.get("splits", {}).values())
+        return max(1.0, self.rows(cohort) / max(slice_rows, 1)) if "whole" in flow else 1.0
 
     def _flow(self, cohort: str) -> dict[str, Any]:
         path = self.results / "cohorts" / cohort / "flow.json"
@@ -143,8 +143,8 @@ class Extrapolation:
         path = self.results / "corpus" / dataset / "corpus.json"
         corpus = read_json(path) if path.is_file() else {}
         steps = {step["name"]: step for step in corpus.get("steps", ())}
-        listed = steps.get("reports listed", {"dropped": ()})
-        beyond = sum(d["count"] for d in listed["dropped"] if d["reason"] == "beyond the slice")
+        listing = steps.get("reports listed", {"dropped": ()})
+        beyond = sum(d["count"] for d in listing["dropped"] if d["reason"] == "beyond the slice")
         return 1 + beyond / max(corpus.get("reports", 1), 1)
 
     # --- trainings ----------------------------------------------------------------------------
@@ -160,8 +160,8 @@ class Extrapolation:
             validation = math.ceil(self.rows(cohort, "validate") / batch)
         validation = min(validation, training.validation_batches or validation)
         steps = training.steps or (training.epochs or 0) * epoch
-        every = training.validate_steps or max(1, steps // training.validations)
-        return steps, steps // every * validation * VALIDATION
+        interval = training.validate_steps or max(1, steps // training.validations)
+        return steps, steps // interval * validation * VALIDATION
 
     def trainings(self) -> Iterator[Cost]:
         """The cost of each training of the run, by the representative of its kind."""
@@ -226,8 +226,8 @@ class Extrapolation:
             fixed = min(self.fixed.get(job.rule, 0.0), seconds)
             lasting = fixed + (seconds - fixed) * factor
             size = sum(size_of(path.parent) for path in {p.parent: p for p in job.outputs}.values())
-            kept = size * (factor if job.rule in ("store_pixels", "extract_features") else 1)
-            yield Cost(job.rule, job.name, lasting, memory, None, count, kept)
+            storage = size * (factor if job.rule in ("store_pixels", "extract_features") else 1)
+            yield Cost(job.rule, job.name, lasting, memory, None, count, storage)
 
     def _longer(self, task: str) -> float:
         """How many times longer a benchmark learns than in the rehearsal."""
@@ -270,15 +270,15 @@ def resources(costs: Sequence[Cost], config: Config) -> dict[str, dict[str, int]
     """What the jobs of each rule, or benchmark, should ask for: the key of the configuration."""
     grouped: dict[str, list[Cost]] = defaultdict(list)
     entries: dict[str, Resources] = {}
-    named = config.values.resources
+    configured = config.values.resources
     for cost in costs:
         name = ASK_AS.get(cost.rule, cost.rule)
         if cost.rule in ("evaluate", "measure_data"):
             name = config.library.tasks[cost.name.split()[1]].benchmark
         if name in RULES or name in BENCHMARKS:
             grouped[name].append(cost)
-            entries[name] = named.get(name, named.get(cost.rule, Resources()))
-    asked: dict[str, dict[str, int]] = {}
+            entries[name] = configured.get(name, configured.get(cost.rule, Resources()))
+    requests: dict[str, dict[str, int]] = {}
     for rule, of_rule in sorted(grouped.items()):
         entry = entries[rule]
         minutes = max((c.seconds for c in of_rule if c.seconds == c.seconds), default=0) / 60
@@ -292,25 +292,30 @@ def resources(costs: Sequence[Cost], config: Config) -> dict[str, dict[str, int]
         }
         if rule.startswith("pretrain_"):
             values["retries"] = max(entry.retries, math.ceil(minutes / LONGEST) + 1)
-        asked[rule] = values
-    return asked
+        requests[rule] = values
+    return requests
 
 
 def report(full: Config, rehearsal: Config, dry_run: str, files: Sequence[str]) -> str:
     """Write ``report.md``, ``costs.tsv`` and ``resources.yaml``; return what ``report.md`` says."""
     jobs = jobs_of(dry_run)
     run = Extrapolation(full, rehearsal, jobs)
-    trainings, others = list(run.trainings()), list(run.others())
+    trainings, stages = list(run.trainings()), list(run.others())
     failed = [job for job in jobs if job.has_failed]
     waiting = [job for job in jobs if not job.is_done and not job.has_failed]
-    asked = rehearsal.values.rehearsal
-    assert asked is not None
-    size = f"batches of {asked.batch} at most" if asked.batch else "the papers' batches"
-    size += f" and images of {asked.image} pixels" if asked.image else ""
+    rehearsal_sizes = rehearsal.values.rehearsal
+    assert rehearsal_sizes is not None
+    size = (
+        f"batches of {rehearsal_sizes.batch} at most"
+        if rehearsal_sizes.batch
+        else "the papers' batches"
+    )
+    size += f" and images of {rehearsal_sizes.image} pixels" if rehearsal_sizes.image else ""
     lines = [
         f"# Rehearsal of {' + '.join(files)}",
         "",
-        f"{len(jobs)} jobs on {asked.samples} samples a part, trainings of {asked.steps} steps "
+        f"{len(jobs)} jobs on {rehearsal_sizes.samples} samples a part, trainings of "
+        f"{rehearsal_sizes.steps} steps "
         f"with {size}. Nothing in this folder is a result.",
         "",
         f"## {len(failed)} jobs failed" + (f", {len(waiting)} wait for these" if waiting else ""),
@@ -318,12 +323,12 @@ def report(full: Config, rehearsal: Config, dry_run: str, files: Sequence[str]) 
     ]
     for job in failed:
         why = reason([job.log] if job.log else [])
-        said = why.splitlines()[-1] if why else "it was not started, or left no log"
-        lines.append(f"- {job.name}: {said} ({job.log})")
+        message = why.splitlines()[-1] if why else "it was not started, or left no log"
+        lines.append(f"- {job.name}: {message} ({job.log})")
     hours = duration(sum(c.seconds * c.jobs for c in trainings if c.seconds == c.seconds))
-    rest = duration(sum(c.seconds * c.jobs for c in others))
-    storage = sum(c.storage * c.jobs for c in [*trainings, *others]) / 1e9
-    largest = max([*trainings, *others], key=lambda c: c.memory_mb, default=None)
+    rest = duration(sum(c.seconds * c.jobs for c in stages))
+    storage = sum(c.storage * c.jobs for c in [*trainings, *stages]) / 1e9
+    largest = max([*trainings, *stages], key=lambda c: c.memory_mb, default=None)
     on_gpu = [cost.gpu_mb for cost in trainings if cost.gpu_mb is not None]
     lines += [
         "",
@@ -345,18 +350,18 @@ def report(full: Config, rehearsal: Config, dry_run: str, files: Sequence[str]) 
         row = (cost.name, cost.jobs, each, f"{cost.gpu_mb or cost.memory_mb:.0f}", cost.detail)
         lines.append(f"| {' | '.join(map(str, row))} |")
     rules: dict[str, list[Cost]] = defaultdict(list)
-    for cost in others:
+    for cost in stages:
         rules[cost.rule].append(cost)
     lines += ["", "| stage | jobs | together | middle job |", "|---|---|---|---|"]
     for rule, costs in sorted(rules.items(), key=lambda i: -sum(c.seconds * c.jobs for c in i[1])):
         together = duration(sum(c.seconds * c.jobs for c in costs))
         middle = duration(median(c.seconds for c in costs))
         lines.append(f"| {rule} | {sum(c.jobs for c in costs)} | {together} | {middle} |")
-    asked_for = yaml.safe_dump({"resources": resources([*trainings, *others], full)})
+    asked_for = yaml.safe_dump({"resources": resources([*trainings, *stages], full)})
     text = "\n".join(lines) + "\n"
     folder = Path(rehearsal.values.results)
     table = [("rule", "name", "jobs", "seconds", "memory_mb", "gpu_mb", "storage_bytes")]
-    for c in [*trainings, *others]:
+    for c in [*trainings, *stages]:
         gpu = "" if c.gpu_mb is None else f"{c.gpu_mb:.0f}"
         sizes = (f"{c.seconds:.0f}", f"{c.memory_mb:.0f}", gpu, f"{c.storage:.0f}")
         table.append((c.rule, c.name, str(c.jobs), *sizes))

@@ -55,13 +55,15 @@ def reports_reader(reader: Any, reports: int) -> Any:
     class Slice(reader):
         @staticmethod
         def listing(root: Path) -> Any:
-            whole = reader.listing(root)
-            names = [each.subject_id or each.study_id for each in whole.references]
-            kept = first_patients(names, reports)
-            pairs = zip(whole.references, names, strict=True)
-            references = [reference for reference, name in pairs if name in kept]
+            reports_list = reader.listing(root)
+            names = [each.subject_id or each.study_id for each in reports_list.references]
+            patients = first_patients(names, reports)
+            pairs = zip(reports_list.references, names, strict=True)
+            references = [reference for reference, name in pairs if name in patients]
             beyond = Drop("beyond the slice", len(names) - len(references))
-            return replace(whole, references=references, dropped=(*whole.dropped, beyond))
+            return replace(
+                reports_list, references=references, dropped=(*reports_list.dropped, beyond)
+            )
 
     return Slice
 
@@ -74,10 +76,10 @@ def tables_reader(reader: Any, reports: int) -> Any:
 
     def read(root: Path, request: Request) -> Tables:
         if request.headers and request.images is None:
-            listed = reader(root, replace(request, headers=False)).images
-            patient = listed["subject_id"].fillna(listed["study_id"]).astype("str")
-            kept = patient.isin(first_patients(patient, IMAGES * reports))
-            request = replace(request, images=frozenset(listed.loc[kept, "image_id"]))
+            images = reader(root, replace(request, headers=False)).images
+            patient = images["subject_id"].fillna(images["study_id"]).astype("str")
+            is_first = patient.isin(first_patients(patient, IMAGES * reports))
+            request = replace(request, images=frozenset(images.loc[is_first, "image_id"]))
         tables: Tables = reader(root, request)
         return tables
 
@@ -119,23 +121,23 @@ def cut_cohort(folder: Path) -> None:
     """
     rows, flow = sizes(), read_json(folder / "flow.json")
     table = folder / ("pairs.parquet" if flow["kind"] == "pairs" else "samples.parquet")
-    whole, images = pd.read_parquet(table), pd.read_parquet(folder / "images.parquet")
+    cohort, images = pd.read_parquet(table), pd.read_parquet(folder / "images.parquet")
     training = rows.training.get(f"{folder.parent.name}/{folder.name}", rows.samples)
-    part = whole["split"] if "split" in whole else pd.Series("test", index=whole.index)
-    kept = [
+    part = cohort["split"] if "split" in cohort else pd.Series("test", index=cohort.index)
+    places = [
         index
-        for name, of_part in whole.groupby(part, sort=False)
+        for name, of_part in cohort.groupby(part, sort=False)
         for index in (
             of_part.index
             if flow["kind"] == "retrieval"
             else slice_of(of_part, training if name == "train" else rows.samples)
         )
     ]
-    cut = whole.loc[sorted(kept)].reset_index(drop=True)
-    named = {value for name in cut if str(name).endswith("image_id") for value in cut[name]}
+    cut = cohort.loc[sorted(places)].reset_index(drop=True)
+    image_ids = {value for name in cut if str(name).endswith("image_id") for value in cut[name]}
     for path, content in (
         (table, cut),
-        (folder / "images.parquet", images[images["image_id"].isin(named)]),
+        (folder / "images.parquet", images[images["image_id"].isin(image_ids)]),
     ):
         with atomic_path(path) as temporary:
             content.to_parquet(temporary, index=False)
@@ -145,7 +147,7 @@ def cut_cohort(folder: Path) -> None:
         "dataset": f"{MARK}{flow['dataset']}",
         "fingerprint": fingerprint(digests),
         "whole": {**part.value_counts().to_dict(), "images": len(images)},
-        "notes": [*flow["notes"], f"rehearsal: {len(cut)} of {len(whole)} rows are kept"],
+        "notes": [*flow["notes"], f"rehearsal: {len(cut)} of {len(cohort)} rows are kept"],
     }
     write_json(folder / "flow.json", flow)
 

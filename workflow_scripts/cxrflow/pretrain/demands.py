@@ -64,8 +64,8 @@ def require_rows(folder: Path, program: str, values: dict[str, Any], packed: boo
         by_part = read(size)
     except InputError as error:
         present = pd.read_parquet(folder / file, columns=["split"])["split"].unique()
-        whole = set(parts) <= set(present)
-        remedy = _smaller_batch(read) if whole else other_split(folder)
+        has_parts = set(parts) <= set(present)
+        remedy = _smaller_batch(read) if has_parts else other_split(folder)
         raise UnmetError(str(error), remedy) from None
     if packed:
         return
@@ -92,9 +92,9 @@ def _smaller_batch(read: Callable[[int], dict[str, SampleTable]]) -> str:
 
 def _require_samples(kind: Any, term: Any, train: SampleTable, settings: Any) -> None:
     """Begin to make a term, which looks at the samples before it asks for the encoders."""
-    known: Any = SimpleNamespace(settings=getattr(settings, "encoder", NotRead()))
+    encoder: Any = SimpleNamespace(settings=getattr(settings, "encoder", NotRead()))
     unread: Any = NotRead()
-    encoders = Encoders(train, unread, known, unread, unread, None)
+    encoders = Encoders(train, unread, encoder, unread, unread, None)
     try:
         kind(term, encoders)
     except Asked:

@@ -102,16 +102,20 @@ def check(folder: Path, demands: Sequence[Demand]) -> None:
         log.warning("%s: what %s needs of its rows is not checked: %s", folder, asker, reason)
     if not refused:
         return
-    (message, (askers, remedy)), *others = refused.items()
+    (message, (askers, remedy)), *further = refused.items()
     first, *more = dict.fromkeys(askers)
-    named = list(dict.fromkeys([*askers, *(name for _, (names, _) in others for name in names)]))
+    askers_of_all = list(
+        dict.fromkeys([*askers, *(name for _, (names, _) in further for name in names)])
+    )
     asks = f"{first} and {len(more)} more need it" if more else f"{first} needs it"
-    besides = f" ({len(named) - 1 - len(more)} others need something else)" if others else ""
+    besides = (
+        f" ({len(askers_of_all) - 1 - len(more)} others need something else)" if further else ""
+    )
     lines = f"`{remedy}` or " if remedy else ""
-    shown = ", ".join(named[:NAMED]) + (", ..." if len(named) > NAMED else "")
+    excerpt = ", ".join(askers_of_all[:NAMED]) + (", ..." if len(askers_of_all) > NAMED else "")
     raise InputError(
         f"{message}; {asks}{besides}, so nothing is trained; expected {lines}"
-        f"`leave_out: [{shown}]` in the configuration"
+        f"`leave_out: [{excerpt}]` in the configuration"
     )
 
 

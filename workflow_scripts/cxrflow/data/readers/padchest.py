@@ -71,10 +71,12 @@ def read(root: Path, request: Request) -> Tables:
     rows["image_path"] = _paths(root, rows)
     labels, unlisted = _labels(rows["items"])
     if labels.empty:
-        found = f"'{unlisted.most_common(1)[0][0]}' is the commonest" if unlisted else "it has none"
+        example = (
+            f"'{unlisted.most_common(1)[0][0]}' is the commonest" if unlisted else "it has none"
+        )
         raise InputError(
             f"{path}: column Labels has none of the 193 labels in rows of MethodLabel {PHYSICIAN} "
-            f"({found}); expected names such as '{LABELS[0]}'"
+            f"({example}); expected names such as '{LABELS[0]}'"
         )
     notes = [f"label '{name}' of {n} images is none of the 193" for name, n in unlisted.items()]
     turned = rows.loc[rows[PHOTOMETRIC] == "MONOCHROME1", "image_id"]

@@ -151,29 +151,35 @@ def _shown(file: Path) -> str:
 def certificate_csv(cells: Sequence[Certified], overlays: Sequence[str]) -> str:
     """One line a cell."""
     lines = []
-    for one in cells:
-        values = [getattr(one.cell, name) for name in COLUMNS[2:9]]
-        values += [one.n, one.difference, one.verdict, one.of_runs("task"), one.of_runs("model")]
-        lines.append([one.paper, one.name, *values, _command(one.of_runs("file"), overlays)])
+    for entry in cells:
+        values = [getattr(entry.cell, name) for name in COLUMNS[2:9]]
+        values += [
+            entry.n,
+            entry.difference,
+            entry.verdict,
+            entry.of_runs("task"),
+            entry.of_runs("model"),
+        ]
+        lines.append([entry.paper, entry.name, *values, _command(entry.of_runs("file"), overlays)])
     return csv_text(COLUMNS, lines)
 
 
 def _lines(cells: Sequence[Certified]) -> list[dict[str, Any]]:
     """The tables with their cells as text."""
     tables: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in cells:
-        title = " ".join(one.spot.table.title.split()).partition(". ")[0]
+    for entry in cells:
+        title = " ".join(entry.spot.table.title.split()).partition(". ")[0]
         table = tables.setdefault(
-            (one.paper, one.name), {"title": f"{one.paper}: {title}", "cells": []}
+            (entry.paper, entry.name), {"title": f"{entry.paper}: {title}", "cells": []}
         )
         values = {
-            "label": f"{one.cell.row}, {one.spot.column.label}",
-            "published": published_text(one.cell),
-            "ours": ours_text(one.cell, one.spot.column),
-            "n": "" if one.n is None else f"{one.n:,}",
-            "verdict": one.said,
-            "holds": one.verdict in (EQUAL, SPREAD),
-            "file": " ".join(dict.fromkeys(_shown(run["file"]) for run in one.runs)),
+            "label": f"{entry.cell.row}, {entry.spot.column.label}",
+            "published": published_text(entry.cell),
+            "ours": ours_text(entry.cell, entry.spot.column),
+            "n": "" if entry.n is None else f"{entry.n:,}",
+            "verdict": entry.said,
+            "holds": entry.verdict in (EQUAL, SPREAD),
+            "file": " ".join(dict.fromkeys(_shown(run["file"]) for run in entry.runs)),
         }
         table["cells"].append(values)
     return list(tables.values())
@@ -183,11 +189,11 @@ def certificate_notes(
     cells: Sequence[Certified], results: Results, overlays: Sequence[str], more: Sequence[str]
 ) -> list[str]:
     """What was measured on which data, the count of each verdict, the rule, the command."""
-    counts = Counter(one.verdict for one in cells)
-    said = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    counts = Counter(entry.verdict for entry in cells)
+    counted = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     return [
         note_on_data(results),
-        f"{len(cells)} published cells that need no training: {said}.",
+        f"{len(cells)} published cells that need no training: {counted}.",
         RULE,
         f"A file is measured again by `{_command('FILE', list(map(displayed, overlays)))}`.",
         *more,
@@ -199,9 +205,9 @@ def certificate_markdown(cells: Sequence[Certified], notes: Sequence[str]) -> st
     text = ["# Certificate of released weights", "", *(f"- {note}" for note in notes)]
     for table in _lines(cells):
         text += ["", f"**{table['title']}**", "", markdown_row(HEADS), markdown_row(["---"] * 6)]
-        for one in table["cells"]:
-            values = (one["label"], one["published"], one_line(one["ours"]), one["n"])
-            text.append(markdown_row([*values, one["verdict"], f"`{one['file']}`"]))
+        for line in table["cells"]:
+            values = (line["label"], line["published"], one_line(line["ours"]), line["n"])
+            text.append(markdown_row([*values, line["verdict"], f"`{line['file']}`"]))
     return "\n".join(text) + "\n"
 
 
