@@ -27,7 +27,13 @@ from cxrflow.config.cost import Job
 from cxrflow.config.demands import asked_rows
 from cxrflow.config.rehearsal import sizes
 from cxrflow.config.held_out import external_notes, overlap_notes
-from cxrflow.config.plan import announcement, block, require_models, table_notes
+from cxrflow.config.plan import (
+    announcement,
+    block,
+    cells_without,
+    require_models,
+    table_notes,
+)
 from cxrflow.config.released import released_cells, released_notes, released_results
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
@@ -85,6 +91,16 @@ onstart:
     except InputError as error:
         raise WorkflowError(str(error)) from None
     logger.info("", extra={"plan": plan()})
+
+
+onerror:
+    waiting = {(w["task"], row_of(w)) for rule, w in planned() if "task" in w}
+    if cells := cells_without(run, waiting):
+        print(
+            f"cells of tables without a value: {cells}. Mend what failed and type the same "
+            "command: it makes them and nothing again.",
+            file=sys.stderr,
+        )
 
 
 def one_of(names):
@@ -145,13 +161,9 @@ def need(rule, benchmark=None):
 
 
 def job(rule):
-    """The resources of a rule's jobs as Snakemake takes them; of trainings also how they are spread."""
+    """The resources of a rule's jobs as Snakemake takes them."""
     asked = need(rule)
-    resources = {"mem_mb": asked.mem_mb, "runtime": asked.runtime, "gpu": asked.gpu}
-    if rule.startswith("pretrain_"):
-        resources |= {"processes": asked.processes, "nodes": asked.nodes}
-        resources |= {"tasks": asked.nodes, "mpi": "srun"} if asked.nodes > 1 else {}
-    return resources
+    return {"mem_mb": asked.mem_mb, "runtime": asked.runtime, "gpu": asked.gpu}
 
 
 # --- options of programs ------------------------------------------------------------------------

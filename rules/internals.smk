@@ -57,7 +57,7 @@ def plan():
 
 
 def planned():
-    """The rule and the wildcards of each job of this run."""
+    """The rule and the wildcards of each job of this run that is not done."""
     return [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
 
 

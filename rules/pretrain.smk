@@ -32,6 +32,9 @@ for training, weights in WEIGHTS.items():
         priority: lambda wildcards: training_priority(wildcards.model)
         conda:
             "../envs/gpu.yaml"
+        threads: training_need(training, "threads")
+        resources:
+            **training_job(training),
         params:
             **settings_of(lambda wildcards: run.models[wildcards.model].settings),
             code=lambda wildcards: code_digest(*run.models[wildcards.model].code),

@@ -15,6 +15,25 @@ def trained_by(rule):
     return [each.name for each in models if not each.imported and each.recipe.kind.rule == rule]
 
 
+def training_need(rule, what):
+    """What a training asks for: under its model's name, else under its rule."""
+
+    def asked(wildcards):
+        resources = run.values.resources
+        entries = resources.get(wildcards.model), resources.get(rule)
+        entry = next((e for e in entries if e and what in e.model_fields_set), parts.Resources())
+        return getattr(entry, what)
+
+    return asked
+
+
+def training_job(rule):
+    """The resources of a rule's trainings as Snakemake takes them, and how they are spread."""
+    own = {what: training_need(rule, what) for what in ("mem_mb", "runtime", "gpu", "processes")}
+    nodes = need(rule).nodes
+    return {**own, "nodes": nodes, **({"tasks": nodes, "mpi": "srun"} if nodes > 1 else {})}
+
+
 def training_inputs(wildcards):
     """What a training reads, by the option of its program: as its recipe and its program say."""
     model = run.models[wildcards.model]

@@ -343,10 +343,12 @@ def test_a_learning_curve_trains_shares_of_the_pairs(
 
 
 def test_jobs_ask_for_what_the_configuration_says(fresh: Checkout) -> None:
-    """Of the rule, or of the benchmark; the command line wins (rules/internals.smk)."""
+    """Of the rule, the benchmark or the training; the command line wins (rules/internals.smk)."""
     asked = {
         "build_pairs": {"threads": 2, "mem_mb": 1234, "runtime": 7},
         "linear_probe": {"mem_mb": 4321},
+        "pretrain_image": {"threads": 2, "mem_mb": 5000, "runtime": 50},
+        "biovil/simclr": {"runtime": 44, "gpu": 1},
     }
     table = "results/benchmarks/biovil/linear_probe/biovil/simclr/seed0/metrics.json"
     written = fresh.write("resources.yaml", {"resources": asked})
@@ -354,3 +356,6 @@ def test_jobs_ask_for_what_the_configuration_says(fresh: Checkout) -> None:
     lines = dict(JOB.findall(said))
     assert re.search(r"threads: 2\n.* runtime=9,.* mem_mb=1234,", lines["build_samples"])
     assert "mem_mb=4321," in lines["evaluate"]
+    training = lines["pretrain_image"]
+    assert re.search(r"threads: 2\n.* mem_mb=5000,", training)
+    assert "runtime=44," in training and "gpu=1," in training

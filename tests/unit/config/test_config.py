@@ -74,6 +74,13 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         ("resources.linear_probe.retries", 3, "'resources.linear_probe.retries'"),
         ("resources.build_pairs.nodes", 2, "'resources.build_pairs.nodes': only train"),
+        ("resources", {"biovil/simcl": {}}, "{}: 'biovil/simcl' is not known; there are"),
+        (
+            "resources",
+            {"biovil_t/imagenet": {}},
+            "resources.biovil_t/imagenet' is no training; its",
+        ),
+        ("resources", {"biovil/simclr": {"retries": 3}}, "by 'resources.pretrain_image.retries'"),
         ("resources.evaluate.threads", 10**9, "{} is 100000"),
         ("resources.evaluate.threads", 0, "{} is 0"),
         ("resources.evaluate.mem_mb", 10**12, "{} is 100"),

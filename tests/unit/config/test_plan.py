@@ -11,7 +11,14 @@ from cxr_files.settings import overlay
 from cxr_files.yaml_file import read_yaml
 from cxrflow.config import Config, make_config
 from cxrflow.config.lacks import Lack
-from cxrflow.config.plan import announcement, main, planned_cells, require_models, table_notes
+from cxrflow.config.plan import (
+    announcement,
+    cells_without,
+    main,
+    planned_cells,
+    require_models,
+    table_notes,
+)
 
 PAPER = ROOT / "paper.yaml"
 # Published cells, and those that nobody can make: quoted from other studies, data kept private.
@@ -144,6 +151,14 @@ def test_it_is_said_before_the_run_and_below_the_table(paper_run):
     assert not any(
         table_notes(paper_run(), "convirt", t) for t in config.results["convirt"].tables()
     )
+
+
+def test_after_a_failure_the_cells_that_wait_are_counted(paper_run):
+    config = paper_run()
+    task, model = "convirt/rsna_linear", "convirt/convirt"
+    assert cells_without(config, {(task, "biovil/biovil")}) == ""
+    one = cells_without(config, {(task, model)})
+    assert one == "convirt 5 (table1a 3, table3 1, table4 1)"
 
 
 def test_it_is_written_as_a_table(monkeypatch, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """The report of a rehearsal: what failed, and the run's hours from a few steps."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import yaml
 from config_overlays import DEMO
 
 from cxrflow.config import Config, load_config
-from cxrflow.console.rehearsal_report import report, step_seconds
+from cxrflow.console.rehearsal_report import Cost, report, resources, step_seconds
 
 MODEL = "biovil/simclr"
 TYPED = ["papers=[biovil]", "extent=all", "scale=paper"]
@@ -95,3 +96,16 @@ def test_a_rule_asks_for_half_as_much_again_as_was_measured(configs, results):
     entry = asked["pretrain_image"]
     assert entry["mem_mb"] == 6500 and entry["threads"] == before.threads
     assert entry["runtime"] <= 1440 and entry["retries"] >= before.retries
+
+
+def test_a_training_asks_for_less_than_the_largest_of_its_rule(configs):
+    large = Cost("pretrain_image", "biovil/simclr", 9000, 5000)
+    costs = [large, Cost("pretrain_image", "low_data/simclr", 6000, 4000)]
+    asked = resources([*costs, Cost("pretrain_image", "unknown", math.nan, 0)], configs[0])
+    assert {n: asked["pretrain_image"][n] for n in ("mem_mb", "runtime")} == {
+        "mem_mb": 7500,
+        "runtime": 225,
+    }
+    assert {n: entry for n, entry in asked.items() if "/" in n} == {
+        "low_data/simclr": {"mem_mb": 6000, "runtime": 150}
+    }

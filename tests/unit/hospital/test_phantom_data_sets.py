@@ -150,7 +150,7 @@ def test_label_tables_say_what_the_reports_say(written: Path) -> None:
 
 def test_jpgs_are_processed_as_published(tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"patients": 3})
-    with pytest.raises(InputError, match="write --dataset mimic_cxr to"):
+    with pytest.raises(InputError, match="write --layout mimic_cxr to"):
         write_mimic_cxr_jpg(settings, tmp_path / "jpg", 1, images=True)
     write_mimic_cxr(settings, tmp_path / "mimic_cxr", 1)
     write_mimic_cxr_jpg(settings, tmp_path / "jpg", 1, images=True)

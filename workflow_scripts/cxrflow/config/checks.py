@@ -71,13 +71,15 @@ def check_names(config: Config) -> None:
     if library.models:  # of files from elsewhere alone any scale is the same
         _check_defined("scale", [config.values.scale], {"paper", *scales})
     benchmarks = {*BENCHMARKS, *(task.benchmark for task in library.tasks.values())}
-    _check_defined("resources", config.values.resources, {*RULES, *benchmarks})
+    asked = {n: entry for n, entry in config.values.resources.items() if "/" not in n}
+    _check_defined("resources", asked, {*RULES, *benchmarks})
+    _check_trainings(config)
     for name in benchmarks & config.values.resources.keys():
         if config.values.resources[name].retries != Resources().retries:
             rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
             why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
-    for name, resources in config.values.resources.items():
+    for name, resources in asked.items():
         if not name.startswith("pretrain_") and (resources.processes, resources.nodes) != (1, 1):
             key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")
@@ -86,6 +88,22 @@ def check_names(config: Config) -> None:
     seeds = config.values.seeds or []
     if len(set(seeds)) != len(seeds):
         raise WrongKey(("seeds",), f"{seeds} names a seed twice")
+
+
+def _check_trainings(config: Config) -> None:
+    """Check what trainings ask for by their own names."""
+    models = config.library.models
+    for name, resources in config.values.resources.items():
+        if "/" not in name or (name not in models and _of_another_paper("models", name)):
+            continue
+        _check_defined("resources", [name], models)
+        rule = models[name].kind.rule
+        if not rule.startswith("pretrain_"):
+            raise WrongKey(("resources", name), f"is no training; its jobs ask as '{rule}' says")
+        for key in {"retries", "nodes"} & resources.model_fields_set:
+            raise WrongKey(
+                ("resources", name, key), f"is said for all, by 'resources.{rule}.{key}'"
+            )
 
 
 def check_left_out(config: Config) -> None:

@@ -10,7 +10,7 @@ writes a line a cell: paper, table, row, column, made, reason, lines.
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.lacks import Lack, Lacks, distinct
 from cxrflow.config.loading import add_files, add_typed, in_order, load_config
-from cxrflow.papers.table import HEADLINE, Column, Row
+from cxrflow.papers.table import HEADLINE, Column, Result, Row
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,24 @@ def table_notes(config: Config, paper: str, table: str) -> list[str]:
     if not any(lack.lines for cell in cells for lack in cell.lacks):
         return []
     return [f"{sentence(cells)}."]
+
+
+def cells_without(config: Config, results: Collection[Result]) -> str:
+    """The cells of tables that wait for these results, counted by paper and table; often none."""
+    papers = []
+    for paper, content in config.library.chosen.items():
+        counts = {
+            name: sum(
+                not {*table.results([row.label], [column.key], True)}.isdisjoint(results)
+                for row in table.rows
+                for column in table.columns
+            )
+            for name, table in content.tables.items()
+        }
+        tables = [f"{name} {number}" for name, number in counts.items() if number]
+        if tables:
+            papers.append(f"{paper} {sum(counts.values())} ({', '.join(tables)})")
+    return "; ".join(papers)
 
 
 def require_models(config: Config, papers: Iterable[str]) -> None:

@@ -267,7 +267,7 @@ def size_of(folder: Path) -> float:
 
 
 def resources(costs: Sequence[Cost], config: Config) -> dict[str, dict[str, int]]:
-    """What the jobs of each rule, or benchmark, should ask for: the key of the configuration."""
+    """What the jobs of each rule, benchmark or training should ask for: the configuration's key."""
     grouped: dict[str, list[Cost]] = defaultdict(list)
     entries: dict[str, Resources] = {}
     configured = config.values.resources
@@ -281,19 +281,24 @@ def resources(costs: Sequence[Cost], config: Config) -> dict[str, dict[str, int]
     requests: dict[str, dict[str, int]] = {}
     for rule, of_rule in sorted(grouped.items()):
         entry = entries[rule]
-        minutes = max((c.seconds for c in of_rule if c.seconds == c.seconds), default=0) / 60
-        minutes = max(10, math.ceil(minutes * SPARE))
-        memory = math.ceil(max(c.memory_mb for c in of_rule) * SPARE / 500) * 500
-        values = {
-            "threads": entry.threads,
-            "mem_mb": max(memory, 1000),
-            "runtime": min(minutes, LONGEST),
-            "gpu": entry.gpu,
-        }
+        values = {"threads": entry.threads, **_request(of_rule), "gpu": entry.gpu}
         if rule.startswith("pretrain_"):
-            values["retries"] = max(entry.retries, math.ceil(minutes / LONGEST) + 1)
+            longest = max((c.seconds for c in of_rule if c.seconds == c.seconds), default=0)
+            limits = longest * SPARE / 60 / LONGEST
+            values["retries"] = max(entry.retries, math.ceil(limits) + 1)
+            for cost in of_rule:
+                if cost.seconds == cost.seconds and _request([cost]) != _request(of_rule):
+                    requests[cost.name] = _request([cost])
         requests[rule] = values
     return requests
+
+
+def _request(costs: Sequence[Cost]) -> dict[str, int]:
+    """The memory and the minutes that the largest of these needs, half as much again."""
+    minutes = max((c.seconds for c in costs if c.seconds == c.seconds), default=0) / 60
+    memory = math.ceil(max(c.memory_mb for c in costs) * SPARE / 500) * 500
+    runtime = min(max(10, math.ceil(minutes * SPARE)), LONGEST)
+    return {"mem_mb": max(memory, 1000), "runtime": runtime}
 
 
 def report(full: Config, rehearsal: Config, dry_run: str, files: Sequence[str]) -> str:

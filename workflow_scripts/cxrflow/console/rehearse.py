@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from cxr_files.program import parser, run, whole
 from cxr_files.settings import MOST_CORES
 from cxrflow.config import Config, load_config
@@ -50,15 +52,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     command = [sys.executable, "-m", "snakemake", "--keep-going", "--rerun-incomplete"]
     command += targets(config)
-    command += (
-        ["--profile", options.profile] if options.profile else ["--cores", str(options.cores)]
-    )
+    command += ["--profile", options.profile] if options.profile else here(options.cores)
     overlays = [str(file) for file in files if file != Path("config.yaml")]
     command += ["--configfile", *overlays] if overlays else []
     command += ["--config", *typed]
     status = subprocess.run(command, check=False).returncode
     print(_report(config, files, typed))
     sys.exit(status)
+
+
+def here(cores: int) -> list[str]:
+    """Options of Snakemake for jobs on this machine: two at once, and one on each GPU."""
+    gpus = torch.cuda.device_count()
+    limit = ["--resources", f"gpu={gpus}"] if gpus else []
+    return ["--cores", str(cores), "--max-threads", str(max(1, cores // 2)), *limit]
 
 
 def _report(config: Config, files: Sequence[Path], typed: Sequence[str]) -> str:

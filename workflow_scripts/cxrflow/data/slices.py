@@ -24,7 +24,8 @@ from cxrflow.kinds import MARK, REHEARSAL
 
 IMAGES = 5  # of each report, at most, whose headers are read
 FEW = 3  # rows of each class in each part, so that no part lacks a class
-CLASSES = ("label", "finding", "category", "part")  # columns that name a row's class
+FEW_TEXTS = 10  # of cohorts without images: of sentence pairs each fold wants some of each class
+CLASSES = ("label", "finding", "category", "part", "subset")  # columns that name a row's class
 
 
 def sizes() -> Sizes:
@@ -160,12 +161,12 @@ def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:
             patient = rows[name].astype("object").fillna(patient)
     classes = [list(_classes(row)) for row in rows.to_dict("records")]
     counts: dict[Any, int] = {}
-    number = 0
+    few, number = FEW if "image_id" in rows else FEW_TEXTS, 0
     groups = dict(list(pd.Series(range(len(rows)), index=rows.index).groupby(patient, sort=False)))
     for name in sorted(groups, key=lambda name: (unit_hash(0, name), name)):
         places = groups[name]
         of_patient = [kind for place in places for kind in classes[place]]
-        if number < size or any(counts.get(kind, 0) < FEW for kind in of_patient):
+        if number < size or any(counts.get(kind, 0) < few for kind in of_patient):
             number += len(places)
             for kind in of_patient:
                 counts[kind] = counts.get(kind, 0) + 1

@@ -104,7 +104,7 @@ def _write_images(output: Path, study: Study) -> None:
         except FileNotFoundError:
             raise InputError(
                 f"{source}: not found; the JPGs are made of the same hospital's DICOM files: write "
-                f"--dataset mimic_cxr to {output.parent / 'mimic_cxr'} first"
+                f"--layout mimic_cxr to {output.parent / 'mimic_cxr'} first"
             ) from None
         grey = Image.fromarray(to_jpg(values, image.monochrome1))
         grey.save(output / place / f"{image.image_id}.jpg", "JPEG", quality=JPEG_QUALITY)
