@@ -71,6 +71,7 @@ rule make_table:
         notes=lambda wildcards: option(
             "--notes",
             *run.results[wildcards.paper].one_training(wildcards.table),
+            *run.results[wildcards.paper].own_synonyms(wildcards.table),
             *overlap_notes(run, wildcards.paper, wildcards.table),
             *external_notes(run, wildcards.paper, wildcards.table),
             *table_notes(run, wildcards.paper, wildcards.table),

@@ -56,10 +56,11 @@ def paper_tables(paper, extent):
 
 
 def paper_source(paper):
-    """A paper as programs take it, with its models whose trainings are those of others."""
+    """A paper as programs take it, with its models: one training of two, those with stand-ins."""
     same = [f"{name}={model}" for name, model in run.models.same.items() if paper_of(name) == paper]
-    source = run.library.source(paper)
-    return [source, *option("--same", *same)] if same else source
+    stand_ins = [f"{name}={weights}" for name, weights in run.results[paper].stand_ins.items()]
+    options = [*option("--same", *same), *option("--stand-ins", *stand_ins)]
+    return [run.library.source(paper), *options]
 
 
 def released_metrics():

@@ -147,6 +147,18 @@ def test_p_is_given_from_three_seeds_of_both(tmp_path):
     assert outcome([*files, other])[0]["reason"] == "trained with different seeds"
 
 
+def test_the_reference_counts_by_its_factor(tmp_path):
+    """Of twice the scores a half is the same, on every resample."""
+    files = []
+    for seed in range(3):
+        table = grounding(seed)
+        doubled = table.assign(**{name: 2 * table[name] for name in ("cnr", "signed_cnr")})
+        files += [write(tmp_path, "m", seed, table), write(tmp_path, "r", seed, doubled)]
+    plain, half = outcome(files, CNR, CNR | {"factor": 0.5})
+    assert plain["difference"] < -0.5 and plain["p"] < 0.05
+    assert [half[end] for end in program.ENDS] == pytest.approx([0, 0, 0], abs=1e-9)
+
+
 def test_what_was_not_trained_stands_beside_every_training(tmp_path):
     files = several(tmp_path, "m", (0.5, 0.6, 0.7))
     fixed = write(tmp_path, "r", 0, grounding(3), learnt=None)

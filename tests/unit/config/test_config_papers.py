@@ -43,7 +43,7 @@ def test_a_method_is_a_row_without_touching_the_package(overlay, example):
     )
     # It stands in BioViL's own table, in its own task, tested against the same row.
     table, published = (
-        config.results["my_method"].table("table5"),
+        config.library.chosen["my_method"].tables["table5"],
         load_paper("biovil").tables["table5"],
     )
     assert table.rows[:-1] == published.rows and table.columns == published.columns

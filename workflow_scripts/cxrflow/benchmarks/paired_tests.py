@@ -244,7 +244,10 @@ class Inference:
         if reason is not None:
             return entry | {"reason": reason}
         metrics = (comparison.metric, comparison.reference_metric)
-        scores = [self.resampled(a)[0].minus(self.resampled(b)[0], *metrics) for a, b in pairs]
+        factor = comparison.factor or 1.0
+        scores = [
+            self.resampled(a)[0].minus(self.resampled(b)[0], *metrics, factor) for a, b in pairs
+        ]
         values = [difference.value.get(DIFFERENCE, np.nan) for difference in scores]
         if not np.isfinite(values).all():
             return entry | {"reason": "not defined for both"}

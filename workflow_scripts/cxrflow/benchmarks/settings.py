@@ -125,6 +125,9 @@ class PairedComparison(Settings):
     margin: float | None = Field(
         default=None, gt=0, description="tested is whether the difference is within ± this"
     )
+    factor: float | None = Field(
+        default=None, gt=0, description="of the reference before it is subtracted; null: 1"
+    )
 
     def results(self) -> list[tuple[str, str]]:
         """The task and the model of either side."""

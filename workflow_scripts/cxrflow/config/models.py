@@ -17,7 +17,7 @@ from cxrflow.config.schema import Values
 from cxrflow.encoders.released.settings import publication
 from cxrflow.images.geometry import Geometry
 from cxrflow.kinds import is_outside, modules_of
-from cxrflow.names import paper_of
+from cxrflow.names import paper_of, short_name
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.papers.recipes import ModelScale, Recipe
@@ -230,6 +230,13 @@ class ResolvedModel:
         return list(dict.fromkeys([*before, self.name]))
 
     @property
+    def stand_ins(self) -> str:
+        """Of what weights it, or a model that it is made from, is a stand-in, in words."""
+        ancestors = [self._models[name] for name in self.ancestors]
+        names = [each.recipe.stand_in for each in ancestors if not each.imported]
+        return " and ".join(dict.fromkeys(name for name in names if name is not None))
+
+    @property
     def selecting_cohort(self) -> str | None:
         """The cohort whose score chooses its weights, if it is trained here by a score."""
         task = None if self.imported else self.recipe.selection
@@ -322,6 +329,17 @@ class Models(Mapping[str, ResolvedModel]):
                 if name != stands and name not in alone:
                     same[name] = stands
         return same
+
+    @cached_property
+    def stand_ins(self) -> dict[str, str]:
+        """By the name of a model that has stand-ins of what weights, and of such a vocabulary."""
+        models = [model for model in self.values() if model.stand_ins]
+        vocabularies = {
+            short_name(model.recipe.vocabulary): model.stand_ins
+            for model in models
+            if model.recipe.stand_in is not None and model.recipe.vocabulary is not None
+        }
+        return vocabularies | {model.name: model.stand_ins for model in models}
 
     def seeds_of(self, row: str) -> list[int]:
         """The seeds of a row of a table: of what is no model of ours there is one."""

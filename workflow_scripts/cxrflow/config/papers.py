@@ -155,6 +155,8 @@ class Library:
                 share = row.pairs if by_row else column.pairs
                 if model is None or share is None or row.is_external or is_reference(model):
                     continue
+                if column.key in row.blank and not by_row:
+                    continue
                 line = ("rows", row_place) if by_row else ("columns", column_place)
                 file, key = paper_entries(self.file(paper.name)).place(
                     ("tables", name, *line, "pairs")

@@ -6,6 +6,12 @@ from cxrflow.names import paper_of, short_name
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import Figure
 from cxrflow.papers.table import HEADLINE, Result, Table, cells_of
+from cxrflow.text.settings import EasyAugmentationSettings
+
+SYNONYMS = (
+    "The augmented texts of {models} have synonyms of a short list of ours, where the published "
+    "code takes WordNet's: `text_augmentation: {{wordnet: folder}}` of each (docs/low_data.md)."
+)
 
 
 class PaperResults:
@@ -16,7 +22,8 @@ class PaperResults:
 
     def __init__(self, paper: Paper, tasks: Tasks) -> None:
         self._tasks, self._models = tasks, tasks.models
-        self._source, self.paper = paper, paper.with_same(tasks.models.same)
+        self._source = paper
+        self.paper = paper.with_models(tasks.models.same, tasks.models.stand_ins)
 
     def tables(self, extent: str | None = None) -> list[str]:
         """The names of the tables; all if this run measures nothing of the headline."""
@@ -109,6 +116,28 @@ class PaperResults:
         ]
         trained = [model for model in models if model.recipe.control and model.trainable]
         return [model.name for model in trained if model.name not in self._models.same]
+
+    @property
+    def stand_ins(self) -> dict[str, str]:
+        """The models and vocabularies of its tables with stand-ins, and of what weights."""
+        places = [
+            (table.model_of(row, column), row.vocabulary)
+            for table in self.paper.tables.values()
+            for row in table.rows
+            for column in table.columns
+        ]
+        names = {name for place in places for name in place}
+        return {n: weights for n, weights in self._models.stand_ins.items() if n in names}
+
+    def own_synonyms(self, name: str) -> list[str]:
+        """A sentence about the models of a table that read texts augmented without WordNet."""
+        read = []
+        for model in dict.fromkeys(model or "" for _, model in self.cells(name)):
+            resolved = self._models.get(model)
+            settings = resolved and getattr(resolved.settings, "text_augmentation", None)
+            if isinstance(settings, EasyAugmentationSettings) and settings.wordnet is None:
+                read.append(short_name(self._models.library.whole(model) or model))
+        return [SYNONYMS.format(models=", ".join(dict.fromkeys(read)))] if read else []
 
     def one_training(self, name: str) -> list[str]:
         """Sentences about the models of a table that are another's training."""

@@ -27,6 +27,7 @@ from cxrflow.papers.entries import Entries, Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.figures import BarsFigure, CurveFigure, Figure
 from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
+from cxrflow.papers.stand_ins import in_figure
 from cxrflow.papers.table import (
     Address,
     Headline,
@@ -48,7 +49,7 @@ def check_places(
     """ValueError beginning with ``key`` where there are no such table, rows and columns."""
     if table not in tables:
         raise ValueError(f"{key}: no table '{table}'; there are {', '.join(tables) or 'none'}")
-    labels = [row.label for row in tables[table].rows]
+    labels = [row.key for row in tables[table].rows]
     keys = [column.key for column in tables[table].columns]
     wrong = sorted({*rows} - {*labels}) + sorted({*columns} - {*keys})
     if wrong:
@@ -94,10 +95,11 @@ class Paper(Settings):
             check_places("leads", self.tables, lead.table, [lead.row], [lead.column])
         return self
 
-    def with_same(self, same: Mapping[str, str]) -> Self:
-        """This paper with a model in another's place whose training is the same."""
-        tables = {name: table.with_same(same) for name, table in self.tables.items()}
-        return self.model_copy(update={"tables": tables}) if same else self
+    def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
+        """This paper with the models of a run (:meth:`cxrflow.papers.table.Table.with_models`)."""
+        tables = {name: each.with_models(same, stand_ins) for name, each in self.tables.items()}
+        figures = {n: in_figure(figure, tables, stand_ins) for n, figure in self.figures.items()}
+        return self.model_copy(update={"tables": tables, "figures": figures})
 
     def comparisons(self, table: str) -> list[PairedComparison]:
         """The paired tests of a table: its own, and those that claims in it are judged by."""
@@ -106,7 +108,7 @@ class Paper(Settings):
             if claim.table == table:
                 neighbours = pairwise(claim.places())
                 pairs += [
-                    (self.spot(better), self.spot(worse), claim.margin)
+                    (self.spot(better), self.spot(worse), claim.margin, claim.factor)
                     for better, worse in neighbours
                     if isinstance(better, Address) and isinstance(worse, Address)
                 ]
@@ -114,8 +116,7 @@ class Paper(Settings):
 
     def spot(self, place: Address) -> TableCell:
         """The table, row and column of a place."""
-        table = self.tables[place.table]
-        return TableCell(table, table.row(place.row), table.column(place.column))
+        return self.tables[place.table].cell(place)
 
 
 def paper_names() -> list[str]:

@@ -189,6 +189,11 @@ class Recipe(Settings):
     )
     weights_name: str = Field("FILE", description="the usual name of their file or folder")
     weights_from: str = Field("docs/weights.md", description="where they are published")
+    stand_in: str | None = Field(
+        None,
+        description="what weights it stands in for where it is trained here: whatever starts from "
+        "it says so in its label, and no verdict on the paper is taken from that",
+    )
     weights_of: Name | None = Field(
         None,
         description="model whose published weights these are, of a later stage than its own: no "

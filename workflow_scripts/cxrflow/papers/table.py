@@ -16,6 +16,20 @@ from cxrflow.names import Name, is_reference, name_of_share
 
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
+#: Behind the label of what is, or starts from, a stand-in (cxrflow.papers.stand_ins).
+STAND_IN = " (stand-in here)"
+
+
+def stand_in_label(label: str, has_stand_in: object) -> str:
+    """A label, with the word where what it names has a stand-in."""
+    return f"{label}{STAND_IN}" if has_stand_in else label
+
+
+def weights_in_words(stand_ins: Iterable[str]) -> str:
+    """The weights that there are stand-ins of, each once, joined by "and"."""
+    names = (name for text in stand_ins if text for name in text.split(" and "))
+    return " and ".join(dict.fromkeys(names))
+
 
 Result = tuple[str, str | None]  # task and model; None: of the data or vocabularies themselves
 
@@ -81,6 +95,11 @@ class Row(Settings):
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
     @property
+    def key(self) -> str:
+        """The label by which claims, figures and headlines name it, whatever it starts from."""
+        return self.label.removesuffix(STAND_IN)
+
+    @property
     def is_external(self) -> bool:
         """True of a row whose models were run elsewhere, shown below the paper's rows."""
         return self.kind == "external"
@@ -140,6 +159,7 @@ class Table(Settings):
     )
     notes: list[str] = Field(default_factory=list, description="printed below the table")
     _same: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _stand_ins: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
@@ -171,7 +191,7 @@ class Table(Settings):
 
     def row(self, label: str) -> Row:
         """The row with this label."""
-        return next(row for row in self.rows if row.label == label)
+        return next(row for row in self.rows if row.key == label)
 
     def column(self, key: str) -> Column:
         """The column with this key."""
@@ -191,11 +211,32 @@ class Table(Settings):
             name = name_of_share(model, share)
         return None if name is None else self._same.get(name, name)
 
-    def with_same(self, same: Mapping[str, str]) -> Self:
-        """This table with a model in another's place whose training is the same."""
+    def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
+        """This table with the models of a run.
+
+        Args:
+            same: by a model the one in its place, whose training is the same.
+            stand_ins: by a model, or the short name of a vocabulary, of what weights it has
+                stand-ins; rows of such have the word in their labels.
+        """
         table = self.model_copy()
-        table._same = same
-        return table
+        table._same, table._stand_ins = same, stand_ins
+        rows = [
+            row.model_copy(update={"label": stand_in_label(row.key, table.stand_ins_of(row))})
+            for row in self.rows
+        ]
+        return table.model_copy(update={"rows": rows})
+
+    def stand_ins_of(self, row: Row, column: Column | None = None) -> str:
+        """Of what weights a cell, or any of a row, has stand-ins, in words; empty without any."""
+        columns = self.columns if column is None else [column]
+        names = [self.model_of(row, each) for each in columns if each.key not in row.blank]
+        names += [row.vocabulary] if row.model is None else []
+        return weights_in_words(self._stand_ins.get(name or "", "") for name in names)
+
+    def cell(self, place: "Address") -> "TableCell":
+        """The cell at an address."""
+        return TableCell(self, self.row(place.row), self.column(place.column))
 
     def result_of(self, row: Row, column: Column) -> Result | None:
         """The result that a cell reads; None where nothing of ours can fill it."""
@@ -224,7 +265,7 @@ class Table(Settings):
             self.result_of(row, column): None
             for row in self.rows
             for column in self.columns
-            if rows is None or row.label in rows or (with_references and row.is_reference)
+            if rows is None or row.key in rows or (with_references and row.is_reference)
             if columns is None or column.key in columns
             if column.reason is None and column.key not in row.blank
         }
@@ -238,7 +279,7 @@ class Table(Settings):
     def pairs(self) -> list["TestedPair"]:
         """Pair each row's cells with those of its reference row."""
         return [
-            (TableCell(self, row, column), TableCell(self, reference, column), None)
+            (TableCell(self, row, column), TableCell(self, reference, column), None, None)
             for row in self.rows
             if (reference := self.reference_of(row))
             for column in self.columns
@@ -259,16 +300,21 @@ class TableCell(NamedTuple):
         return [self._replace(column=self.table.column(key)) for key in keys]
 
     @property
+    def stand_ins(self) -> str:
+        """Of what weights its model has stand-ins, in words; empty without any."""
+        return self.table.stand_ins_of(self.row, self.column)
+
+    @property
     def result(self) -> Result | None:
         """The result that it reads; None where nothing of ours can fill it."""
         return self.table.result_of(self.row, self.column)
 
     def against(
-        self, reference: "TableCell", margin: float | None = None
+        self, reference: "TableCell", margin: float | None = None, factor: float | None = None
     ) -> PairedComparison | None:
-        """With another cell; None where not both are a model's in one task, in one unit.
+        """With another cell, times ``factor``; None where not both are a model's, in one unit.
 
-        With a ``margin``, in the column's unit, they may be of two tasks.
+        They are of one task; with a ``margin``, in the column's unit, they may be of two.
         """
         for _, row, column in (self, reference):
             if column.key in row.blank or column.reason is not None:
@@ -292,21 +338,23 @@ class TableCell(NamedTuple):
             reference_metric=reference.row.metric_of(reference.column),
             reference_task=None if result[0] == reference_result[0] else reference_result[0],
             margin=None if margin is None else margin / abs(self.column.scale),
+            factor=factor,
         )
         same = compared.metric == compared.reference_metric and result == reference_result
         return None if same else compared
 
 
-# Two cells, and the margin within which they are claimed to be equal, if they are.
-TestedPair = tuple[TableCell, TableCell, float | None]
+# Two cells, and of a claim the margin within which they are equal, or the factor of the second.
+TestedPair = tuple[TableCell, TableCell, float | None, float | None]
 
 
 def comparisons(pairs: Iterable[TestedPair]) -> list[PairedComparison]:
     """The paired tests of these cells in order; a pair that comes twice, either way round, once."""
     tested: list[PairedComparison] = []
-    for spot, reference, margin in pairs:
-        compared = spot.against(reference, margin)
-        if compared and not {compared, reference.against(spot, margin)} & {*tested}:
+    for spot, reference, margin, factor in pairs:
+        compared = spot.against(reference, margin, factor)
+        turned = reference.against(spot, margin) if factor is None else None
+        if compared and not {compared, turned} & {*tested}:
             tested.append(compared)
     return tested
 
@@ -355,10 +403,12 @@ def address(place: str | PartialAddress, table: str, column: str) -> Address:
 class Ordering(Settings):
     """A ranking that the paper claims: cells, best first, each against the next one.
 
-    With a ``margin`` it claims that they are equivalent: that neighbours differ by less.
+    With a ``margin`` it claims that they are equivalent: that neighbours differ by less. With a
+    ``factor``, that each is above so much of the next one.
     """
 
     claim: str = Field(description="in words")
+    ours: bool = Field(False, description="of ours, and no claim of the paper")
     table: str
     column: str = Field(description="key of the column")
     rows: list[str | float | PartialAddress] = Field(
@@ -372,6 +422,18 @@ class Ordering(Settings):
         description="in the column's unit, stated beforehand: neighbours are equivalent if their "
         "difference is surely within ± this (two one-sided tests)",
     )
+    factor: float | None = Field(None, gt=0, description="each is above the next one times this")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.factor is not None and (self.margin is not None or self.smaller):
+            raise ValueError("factor is of values of which more is better; expected no more keys")
+        return self
+
+    @property
+    def title(self) -> str:
+        """The claim in words; of one of ours it says so."""
+        return f"Ours, which the paper does not claim: {self.claim}" if self.ours else self.claim
 
     def places(self) -> list[Address | float]:
         """The addresses of the cells, best first; a number stays a number."""

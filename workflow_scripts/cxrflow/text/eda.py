@@ -1,8 +1,9 @@
 """Easy data augmentation of reports (Wei and Zou 2019), for the low-data study's second text.
 
 Windsor et al. 2023, Appendix C: words are replaced by synonyms, synonyms are inserted, words change
-places, words are deleted. Details are those of the published code, which the study used. Unlike
-there, a text of one word or none is not changed. All draws are a function of (seed, epoch, report).
+places, words are deleted. Details are those of the published code, which the study used (two of
+them with ``as_coded`` alone). Unlike there, a text of one word or none is not changed. All draws
+are a function of (seed, epoch, report).
 
 Each word is tokenised once.
 """
@@ -82,13 +83,21 @@ class EasyAugmentation:
         random.shuffle(candidates)
         with_synonyms = [word for word in candidates if self.synonyms(word)][:count]
         chosen = {word: random.choice(self.synonyms(word)) for word in with_synonyms}
-        return [chosen.get(word, word) for word in words]
+        if not self.settings.as_coded:
+            return [chosen.get(word, word) for word in words]
+        for source, synonym in chosen.items():  # a synonym may be replaced in its turn
+            words = [synonym if word == source else word for word in words]
+        return words
 
     def _inserted(self, words: Words, count: int, random: Random) -> Words:
-        """Insert this many synonyms, never at the end; ten words are tried for each."""
+        """Insert this many synonyms, never at the end; ten words are tried for each.
+
+        The published code tries ten as well, but inserts nothing for the tenth.
+        """
         words = list(words)
+        tries = 9 if self.settings.as_coded else 10
         for _ in range(count):
-            for _ in range(10):
+            for _ in range(tries):
                 source = random.choice(words)
                 synonyms = self.synonyms(source) if self._free(source) else []
                 if synonyms:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cxr_files.settings import Settings
+from cxr_files.settings import Before, Settings
 from cxrflow.kinds import Kind, Reads
 
 
@@ -96,6 +96,11 @@ class EasyAugmentationSettings(Kind):
         (),
         description="ours: words that no operation touches (text/report_words.yaml); numbers, "
         "which the published cleaning drops, stay",
+    )
+    as_coded: Annotated[bool, Before(False)] = Field(
+        False,
+        description="as the published code: a synonym may be replaced in its turn, an insertion "
+        "gives up after nine words without synonyms; false: words are replaced once, ten are tried",
     )
     wordnet: str | None = Field(
         None,

@@ -34,12 +34,13 @@ def read_bars(
     for place, panel in enumerate(figure.panels):
         for column in panel.columns:
             for row in figure.rows:
-                cell = make_cell(paper.spot(Address(figure.table, row, column)), results, tests)
+                spot = paper.spot(Address(figure.table, row, column))
+                cell = make_cell(spot, results, tests)
                 ours = cell.ours if isinstance(cell.ours, float) else None
                 published = None if cell.published is None else float(cell.published)
                 bars.append(
                     {
-                        "panel": place, "column": column, "row": row, "ours": ours,
+                        "panel": place, "column": column, "row": spot.row.label, "ours": ours,
                         "low": cell.low, "high": cell.high, "published": published,
                         "reason": cell.reason,
                     }
@@ -55,7 +56,8 @@ def draw(paper: Paper, figure: BarsFigure, bars: Sequence[dict[str, Any]], ours:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.patches import Patch
 
-    table, rows = paper.tables[figure.table], figure.rows
+    table = paper.tables[figure.table]
+    rows = [table.row(row).label for row in figure.rows]
     count = len(figure.panels)
     canvas = Canvas(figsize=(7.2, 2.9 * count), dpi=110, layout="constrained")
     width = _WIDTH / (2 * len(rows))

@@ -11,6 +11,10 @@ from cxrflow.show.tables.tests import CORRECTED, MARK, Tests
 from cxrflow.show.tables.text import difference_text, number
 
 NAMED = 6  # classes that a note names
+STAND_INS = (
+    "Stand-ins: ours are, start from or have the vocabulary of models trained here in the place of "
+    "published weights, of which they say nothing; no verdict about the paper is taken from them."
+)
 WRONG_WAY = "The order is the wrong way round: what should score low scores high."
 BELOW_CHANCE = (
     f"{WRONG_WAY} Of two sentences, "
@@ -89,6 +93,16 @@ def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> s
         "that of permuted pairs at 5 %, so the value says nothing of the method, and no ranking is "
         "taken from it."
     )
+
+
+def notes_on_stand_ins(table: Table) -> list[str]:
+    """A sentence about the rows that have stand-ins, and of what weights."""
+    rows: dict[str, list[str]] = {}
+    for row in table.rows:
+        if weights := table.stand_ins_of(row):
+            rows.setdefault(weights, []).append(row.key)
+    places = [f"{weights}: {', '.join(labels)}" for weights, labels in rows.items()]
+    return [f"{STAND_INS} For {'; for '.join(places)}."] if places else []
 
 
 def notes_below_chance(table: Table, cells: Sequence[Cell]) -> list[str]:
@@ -235,6 +249,7 @@ def table_notes(
         note_on_learning(cells, table.columns),
         *notes_below_chance(table, cells),
         *notes_on_means(table),
+        *notes_on_stand_ins(table),
     ]
     notes += notes_on_classes(table, results)
     notes += notes_on_files(table, results)

@@ -4,7 +4,8 @@ A claim names cells of a table, best first. Each is compared with the next: by t
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
 number of seeds in which the ranking holds is also given. With fewer than three trainings of a
 model no ranking is judged, nor of a mean of columns, whose interval is over seeds alone; none is
-taken from a model that does not differ from permuted pairs.
+taken from a model that does not differ from permuted pairs, or that has a stand-in in the place of
+published weights among what it starts from.
 """
 
 import logging
@@ -17,7 +18,7 @@ from cxr_files.program import run
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.names import short_name
 from cxrflow.papers import Paper
-from cxrflow.papers.table import Address, Column, Ordering
+from cxrflow.papers.table import Address, Column, Ordering, weights_in_words
 from cxrflow.show.tables.cells import Cell, make_cell
 from cxrflow.show.tables.notes import note_on_data, note_on_learning, note_on_spread, percent
 from cxrflow.show.tables.results import NOT_RUN, Results, read_paper, read_results, results_parser
@@ -45,7 +46,7 @@ HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
     "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
     "does not hold", "not measured", "not shown: the difference may exceed the margin",
 )  # fmt: skip
-NOT_JUDGED, UNLEARNT = "{why}: not judged", "not comparable: training of {models} not converged"
+NOT_JUDGED, NOT_COMPARABLE = "{why}: not judged", "not comparable: {why}"
 OF_SEEDS = "a mean of columns, over seeds alone"
 
 
@@ -57,6 +58,7 @@ class Side:
     column: Column
     cell: Cell
     model: str = ""
+    stand_ins: str = ""  # of what weights it has stand-ins
 
     def of_seed(self, seed: int) -> float:
         """Our value of one training seed; it is the same for all if nothing was trained."""
@@ -75,6 +77,7 @@ class Compared:
 
     def gain(self, better: float, worse: float) -> float:
         """The difference in the direction of the claim: above 0 if ``better`` is better."""
+        worse *= self.claim.factor or 1.0
         return worse - better if self.claim.smaller else better - worse
 
     @property
@@ -84,9 +87,12 @@ class Compared:
         if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
             return ABSENT
         sides = (self.better, self.worse)
-        unlearnt = list(dict.fromkeys(side.model for side in sides if side.cell.unlearnt))
-        if unlearnt:
-            return UNLEARNT.format(models=" and ".join(unlearnt))
+        stand_ins = weights_in_words(side.stand_ins for side in sides if side.stand_ins)
+        unlearnt = dict.fromkeys(side.model for side in sides if side.cell.unlearnt)
+        why = [f"stand-in for {stand_ins}"] if stand_ins else []
+        why += [f"training of {' and '.join(unlearnt)} not converged"] if unlearnt else []
+        if why:
+            return NOT_COMPARABLE.format(why="; ".join(why))
         paired = self.tested if self.tested is not None and self.tested.value is not None else None
         trained = [cell.seeds for cell in (better, worse) if cell.seeds]
         trained += [paired.seeds] if paired and trained else []
@@ -110,7 +116,7 @@ class Compared:
             better, worse = worse, better
         if better.low is None or worse.high is None:
             return OVERLAP
-        return HOLDS if better.low > worse.high else OVERLAP
+        return HOLDS if better.low > worse.high * (self.claim.factor or 1.0) else OVERLAP
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -145,7 +151,7 @@ def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -
     title = paper.tables[claim.table].title.partition(". ")[0]
     sides = [_side(paper, claim, place, results, tests) for place in claim.places()]
     tested = [
-        tests.between(paper.spot(better), paper.spot(worse), claim.margin)
+        tests.between(paper.spot(better), paper.spot(worse), claim.margin, claim.factor)
         if isinstance(better, Address) and isinstance(worse, Address)
         else None
         for better, worse in pairwise(claim.places())
@@ -164,22 +170,23 @@ def _side(
         column = paper.tables[claim.table].column(claim.column)
         label, value = format(place, "g"), place
         return Side(label, column, Cell(label, column.key, value, low=value, high=value))
-    name, label, key = place
+    name, _, key = place
     spot = paper.spot(place)
     table, row, column = spot
-    cell = make_cell(spot, results, tests)
+    cell, label = make_cell(spot, results, tests), row.label
     if key != claim.column or name != claim.table:
         label += f", {column.label}"
     if name != claim.table:
         label += f" ({table.title.partition('. ')[0]})"
-    return Side(label, column, cell, short_name(table.model_of(row, column) or row.label))
+    model = short_name(table.model_of(row, column) or row.label)
+    return Side(label, column, cell, model, spot.stand_ins)
 
 
 def orderings_csv(compared: Sequence[Compared]) -> str:
     """One line a pair of neighbours."""
     lines = []
     for pair in compared:
-        values: list[Any] = [pair.claim.claim, pair.table, pair.claim.column]
+        values: list[Any] = [pair.claim.title, pair.table, pair.claim.column]
         for side in (pair.better, pair.worse):
             cell = side.cell
             values += [side.label, cell.ours, cell.low, cell.high, cell.published]
@@ -195,7 +202,8 @@ def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
             place = f"{pair.table}, {pair.better.column.label}"
             place += ", less is better" if pair.claim.smaller else ""
             place += f", equal within ± {pair.claim.margin:g}" if pair.claim.margin else ""
-            claims.append({"claim": pair.claim.claim, "place": place, "rows": [_row(pair.better)]})
+            place += f", above {pair.claim.factor:g} of the next" if pair.claim.factor else ""
+            claims.append({"claim": pair.claim.title, "place": place, "rows": [_row(pair.better)]})
         claims[-1]["rows"].append(
             _row(pair.worse) | {"found": pair.verdict, "finding": pair.finding}
         )

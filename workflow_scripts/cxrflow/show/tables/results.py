@@ -108,7 +108,10 @@ def left_out(paper: Paper) -> dict[Result, str]:
 
 def read_paper(options: Namespace) -> Paper:
     """The paper that is asked for."""
-    return load_paper(options.paper).with_same(dict(pair.split("=", 1) for pair in options.same))
+    same, stand_ins = (
+        dict(pair.split("=", 1) for pair in pairs) for pairs in (options.same, options.stand_ins)
+    )
+    return load_paper(options.paper).with_models(same, stand_ins)
 
 
 def results_parser(description: str | None) -> Parser:
@@ -121,6 +124,13 @@ def results_parser(description: str | None) -> Parser:
         default=[],
         metavar="NAME=MODEL",
         help="models whose results are those of another, as their trainings are the same",
+    )
+    arguments.add_argument(
+        "--stand-ins",
+        nargs="*",
+        default=[],
+        metavar="NAME=WEIGHTS",
+        help="models and vocabularies that have stand-ins, and of what weights",
     )
     arguments.add_argument(
         "--metrics", type=Path, nargs="*", default=[], help="metrics.json of any models and seeds"

@@ -16,7 +16,7 @@ from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.papers.table import Result, TableCell
 
 KEYS = ("task", "model", "metric", "reference_model", "reference_metric")
-OPTIONAL = ("reference_task", "margin")
+OPTIONAL = ("reference_task", "margin", "factor")
 FIELDS = (*KEYS, "seeds", "reason")
 MARK, CORRECTED = "†", "‡"
 
@@ -56,11 +56,19 @@ class Tests:
         return None if reference is None else self.between(spot, spot._replace(row=reference))
 
     def between(
-        self, first: TableCell, second: TableCell, margin: float | None = None
+        self,
+        first: TableCell,
+        second: TableCell,
+        margin: float | None = None,
+        factor: float | None = None,
     ) -> Tested | None:
-        """The comparison of two cells, whichever of the two was the reference."""
-        for cell, reference, sign in ((first, second, 1.0), (second, first, -1.0)):
-            compared = cell.against(reference, margin)
+        """The comparison of two cells, whichever of the two was the reference.
+
+        With ``factor`` it is the second, which is multiplied by it.
+        """
+        orders = ((first, second, 1.0), (second, first, -1.0))
+        for cell, reference, sign in orders[: 1 if factor else 2]:
+            compared = cell.against(reference, margin, factor)
             entry = self.entries.get(compared) if compared else None
             if entry is not None:
                 return self._tested(entry, second.row.label, sign * first.column.scale)
