@@ -59,6 +59,32 @@ def test_cleaning_is_that_of_the_published_code() -> None:
     assert only("swaps").cleaned(TEXT) == CLEANED
 
 
+def test_replacements_and_insertions_as_coded() -> None:
+    """A synonym is replaced in its turn; of ten words tried the last is never inserted."""
+
+    def literal_replacement(seed: int) -> str:
+        draws, words = Random(f"literal {seed}"), ["no", "chest", "thorax"]
+        order = ["chest", "thorax"]
+        draws.shuffle(order)
+        for source in order:  # each has the other as its one synonym
+            other = {"chest": "thorax", "thorax": "chest"}[source]
+            words = [other if word == source else word for word in words]
+        return " ".join(words)
+
+    words = ["no", "chest", "thorax"]
+    literals = Counter(literal_replacement(seed) for seed in range(4000))
+    same_frequencies(outcomes(only("synonyms", 0.7, as_coded=True), words, 4000), literals)
+    assert outcomes(only("synonyms", 0.7), words, 50) == {"no thorax chest": 50}
+
+    words = [*(["no"] * 9), "chest"]
+    plain, coded = (
+        outcomes(only("insertions", 0.1, as_coded=as_coded), words, 4000)[" ".join(words)] / 4000
+        for as_coded in (False, True)
+    )
+    assert plain == pytest.approx(0.9**10, abs=0.03) and coded == pytest.approx(0.9**9, abs=0.03)
+    assert coded > plain
+
+
 def test_swaps_are_those_of_the_published_code() -> None:
     def literal(seed: int) -> str:
         draws, words = Random(f"literal {seed}"), list("abc")

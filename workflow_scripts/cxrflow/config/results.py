@@ -1,5 +1,7 @@
 """The tables and figures of a paper in a run, and the results (task, model) that fill them."""
 
+from typing import Any
+
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.config.tasks import Tasks
 from cxrflow.names import paper_of, short_name
@@ -132,10 +134,13 @@ class PaperResults:
     def own_synonyms(self, name: str) -> list[str]:
         """A sentence about the models of a table that read texts augmented without WordNet."""
         read = []
-        for model in dict.fromkeys(model or "" for _, model in self.cells(name)):
-            resolved = self._models.get(model)
-            settings = resolved and getattr(resolved.settings, "text_augmentation", None)
-            if isinstance(settings, EasyAugmentationSettings) and settings.wordnet is None:
+        for _, model in self.cells(name):
+            if model is None or model not in self._models:
+                continue
+            settings: Any = self._models[model].settings
+            texts = getattr(settings, "text_augmentation", None)
+            is_read = texts is not None and "augmented" in settings.terms.needs.texts
+            if is_read and isinstance(texts, EasyAugmentationSettings) and texts.wordnet is None:
                 read.append(short_name(self._models.library.whole(model) or model))
         return [SYNONYMS.format(models=", ".join(dict.fromkeys(read)))] if read else []
 
