@@ -48,7 +48,8 @@ def test_published_weights_are_scored_and_the_protocol_stands_beside(
     assert f"{both} of 5 classes have both labels and are in the mean" in text
     for words in (
         "official test list",
-        f"{result['data']['samples']} synthetic samples",
+        f"{result['data']['samples']} synthetic samples (as published: 25,596 images)",
+        "asked      Effusion as pleural effusion\n",
         "prompts    chexzero: CheXzero (Tiu et al. 2022)",
         "F1 at      best F1 on the evaluated images",
         "95 %, bootstrap over patients",

@@ -191,6 +191,12 @@ def why_not_compared(
     )
 
 
+def times(scores: Resampled, factor: float) -> Resampled:
+    """Every score multiplied."""
+    value, replicates = scores.value.items(), scores.replicates.items()
+    return Resampled({n: factor * v for n, v in value}, {n: factor * v for n, v in replicates})
+
+
 class Inference:
     """Intervals and differences of runs, each of which is resampled once."""
 
@@ -246,7 +252,8 @@ class Inference:
         metrics = (comparison.metric, comparison.reference_metric)
         factor = comparison.factor or 1.0
         scores = [
-            self.resampled(a)[0].minus(self.resampled(b)[0], *metrics, factor) for a, b in pairs
+            self.resampled(a)[0].minus(times(self.resampled(b)[0], factor), *metrics)
+            for a, b in pairs
         ]
         values = [difference.value.get(DIFFERENCE, np.nan) for difference in scores]
         if not np.isfinite(values).all():

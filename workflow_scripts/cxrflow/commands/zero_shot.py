@@ -25,7 +25,7 @@ from cxr_files.outputs import claim_folder
 from cxr_files.parquet import read_table
 from cxr_files.program import parser, run, thread_count
 from cxrflow.data.layouts import LAYOUTS, layout
-from cxrflow.data.prompts import PROMPT_SETS
+from cxrflow.data.prompts import PROMPT_SETS, WORDS
 from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
 from cxrflow.models.run_record import UNNAMED_DATA, read_run
 from cxrflow.programs.registry import PROGRAMS
@@ -171,7 +171,8 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
         yield _row(name, metrics.get(f"auroc/{name}"), metrics.get(f"f1/{name}"))
     yield _row("mean of the classes" if names else options.dataset, metrics["auroc"], metrics["f1"])
     data, record = result["data"], result["protocol"]
-    scored = f"{data['samples']} {'synthetic ' if data.get('synthetic') else ''}samples"
+    scored = f"{data['samples']:,} {'synthetic ' if data.get('synthetic') else ''}samples"
+    scored += f" (as published: {rules.published})"
     if several:
         complete = round(metrics["classes"]["value"])
         scored += f"; {complete} of {len(names)} classes have both labels and are in the mean"
@@ -188,7 +189,12 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
         yield f"not stored {drop['count']} images: {drop['reason']}"
     for note in flow["notes"]:
         yield f"note       {without_examples(note)}"
-    yield f"prompts    {options.prompts}: {PROMPT_SETS[options.prompts].source}"
+    prompts = PROMPT_SETS[options.prompts]
+    yield f"prompts    {options.prompts}: {prompts.source}"
+    words = {**WORDS, **prompts.words}
+    asked = [f"{name} as {words[name]}" for name in data.get("classes", ()) if name in words]
+    if asked:
+        yield f"asked      {', '.join(asked)}"
     yield f"score      {record['score']}"
     yield f"F1 at      {record['threshold_rule']}"
     yield f"intervals  95 %, bootstrap over {result['resampled']}"

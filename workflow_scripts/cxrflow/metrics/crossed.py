@@ -50,16 +50,14 @@ class Resampled:
     value: Mapping[str, float]
     replicates: Mapping[str, Floats]
 
-    def minus(
-        self, baseline: "Resampled", name: str, other_name: str, factor: float = 1.0
-    ) -> "Resampled":
-        """Score ``name`` less ``factor`` times the baseline's ``other_name``, as ``DIFFERENCE``; or
-        nothing, where one is missing."""
+    def minus(self, baseline: "Resampled", name: str, other_name: str) -> "Resampled":
+        """Score ``name`` less the baseline's ``other_name``, as ``DIFFERENCE``; or nothing, where
+        one is missing."""
         if name not in self.value or other_name not in baseline.value:
             return Resampled({}, {})
         return Resampled(
-            {DIFFERENCE: self.value[name] - factor * baseline.value[other_name]},
-            {DIFFERENCE: self.replicates[name] - factor * baseline.replicates[other_name]},
+            {DIFFERENCE: self.value[name] - baseline.value[other_name]},
+            {DIFFERENCE: self.replicates[name] - baseline.replicates[other_name]},
         )
 
 

@@ -21,6 +21,7 @@ class Protocol(Settings):
     """The zero-shot protocol of a data set."""
 
     source: str = Field(description="whose split and classes these are")
+    published: str = Field(description="how many samples its publication counts, in words")
     cohort: dict[str, Any] = Field({}, description="settings of the cohort (kind classification)")
     settings: dict[str, Any] = Field({}, description="settings of zero_shot_classification")
 
