@@ -15,7 +15,8 @@ from cxrflow.benchmarks.data import label_agreement as program
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.configuration import Config
 from cxrflow.papers import load_paper
-from cxrflow.papers.table import Lead, Table
+from cxrflow.papers.claims import Lead
+from cxrflow.papers.table import Table
 from cxrflow.show.page import page
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.page.labels import SENTENCES, agreement

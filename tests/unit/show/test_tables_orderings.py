@@ -7,7 +7,8 @@ from table_fixtures import estimate, write_result, write_tests
 
 from command_options import options
 from cxrflow.papers import Paper, load_paper
-from cxrflow.papers.table import Address, Column, Ordering
+from cxrflow.papers.claims import Ordering
+from cxrflow.papers.table import Address, Column
 from cxrflow.show.tables import orderings
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.orderings import (

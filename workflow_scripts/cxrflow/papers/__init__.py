@@ -23,6 +23,7 @@ from cxr_files.settings import Settings, problem
 from cxr_files.yaml_file import read_yaml
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.names import ShortName
+from cxrflow.papers.claims import Lead, Ordering
 from cxrflow.papers.entries import Entries, Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.figures import BarsFigure, CurveFigure, Figure
@@ -31,8 +32,6 @@ from cxrflow.papers.stand_ins import in_figure
 from cxrflow.papers.table import (
     Address,
     Headline,
-    Lead,
-    Ordering,
     Table,
     TableCell,
     comparisons,

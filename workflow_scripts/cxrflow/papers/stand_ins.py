@@ -25,8 +25,9 @@ def in_figure(figure: Figure, tables: Mapping[str, Table], stand_ins: Mapping[st
     if isinstance(figure, CurveFigure):
         lines = []
         for line in figure.series:
-            cells = [tables[cell.table].cell(cell) for cell in figure.cells(line)]
-            label = stand_in_label(line.label, any(cell.stand_ins for cell in cells))
+            cells = [tables[place.table].cell(place) for place in figure.cells(line)]
+            weights = [table.stand_ins_of(row, column) for table, row, column in cells]
+            label = stand_in_label(line.label, any(weights))
             lines.append(line.model_copy(update={"label": label}))
         update = {"series": lines}
     elif isinstance(figure, ColumnsFigureSettings):

@@ -212,12 +212,10 @@ class Table(Settings):
         return None if name is None else self._same.get(name, name)
 
     def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
-        """This table with the models of a run.
+        """This table with the models of a run, and the word for stand-ins in labels of rows.
 
-        Args:
-            same: by a model the one in its place, whose training is the same.
-            stand_ins: by a model, or the short name of a vocabulary, of what weights it has
-                stand-ins; rows of such have the word in their labels.
+        ``same``: by a model the one whose training it is. ``stand_ins``: by a model, or the short
+        name of a vocabulary, the weights that it has stand-ins of.
         """
         table = self.model_copy()
         table._same, table._stand_ins = same, stand_ins
@@ -300,11 +298,6 @@ class TableCell(NamedTuple):
         return [self._replace(column=self.table.column(key)) for key in keys]
 
     @property
-    def stand_ins(self) -> str:
-        """Of what weights its model has stand-ins, in words; empty without any."""
-        return self.table.stand_ins_of(self.row, self.column)
-
-    @property
     def result(self) -> Result | None:
         """The result that it reads; None where nothing of ours can fill it."""
         return self.table.result_of(self.row, self.column)
@@ -359,16 +352,6 @@ def comparisons(pairs: Iterable[TestedPair]) -> list[PairedComparison]:
     return tested
 
 
-class Lead(Settings):
-    """A cell that a page begins with, and its explanation."""
-
-    table: str
-    row: str
-    column: str
-    label: str
-    meaning: str = ""
-
-
 class Headline(Settings):
     """The rows and columns of a table that ``extent: headline`` makes."""
 
@@ -398,53 +381,6 @@ def address(place: str | PartialAddress, table: str, column: str) -> Address:
     if isinstance(place, str):
         return Address(table, place, column)
     return Address(place.table or table, place.row, place.column or column)
-
-
-class Ordering(Settings):
-    """A ranking that the paper claims: cells, best first, each against the next one.
-
-    With a ``margin`` it claims that they are equivalent: that neighbours differ by less. With a
-    ``factor``, that each is above so much of the next one.
-    """
-
-    claim: str = Field(description="in words")
-    ours: bool = Field(False, description="of ours, and no claim of the paper")
-    table: str
-    column: str = Field(description="key of the column")
-    rows: list[str | float | PartialAddress] = Field(
-        min_length=2,
-        description="best first: labels of rows, cells of other columns or tables, or numbers",
-    )
-    smaller: bool = Field(False, description="smaller values are better")
-    margin: float | None = Field(
-        None,
-        gt=0,
-        description="in the column's unit, stated beforehand: neighbours are equivalent if their "
-        "difference is surely within ± this (two one-sided tests)",
-    )
-    factor: float | None = Field(None, gt=0, description="each is above the next one times this")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if self.factor is not None and (self.margin is not None or self.smaller):
-            raise ValueError("factor is of values of which more is better; expected no more keys")
-        return self
-
-    @property
-    def title(self) -> str:
-        """The claim in words; of one of ours it says so."""
-        return f"Ours, which the paper does not claim: {self.claim}" if self.ours else self.claim
-
-    def places(self) -> list[Address | float]:
-        """The addresses of the cells, best first; a number stays a number."""
-        return [
-            row if isinstance(row, float) else address(row, self.table, self.column)
-            for row in self.rows
-        ]
-
-    def addresses(self) -> list[Address]:
-        """The cells it names."""
-        return [place for place in self.places() if isinstance(place, Address)]
 
 
 def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:

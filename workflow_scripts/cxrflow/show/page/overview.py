@@ -7,7 +7,8 @@ from cxrflow import __version__
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
-from cxrflow.papers.table import Column, Lead, Row, Table, TableCell
+from cxrflow.papers.claims import Lead
+from cxrflow.papers.table import Column, Row, Table, TableCell
 from cxrflow.show.page.inputs import RunFolder, Training
 from cxrflow.show.page.training import unlearnt
 from cxrflow.show.tables.cells import Cell, make_cell, make_cells

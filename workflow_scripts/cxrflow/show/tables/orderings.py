@@ -18,7 +18,8 @@ from cxr_files.program import run
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.names import short_name
 from cxrflow.papers import Paper
-from cxrflow.papers.table import Address, Column, Ordering, weights_in_words
+from cxrflow.papers.claims import Ordering
+from cxrflow.papers.table import Address, Column, weights_in_words
 from cxrflow.show.tables.cells import Cell, make_cell
 from cxrflow.show.tables.notes import note_on_data, note_on_learning, note_on_spread, percent
 from cxrflow.show.tables.results import NOT_RUN, Results, read_paper, read_results, results_parser
@@ -179,7 +180,7 @@ def _side(
     if name != claim.table:
         label += f" ({table.title.partition('. ')[0]})"
     model = short_name(table.model_of(row, column) or row.label)
-    return Side(label, column, cell, model, spot.stand_ins)
+    return Side(label, column, cell, model, table.stand_ins_of(row, column))
 
 
 def orderings_csv(compared: Sequence[Compared]) -> str:
