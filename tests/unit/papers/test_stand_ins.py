@@ -55,16 +55,15 @@ def config(request):
 
 @pytest.fixture
 def descends(config):
-    """True of a model that is a stand-in, or has one among what its recipe starts from."""
+    """True of a model of the run that is a stand-in, or goes back to one by its recipe."""
     models, scale = config.library.models, config.values.scale
 
     @cache
-    def descends(name):
-        if name not in models:  # a reference row, or one from elsewhere
-            return False
-        return name in STAND_INS or any(map(descends, models[name].at(scale).parents.values()))
+    def goes_back(name):
+        return name in STAND_INS or any(map(goes_back, models[name].at(scale).parents.values()))
 
-    return descends
+    # Others are reference rows, rows from elsewhere, shares that the scale leaves out.
+    return lambda name: name in models and config.models[name].trainable and goes_back(name)
 
 
 def of_row(table, row):

@@ -332,8 +332,8 @@ class Models(Mapping[str, ResolvedModel]):
 
     @cached_property
     def stand_ins(self) -> dict[str, str]:
-        """By the name of a model that has stand-ins of what weights, and of such a vocabulary."""
-        models = [model for model in self.values() if model.stand_ins]
+        """The weights of which a model of this run, or its vocabulary, has stand-ins, by name."""
+        models = [model for model in self.values() if model.stand_ins and model.trainable]
         vocabularies = {
             short_name(model.recipe.vocabulary): model.stand_ins
             for model in models
