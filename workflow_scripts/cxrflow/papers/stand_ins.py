@@ -38,6 +38,8 @@ def in_figure(figure: Figure, tables: Mapping[str, Table], stand_ins: Mapping[st
             for column in figure.columns
         ]
         update = {"columns": columns}
+    elif figure.model in stand_ins:
+        update = {"title": stand_in_label(figure.title.rstrip("."), True)}
     else:
-        update = {"title": stand_in_label(figure.title.rstrip("."), figure.model in stand_ins)}
+        return figure
     return figure.model_copy(update=update)
