@@ -14,7 +14,7 @@ from cxrflow.metrics.classification import (
     roc_curve,
 )
 from cxrflow.metrics.multiclass import accuracy, class_f1
-from cxrflow.metrics.multilabel import by_class, mean_of_classes
+from cxrflow.metrics.multilabel import by_class, fixed_mean
 
 
 def sample(seed: int, ties: bool) -> tuple[np.ndarray, np.ndarray]:

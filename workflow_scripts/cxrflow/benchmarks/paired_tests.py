@@ -41,10 +41,12 @@ from cxrflow.metrics.crossed import (
     DIFFERENCE,
     Resampled,
     equivalence,
+    of_rare_classes,
     over_trainings_and_samples,
     resampled,
 )
 from cxrflow.metrics.intervals import holm
+from cxrflow.metrics.rare_classes import Supports
 from cxrflow.names import short_name
 
 log = logging.getLogger("cxrflow")
@@ -202,15 +204,17 @@ class Inference:
 
     def __init__(self, runs: Runs, settings: PairedTestSettings) -> None:
         self.runs, self.settings = runs, settings
-        self._resampled: dict[Path, tuple[Resampled, int]] = {}
+        self._resampled: dict[Path, tuple[Resampled, Supports]] = {}
 
-    def resampled(self, run: SeedPredictions) -> tuple[Resampled, int]:
-        """A run's scores on resamples of its samples, and how many patients these are of."""
+    def resampled(self, run: SeedPredictions) -> tuple[Resampled, Supports]:
+        """A run's scores on resamples of its samples, and the labels and patients behind them."""
         if run.file not in self._resampled:
             settings = self.settings
             clusters = imported(BENCHMARKS[run.benchmark].clusters)(run.samples, settings.unit)
-            scores = resampled(run.statistic(), clusters, settings.replicates, settings.seed)
-            self._resampled[run.file] = scores, len(np.unique(clusters))
+            statistic = run.statistic()
+            supports = Supports(statistic.labels, clusters)
+            scores = resampled(statistic, clusters, settings.replicates, settings.seed, supports)
+            self._resampled[run.file] = scores, supports
         return self._resampled[run.file]
 
     def cells(self) -> list[dict[str, Any]]:
@@ -219,13 +223,17 @@ class Inference:
         for (task, model), runs in self.runs.items():
             if len(runs) == 1 or why_not(runs) is not None:
                 continue
-            scores, (count, *_) = zip(*map(self.resampled, runs), strict=True)
+            scores, (supports, *_) = zip(*map(self.resampled, runs), strict=True)
+            count = supports.count
             metrics = {}
             for name in sorted(set.intersection(*(set(run_scores.value) for run_scores in scores))):
                 behind = min(count, *(run.behind.get(name, count) for run in runs))
-                interval = over_trainings_and_samples(scores, name, behind, self.settings.level)
-                if np.isfinite(interval.low):
-                    metrics[name] = {"low": interval.low, "high": interval.high}
+                if supports.rare(name):
+                    ends = of_rare_classes(scores, name, supports, behind, self.settings.level)
+                else:
+                    ends = over_trainings_and_samples(scores, name, behind, self.settings.level)[:2]
+                if np.isfinite(ends[0]):
+                    metrics[name] = dict(zip(("low", "high"), ends, strict=True))
             entries.append({"task": task, "model": model, "metrics": metrics})
         return entries
 
@@ -258,10 +266,16 @@ class Inference:
         values = [difference.value.get(DIFFERENCE, np.nan) for difference in scores]
         if not np.isfinite(values).all():
             return entry | {"reason": "not defined for both"}
-        count = self.resampled(runs_of_model[0])[1]
+        count = self.resampled(runs_of_model[0])[1].count
         runs = [(run, name) for pair in pairs for run, name in zip(pair, metrics, strict=True)]
-        behind = min(count, *(run.behind.get(name, count) for run, name in runs))
-        interval = over_trainings_and_samples(scores, DIFFERENCE, behind, self.settings.level)
+        behind: float = min(count, *(run.behind.get(name, count) for run, name in runs))
+        # Resamples of a rare class are unbiased, and have as many degrees as it has patients.
+        few = [self.resampled(run)[1].patients(name) for run, name in runs]
+        rare = [patients for patients in few if patients is not None]
+        behind = min([behind, *rare])
+        interval = over_trainings_and_samples(
+            scores, DIFFERENCE, behind, self.settings.level, bool(rare)
+        )
         # Random weights have learnt nothing, but each seed has its own.
         several = max(len(runs_of_model), len(runs_of_reference)) > 1
         trained = several or not all(run.fixed for run, _ in runs)
@@ -276,7 +290,8 @@ class Inference:
             if margin is None:
                 numbers["p"] = interval.p
             else:
-                numbers["p_equivalent"] = equivalence(scores, DIFFERENCE, behind, margin)
+                p = equivalence(scores, DIFFERENCE, behind, margin, bool(rare))
+                numbers["p_equivalent"] = p
         finite = {name: number for name, number in numbers.items() if np.isfinite(number)}
         return entry | finite | {"seeds": len(pairs) * trained}
 

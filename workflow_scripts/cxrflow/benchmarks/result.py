@@ -22,10 +22,10 @@ from cxrflow.metrics.intervals import (
     Estimate,
     Floats,
     Statistic,
-    bootstrap,
     clusters_of,
     weighted_mean,
 )
+from cxrflow.metrics.rare_classes import Labels, Supports
 
 # Settings that decide how fast a benchmark runs or what it draws, and no score.
 NO_PROTOCOL = {"device", "encoder_batch_size", "figures", "figure_phrases"}
@@ -51,6 +51,7 @@ class CountedStatistic:
 
     metrics: Statistic
     size: Callable[[str], int]  # of a metric's name
+    labels: Labels | None = None  # of the classes that metrics are of
 
     def __call__(self, counts: Floats) -> Mapping[str, Floats]:
         return self.metrics(counts)
@@ -158,9 +159,14 @@ def estimate(
     statistic: CountedStatistic, clusters_N: NDArray[np.int64], intervals: IntervalSettings
 ) -> dict[str, Estimate]:
     """Return every metric with its interval; samples of one cluster are drawn together."""
-    names = statistic(np.ones((1, len(clusters_N))))
-    sizes = {name: statistic.size(name) for name in names}
-    return bootstrap(statistic, clusters_N, sizes, **intervals.resampling())
+    supports = Supports(statistic.labels, clusters_N)
+    values, scores = supports.replicated(statistic, intervals.replicates, intervals.seed)
+    estimates = {}
+    for name, value in values.items():
+        size = statistic.size(name)
+        ends = supports.interval(name, values, scores, size, intervals.level)
+        estimates[name] = Estimate(value, *ends, size, supports.counts(name))
+    return estimates
 
 
 def measure(

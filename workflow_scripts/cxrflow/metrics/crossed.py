@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from cxrflow.metrics.intervals import Floats, Statistic, replicated
+from cxrflow.metrics.rare_classes import Supports
 
 DIFFERENCE = "difference"
 
@@ -62,18 +63,32 @@ class Resampled:
 
 
 def resampled(
-    statistic: Statistic, clusters: ArrayLike, replicates: int = 2000, seed: int = 0
+    statistic: Statistic,
+    clusters: ArrayLike,
+    replicates: int = 2000,
+    seed: int = 0,
+    supports: Supports | None = None,
 ) -> Resampled:
-    """Scores of one training; equal clusters and seeds give the same resamples."""
+    """Scores of one training; equal clusters and seeds give the same resamples.
+
+    ``supports``: with corrections for rare classes.
+    """
+    if supports is not None:
+        return Resampled(*supports.replicated(statistic, replicates, seed))
     return Resampled(*replicated(statistic, clusters, replicates, seed))
 
 
 def student(
-    scores_S: ArrayLike, covariance_SS: ArrayLike, patients: int, level: float = 0.95
+    scores_S: ArrayLike,
+    covariance_SS: ArrayLike,
+    patients: float,
+    level: float = 0.95,
+    unbiased: bool = False,
 ) -> Student:
     """Interval of the mean of S scores with this covariance over ``patients``, as above.
 
     Leading axes are separate cases. NaN with fewer than two patients, where they matter.
+    ``unbiased``: the covariance is, and needs no correction for them.
     """
     scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
     trainings = scores.shape[-1]
@@ -86,7 +101,7 @@ def student(
         # The mean of all pairs' covariances; one that is negative by chance counts as 0.
         common = np.maximum(covariance.sum(axis=(-2, -1)) - variances, 0) / pairs
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = common * np.float64(patients) / (patients - 1)
+        common = common if unbiased else common * np.float64(patients) / (patients - 1)
         variance = between + common
         share = between / variance
         inverse = share / max(trainings - 1, 1) + (1 - share) / (patients - 1)
@@ -98,11 +113,16 @@ def student(
 
 
 def over_trainings_and_samples(
-    trainings: Sequence[Resampled], name: str, patients: int, level: float = 0.95
+    trainings: Sequence[Resampled],
+    name: str,
+    patients: float,
+    level: float = 0.95,
+    unbiased: bool = False,
 ) -> Student:
     """Interval of the mean of a score over trainings that were resampled alike.
 
     ``patients`` is their number; resamples in which the score is undefined are left out.
+    ``unbiased``: resamples vary as samples do.
     """
     replicates_SR = np.stack([training.replicates[name] for training in trainings])
     defined = np.asarray(np.isfinite(replicates_SR).all(axis=0))
@@ -110,11 +130,42 @@ def over_trainings_and_samples(
         return Student(np.nan, np.nan, np.nan)
     covariance_SS = np.atleast_2d(np.cov(replicates_SR[:, defined]))
     scores_S = [training.value[name] for training in trainings]
-    interval = student(scores_S, covariance_SS, patients, level)
+    interval = student(scores_S, covariance_SS, patients, level, unbiased)
     return Student(*map(float, interval))
 
 
-def equivalence(trainings: Sequence[Resampled], name: str, patients: int, margin: float) -> float:
+def of_rare_classes(
+    trainings: Sequence[Resampled],
+    name: str,
+    supports: Supports,
+    size: int,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Ends of the interval of the mean of a score one of whose classes is rare.
+
+    That of the mean score over samples (:mod:`cxrflow.metrics.rare_classes`) and Student's over
+    trainings are added as squares (Zou and Donner 2008).
+    """
+    names = trainings[0].value
+    values = {n: float(np.mean([t.value.get(n, np.nan) for t in trainings])) for n in names}
+    used = [name, *(supports.parts(name))]
+    scores = {n: np.mean([t.replicates[n] for t in trainings], axis=0) for n in used}
+    low, high = supports.interval(name, values, scores, size, level)
+    half = 0.0
+    if len(trainings) > 1:
+        ends = over_trainings([training.value[name] for training in trainings], level)
+        half = (ends.high - ends.low) / 2
+    value = values[name]
+    return float(value - np.hypot(value - low, half)), float(value + np.hypot(high - value, half))
+
+
+def equivalence(
+    trainings: Sequence[Resampled],
+    name: str,
+    patients: float,
+    margin: float,
+    unbiased: bool = False,
+) -> float:
     """Return p of two one-sided tests that the mean of a score lies within ± ``margin``.
 
     The greater p of "it is above -margin" and "it is below margin" (Schuirmann 1987, J
@@ -131,7 +182,7 @@ def equivalence(trainings: Sequence[Resampled], name: str, patients: int, margin
             for training in trainings
         ]
         is_inside = np.mean([training.value[name] for training in shifted]) > 0
-        p = over_trainings_and_samples(shifted, name, patients).p / 2
+        p = over_trainings_and_samples(shifted, name, patients, unbiased=unbiased).p / 2
         sides.append(p if is_inside else 1 - p)
     return float(np.max(sides))
 

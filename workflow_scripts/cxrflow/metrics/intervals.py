@@ -8,7 +8,7 @@ over several trainings as well are in :mod:`cxrflow.metrics.crossed`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Estimate:
     low: float
     high: float
     n: int
+    counts: Mapping[str, int] = field(default_factory=dict)  # of positives, and so on
 
     @classmethod
     def counted(cls, value: float, n: int) -> "Estimate":
@@ -46,7 +47,10 @@ class Estimate:
     def as_json(self) -> dict[str, Any]:
         """For metrics.json, where an undefined number is null."""
         number = {"value": self.value, "low": self.low, "high": self.high}
-        return {**{key: v if np.isfinite(v) else None for key, v in number.items()}, "n": self.n}
+        return {
+            **{key: v if np.isfinite(v) else None for key, v in number.items()},
+            "n": self.n,
+        } | dict(self.counts)
 
 
 def clusters_of(subjects: "Sequence[Any] | pd.Series", unit: str = "subject") -> NDArray[np.int64]:

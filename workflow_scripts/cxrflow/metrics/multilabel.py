@@ -3,7 +3,7 @@
 ``labels`` [N, C] are 1, 0 or NaN (unknown: the sample does not count for that class), ``scores``
 [N, C] are higher for "positive", ``counts`` [R, N] are the resampling counts of
 :mod:`cxrflow.metrics.intervals`. A class that lacks one of its two labels in a resample has no
-AUROC there (NaN), and the mean is over the others.
+AUROC there (NaN). The classes of a mean are the same in every resample.
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,11 @@ def by_class(
     }
 
 
-def mean_of_classes(values: Floats, included: NDArray[np.bool_]) -> Floats:
-    """Mean [R] of ``values`` [R, C] over the classes ``included`` [R, C]; NaN without any."""
-    number = included.sum(axis=-1)
-    total = np.where(included, values, 0).sum(axis=-1)
-    return ratio(total, number)
+def fixed_mean(values: Floats, whole: Floats, included: NDArray[np.bool_]) -> Floats:
+    """Mean [R] of ``values`` [R, C] over the classes ``included`` [C]; NaN without any.
+
+    A class without a value in a resample has its value ``whole`` [C] on all samples.
+    """
+    filled = np.where(np.isfinite(values), values, whole)
+    total = np.where(included, filled, 0).sum(axis=-1)
+    return ratio(total, included.sum(axis=-1))

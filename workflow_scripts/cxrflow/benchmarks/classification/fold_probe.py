@@ -3,7 +3,8 @@
 "5-fold cross validation, performing class-weighted logistic regression ... on 80% of the test data
 and testing on the remaining 20%": every class has a head of its own on frozen features, in each
 fold. Balanced accuracy is the mean over folds, then over classes. A class that lacks one of its
-labels in a fold, or outside it, has no score there; ``data.unscored`` counts such folds.
+labels in a fold, or outside it, has no score there; ``data.unscored`` counts such folds. In every
+resample the mean is of the same folds and classes.
 
 Shapes: N studies, C classes, K folds, R resamples.
 """
@@ -23,15 +24,20 @@ from cxrflow.benchmarks.classification.labelled_images import (
     score_columns,
 )
 from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
-from cxrflow.benchmarks.classification.scores import class_names, class_size, columns_of
+from cxrflow.benchmarks.classification.scores import (
+    class_names,
+    class_size,
+    columns_of,
+    labels_behind,
+)
 from cxrflow.benchmarks.classification.zero_shot_findings import label_studies, source_words
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.heads.cross_validation import Folds, assign_folds, cross_validate
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.benchmarks.study_images import STUDY
-from cxrflow.metrics.intervals import Floats, clusters_of
-from cxrflow.metrics.multilabel import by_class, mean_of_classes
+from cxrflow.metrics.intervals import Floats, clusters_of, ratio
+from cxrflow.metrics.multilabel import by_class
 from cxrflow.training.precision import choose_device
 
 COLUMNS = STUDY
@@ -46,26 +52,34 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
     filled_NC = np.nan_to_num(scores_NC)
     folds = [(predictions[FOLD] == fold).to_numpy() for fold in sorted(set(predictions[FOLD]))]
 
-    def metrics(counts: Floats) -> dict[str, Floats]:
+    def by_fold(counts: Floats) -> list[dict[str, Floats]]:
         # A fold that no class can be scored in is empty for all of them.
-        each = [
+        return [
             by_class(labels_NC[rows], filled_NC[rows], counts[:, rows], settings.threshold)
             for rows in folds
             if np.isfinite(labels_NC[rows]).any()
         ]
+
+    whole = by_fold(np.ones((1, len(labels_NC))))
+    scored_KC = np.stack([np.isfinite(of_fold["auroc"][0]) for of_fold in whole])
+    number_C = scored_KC.sum(axis=0)
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        each = by_fold(counts)
         scores: dict[str, Floats] = {}
         for name in settings.metrics:
             values_KRC = np.stack([of_fold[name] for of_fold in each])
-            scored_KRC = np.stack([np.isfinite(of_fold["auroc"]) for of_fold in each])
-            mean_RC = np.where(scored_KRC, values_KRC, 0).sum(axis=0)
-            number_RC = scored_KRC.sum(axis=0)
-            mean_RC = mean_RC / np.where(number_RC > 0, number_RC, np.nan)
-            scores[name] = mean_of_classes(mean_RC, number_RC > 0)
+            whole_K1C = np.stack([of_fold[name] for of_fold in whole])
+            filled_KRC = np.where(np.isfinite(values_KRC), values_KRC, whole_K1C)
+            sum_RC = np.where(scored_KC[:, None], filled_KRC, 0).sum(axis=0)
+            mean_RC = ratio(sum_RC, number_C)
+            scores[name] = ratio(mean_RC[:, number_C > 0].sum(axis=1), (number_C > 0).sum())
             if names:
                 scores |= {f"{name}/{class_}": mean_RC[:, c] for c, class_ in enumerate(names)}
         return scores
 
-    return CountedStatistic(metrics, class_size(labels_NC, names))
+    labels = labels_behind(labels_NC, names, lambda name: number_C > 0)
+    return CountedStatistic(metrics, class_size(labels_NC, names), labels)
 
 
 def unscored(labels_NC: Floats, folds_N: NDArray[np.int64], classes: Sequence[str]) -> dict:

@@ -1,23 +1,28 @@
 """Metrics of images scored for one class or several, with the names they have in metrics.json.
 
 A single class gives ``<metric>``; of several, that is the mean over the classes, and each class has
-its ``<metric>/<class>``; ``classes`` is how many have both labels and so are in the mean.
+its ``<metric>/<class>``; ``classes`` is how many have both labels and so are in the mean. How few
+positives count: :mod:`cxrflow.metrics.rare_classes`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings, TransferSettings
-from cxrflow.benchmarks.classification.settings import LabelSettings
+from cxrflow.benchmarks.classification.settings import LabelSettings, Metric
 from cxrflow.benchmarks.heads.shares import percent, score_column
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics import multiclass
-from cxrflow.metrics.intervals import Floats, Statistic
-from cxrflow.metrics.multilabel import by_class, mean_of_classes
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.multilabel import by_class, fixed_mean
+from cxrflow.metrics.rare_classes import Behind, Labels
 
 AREAS = ("auroc", "average_precision")  # that need no threshold
+OVERALL = ("accuracy", "balanced_accuracy")  # of exclusive classes: of all answers
 
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
@@ -38,43 +43,84 @@ def class_metrics(
     names: Sequence[str],
     settings: LabelSettings,
     threshold_C: Floats | None = None,
-) -> Statistic:
+) -> CountedStatistic:
     """AUROC and the chosen metrics; ``names`` of the classes, none of a single one.
 
-    ``threshold_C``: chosen beforehand, in place of the settings' rule. A class without one, NaN, is
-    in no mean of a metric that needs it.
+    A mean is over the classes that have both labels on all samples, in every resample; one that
+    the resample leaves without has its value on all samples there. ``threshold_C``: chosen
+    beforehand, in place of the settings' rule. A class without one, NaN, is in no mean of a metric
+    that needs it.
     """
     rule = settings.threshold if threshold_C is None else threshold_C.tolist()
 
-    def metrics(counts: Floats) -> dict[str, Floats]:
+    def each_class(counts: Floats) -> dict[str, Floats]:
         each = by_class(labels_NC, scores_NC, counts, rule)
-        has_both = np.isfinite(each["auroc"])
-        has_threshold = has_both if threshold_C is None else has_both & np.isfinite(threshold_C)
-        overall: dict[str, Floats] = {}
+        return _of_answers(labels_NC, scores_NC, counts, each) if settings.exclusive else each
+
+    whole = {name: value[0] for name, value in each_class(np.ones((1, len(labels_NC)))).items()}
+    has_both = np.isfinite(whole["auroc"])
+    has_threshold = has_both if threshold_C is None else has_both & np.isfinite(threshold_C)
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        each = each_class(counts)
+        scores: dict[str, Floats] = {}
+        overall = {}
         if settings.exclusive:
-            each, overall = _of_answers(labels_NC, scores_NC, counts, each)
-        by_name: dict[str, Floats] = {}
+            answers = (labels_NC.argmax(axis=1), scores_NC.argmax(axis=1))
+            recalls, all_recalls = each["sensitivity"], whole["sensitivity"]
+            overall = {
+                "accuracy": multiclass.accuracy(*answers, counts),
+                "balanced_accuracy": fixed_mean(recalls, all_recalls, np.isfinite(all_recalls)),
+            }
         names_of_metrics: list[str] = ["auroc", *settings.metrics]
         for name in dict.fromkeys(names_of_metrics):
             if name in overall:
-                by_name[name] = overall[name]
+                scores[name] = overall[name]
             elif name in each and names:
-                included = has_both if name in AREAS else has_threshold
-                by_name[name] = mean_of_classes(each[name], included)
-                by_name |= {
-                    f"{name}/{class_name}": each[name][:, c] for c, class_name in enumerate(names)
-                }
+                scores[name] = fixed_mean(each[name], whole[name], included(name))
+                scores |= {f"{name}/{class_}": each[name][:, c] for c, class_ in enumerate(names)}
             elif name in each:
-                by_name[name] = each[name][:, 0]
-        return by_name | ({"classes": has_both.sum(axis=1).astype(np.float64)} if names else {})
+                scores[name] = each[name][:, 0]
+        return scores | ({"classes": np.full(len(counts), has_both.sum(), float)} if names else {})
 
-    return metrics
+    def included(name: str) -> NDArray[np.bool_]:
+        return has_both if name in AREAS else has_threshold
+
+    return CountedStatistic(
+        metrics,
+        class_size(labels_NC, names),
+        labels_behind(labels_NC, names, included, settings.exclusive),
+    )
+
+
+def labels_behind(
+    labels_NC: Floats,
+    names: Sequence[str],
+    included: Callable[[str], NDArray[np.bool_]],
+    exclusive: bool = False,
+) -> Labels:
+    """What ``<metric>`` and ``<metric>/<class>`` are of; ``included`` [C] are those of a mean."""
+    classes = dict(zip(names or [""], labels_NC.T, strict=True))
+
+    def behind(metric: str) -> Behind | None:
+        kind, _, class_name = metric.partition("/")
+        if kind not in get_args(Metric) or class_name not in {"", *names}:
+            return None
+        if class_name or not names:
+            return Behind((class_name,), kind == "auroc")
+        mean = [names[c] for c in np.flatnonzero(included(kind))]
+        if exclusive and kind in OVERALL:
+            return None if kind == "accuracy" else Behind(tuple(mean))
+        parts = {f"{kind}/{name}": 1 / len(mean) for name in mean}
+        return Behind(tuple(mean), kind == "auroc", parts)
+
+    return Labels(classes, behind)
 
 
 def _of_answers(
     labels_NC: Floats, scores_NC: Floats, counts: Floats, each: Mapping[str, Floats]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Metrics by class [R, C] and of all [R], where the class of the greatest score is the answer.
+) -> dict[str, Floats]:
+    """Metrics by class [R, C], where the class of the greatest score is the answer.
 
     AUROC and average precision are each class's against the others.
     """
@@ -83,10 +129,7 @@ def _of_answers(
     recalls = multiclass.recalls(labels_N, called_N, names, counts)
     f1 = np.stack([multiclass.class_f1(labels_N, called_N, n, counts) for n in names], axis=-1)
     areas = {name: each[name] for name in AREAS}
-    return areas | {"sensitivity": recalls, "f1": f1}, {
-        "accuracy": multiclass.accuracy(labels_N, called_N, counts),
-        "balanced_accuracy": mean_of_classes(recalls, np.isfinite(recalls)),
-    }
+    return areas | {"sensitivity": recalls, "f1": f1}
 
 
 def threshold_words(settings: LabelSettings) -> str:
@@ -117,7 +160,7 @@ def class_size(labels_NC: Floats, names: Sequence[str]) -> Callable[[str], int]:
 
 def metrics_by_share(
     predictions: pd.DataFrame, settings: LinearProbeSettings | TransferSettings
-) -> dict[str, list[Statistic]]:
+) -> dict[str, list[CountedStatistic]]:
     """Return, for each share of the labels in per cent, the metrics of each run's scores."""
     names, labels_NC = class_names(predictions), columns_of(predictions, "label")
     return {
@@ -146,5 +189,22 @@ def statistic(
                 scores[f"{kind}_sd/{share}{slash}{class_name}"] = values.std(axis=0, ddof=1)
         return scores
 
-    size = class_size(columns_of(predictions, "label"), class_names(predictions))
-    return CountedStatistic(metrics, size)
+    first = next(iter(runs.values()))[0]
+    return CountedStatistic(metrics, first.size, over_shares(first.labels))
+
+
+def over_shares(labels: Labels | None) -> Labels | None:
+    """The labels of one run's metrics, for ``<metric>/<per cent>/<class>``, means over runs."""
+    if labels is None:
+        return None
+
+    def behind(metric: str) -> Behind | None:
+        kind, _, rest = metric.partition("/")
+        share, slash, class_name = rest.partition("/")
+        of_run = labels.behind(f"{kind}{slash}{class_name}")
+        if of_run is None:
+            return None
+        parts = {f"{kind}/{share}/{p.partition('/')[2]}": w for p, w in of_run.parts.items()}
+        return of_run._replace(parts=parts)
+
+    return Labels(labels.classes, behind)

@@ -46,8 +46,14 @@ from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions, patients
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.crossed import Resampled, over_trainings_and_samples, resampled
+from cxrflow.metrics.crossed import (
+    Resampled,
+    of_rare_classes,
+    over_trainings_and_samples,
+    resampled,
+)
 from cxrflow.metrics.intervals import Estimate, Floats, clusters_of
+from cxrflow.metrics.rare_classes import Supports
 
 TRANSFER = (*LABELLED, "image_path", "split")
 OTHER = "other_image"  # the control's metric
@@ -179,7 +185,10 @@ def exchanged(predictions: pd.DataFrame, settings: TransferSettings) -> pd.DataF
 
 
 def over_runs(
-    predictions: pd.DataFrame, runs: Mapping[str, Sequence[Resampled]], settings: TransferSettings
+    predictions: pd.DataFrame,
+    runs: Mapping[str, Sequence[Resampled]],
+    settings: TransferSettings,
+    supports: Supports,
 ) -> dict[str, Estimate]:
     """Return the metrics of ``scores.statistic`` with their intervals over runs and samples.
 
@@ -187,18 +196,21 @@ def over_runs(
     another patient's image.
     """
     size = class_size(columns_of(predictions, "label"), class_names(predictions))
-    count = len(np.unique(patients(predictions, settings.intervals.unit)))
+    count = supports.count
     estimates: dict[str, Estimate] = {}
     for share, of_share in runs.items():
         for name in of_share[0].value:
             kind, slash, class_name = name.partition("/")
             values, number = np.array([run.value[name] for run in of_share]), size(name)
-            ends = over_trainings_and_samples(
-                of_share, name, min(count, number), settings.intervals.level
-            )
+            level = settings.intervals.level
+            if supports.rare(name):
+                ends = of_rare_classes(of_share, name, supports, number, level)
+            else:
+                plain = over_trainings_and_samples(of_share, name, min(count, number), level)
+                ends = plain.low, plain.high
             mean, spread = float(values.mean()), float(values.std(ddof=1))
             key = f"/{share}{slash}{class_name}"
-            estimates[kind + key] = Estimate(mean, ends.low, ends.high, number)
+            estimates[kind + key] = Estimate(mean, *ends, number, supports.counts(name))
             estimates[f"{kind}_sd{key}"] = Estimate.counted(spread, number)
     control = exchanged(predictions, settings)
     if len(control):
@@ -226,12 +238,14 @@ def predictions_of(
     table = with_columns(samples, columns)
     intervals = settings.intervals
     clusters = patients(table, intervals.unit)
+    by_share = metrics_by_share(table, settings)
+    supports = Supports(next(iter(by_share.values()))[0].labels, clusters)
     runs = {
         share: [
-            resampled(metrics, clusters, intervals.replicates, intervals.seed)
+            resampled(metrics, clusters, intervals.replicates, intervals.seed, supports)
             for metrics in of_share
         ]
-        for share, of_share in metrics_by_share(table, settings).items()
+        for share, of_share in by_share.items()
     }
     courses = scores.courses
     records = {
@@ -256,5 +270,5 @@ def predictions_of(
         "threshold_rule": f"{threshold_words(settings)}, for each run",
         "interval_over": "runs and samples",
     }
-    estimates = over_runs(table, runs, settings)
+    estimates = over_runs(table, runs, settings, supports)
     return Predictions(table, None, data, protocol, estimates=estimates, arrays=scores.arrays)

@@ -13,7 +13,7 @@ Other pairs of prompts (``prompt_pairs``, Appendix A.1) give every metric again 
 ``prompts_spread``: the greatest AUROC less the smallest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ from cxrflow.benchmarks.classification.pictures import draw_classes
 from cxrflow.benchmarks.classification.scores import (
     class_metrics,
     class_names,
-    class_size,
     columns_of,
     threshold_words,
 )
@@ -41,8 +40,9 @@ from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSet
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
 from cxrflow.metrics.classification import auroc
-from cxrflow.metrics.intervals import Floats, Statistic
-from cxrflow.metrics.multilabel import by_class, mean_of_classes
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.multilabel import by_class
+from cxrflow.metrics.rare_classes import Behind, Labels
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.similarity import EncodedImages
 
@@ -109,7 +109,7 @@ def statistic(
     # A table from elsewhere may know no other prompts.
     pairs = [p for p in settings.prompt_pairs if f"score/{p.name}{last}" in predictions]
 
-    def measured(kind: str) -> Statistic:
+    def measured(kind: str) -> CountedStatistic:
         thresholds = None
         if settings.threshold_part is not None:
             thresholds = columns_of(predictions, kind.replace("score", THRESHOLD))[0]
@@ -124,7 +124,12 @@ def statistic(
         }.items()
     }
     against = against_each_kind(predictions)
-    size_of_class = class_size(labels_NC, names)
+    default = by_pair[DEFAULT]
+    whole = default(np.ones((1, len(predictions))))
+    rarity = {}
+    if settings.rare is not None:
+        scored = [name for name in names if np.isfinite(whole[f"auroc/{name}"][0])]
+        rarity = rarity_weights(scored, [slug(name) for name in settings.rare])
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         scores: dict[str, Floats] = {}
@@ -136,8 +141,12 @@ def statistic(
                 scores |= values
             else:  # of several classes their mean alone
                 scores |= {f"{name}/{pair}": v for name, v in values.items() if "/" not in name}
-        if settings.rare is not None:
-            scores |= by_rarity(scores, names, [slug(name) for name in settings.rare])
+        for name, weights in rarity.items():
+            terms = [
+                weight * np.where(np.isfinite(scores[part]), scores[part], whole[part])
+                for part, weight in weights.items()
+            ]
+            scores[name] = np.sum(terms, axis=0) if terms else np.full(len(counts), np.nan)
         for name, rows in against.items():
             scores_N = predictions["score"].to_numpy()[rows]
             scores[name] = auroc(labels_NC[rows, 0], scores_N, counts[:, rows])
@@ -150,20 +159,35 @@ def statistic(
         return scores
 
     def size(name: str) -> int:
-        return int(against[name].sum()) if name in against else size_of_class(name)
+        return int(against[name].sum()) if name in against else default.size(name)
 
-    return CountedStatistic(metrics, size)
+    labels = default.labels or Labels({}, lambda name: None)
+    kinds = {name: np.where(rows, labels_NC[:, 0], np.nan) for name, rows in against.items()}
+
+    def behind(metric: str) -> Behind | None:
+        kind, _, last = metric.partition("/")
+        if metric in against:
+            return Behind((metric,), True)
+        if metric in rarity:
+            parts = rarity[metric]
+            return Behind(tuple(part.partition("/")[2] for part in parts), True, parts)
+        if last in {"", *names} and kind != "prompts_spread":
+            return labels.behind(metric)
+        # Of another pair of prompts, or of the difference of two; without values of each class.
+        of_all = labels.behind("auroc" if kind in ("delta", "prompts_spread") else kind)
+        return of_all and Behind(of_all.classes, kind == "auroc" and not names)
+
+    return CountedStatistic(metrics, size, Labels({**labels.classes, **kinds}, behind))
 
 
-def by_rarity(
-    scores: Mapping[str, Floats], names: Sequence[str], rare: Sequence[str]
-) -> dict[str, Floats]:
-    """Mean AUROC over the rare classes and over the others, and the first less the second."""
-    means = {}
-    for kind, of_kind in (("rare", rare), ("common", [n for n in names if n not in rare])):
-        areas_RC = np.stack([scores[f"auroc/{name}"] for name in of_kind], axis=1)
-        means[f"auroc_{kind}"] = mean_of_classes(areas_RC, np.isfinite(areas_RC))
-    return {**means, "rare_less_common": means["auroc_rare"] - means["auroc_common"]}
+def rarity_weights(names: Sequence[str], rare: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Weights of the AUROCs of ``names`` in the means over rare and other ones, and in the
+    first less the second; of no class in a mean, and then in their difference."""
+    kinds = {"rare": [n for n in names if n in rare], "common": [n for n in names if n not in rare]}
+    means = {k: {f"auroc/{n}": 1 / len(of_kind) for n in of_kind} for k, of_kind in kinds.items()}
+    less = {name: -weight for name, weight in means["common"].items()}
+    difference = {**means["rare"], **less} if all(kinds.values()) else {}
+    return {**{f"auroc_{k}": m for k, m in means.items()}, "rare_less_common": difference}
 
 
 def scores(

@@ -30,6 +30,7 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
+from cxrflow.metrics.rare_classes import areas_of
 
 COLUMNS = PAIR_COLUMNS
 SIMILAR = ("paraphrase", "entailment")
@@ -100,7 +101,10 @@ def statistic(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings) 
         _, slash, subset = name.partition("/")
         return int(rows_by_subset[slash + subset].sum())
 
-    return CountedStatistic(metrics, size)
+    labels = {
+        name: np.where(rows, similar.astype(float), np.nan) for name, rows in rows_by_subset.items()
+    }
+    return CountedStatistic(metrics, size, areas_of(labels))
 
 
 def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:

@@ -20,6 +20,7 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
+from cxrflow.metrics.rare_classes import areas_of
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS, recorded_needs
 
 COLUMNS = PAIR_COLUMNS
@@ -63,7 +64,8 @@ def statistic(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -
         }
         return int(rows.get(name, decided).sum())
 
-    return CountedStatistic(metrics, size)
+    labels = np.where(decided, entailed.astype(float), np.nan)
+    return CountedStatistic(metrics, size, areas_of({"": labels}))
 
 
 def projection_is_trained(run_record: dict[str, Any]) -> bool | None:

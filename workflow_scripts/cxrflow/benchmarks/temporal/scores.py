@@ -25,6 +25,7 @@ from cxrflow.benchmarks.temporal.settings import HeadTraining, TemporalSettings
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.multiclass import recalls
+from cxrflow.metrics.rare_classes import Behind, Labels
 
 OWN_PRIOR, OTHER_PRIOR = "own_prior", "other_prior"
 IMPROVING, STABLE, WORSENING = "improving", "stable", "worsening"
@@ -142,7 +143,22 @@ def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedS
         rows = sizes.get(part, np.ones(len(labels), dtype=bool))
         return int((rows & changed if metric.startswith("direction_auroc") else rows).sum())
 
-    return CountedStatistic(metrics, size)
+    classes = {}
+    for finding, rows in rows_by_finding.items():
+        worse = (labels == WORSENING).astype(float)
+        classes[f"direction_auroc/{slug(finding)}"] = np.where(rows & changed, worse, np.nan)
+        classes[f"change_auroc/{slug(finding)}"] = np.where(rows, changed.astype(float), np.nan)
+
+    def behind(metric: str) -> Behind | None:
+        kind, slash, part = metric.partition("/")
+        area = kind.removesuffix(f"_{OTHER_PRIOR}")
+        if slash or not area.endswith("_auroc"):
+            name = f"{area}/{part}"
+            return Behind((name,), True) if name in classes else None
+        parts = {f"{kind}/{slug(finding)}": 1 / len(rows_by_finding) for finding in rows_by_finding}
+        return Behind(tuple(f"{area}/{slug(name)}" for name in rows_by_finding), True, parts)
+
+    return CountedStatistic(metrics, size, Labels(classes, behind))
 
 
 def other_name(metric: str) -> str:
