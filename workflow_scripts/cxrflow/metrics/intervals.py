@@ -47,10 +47,8 @@ class Estimate:
     def as_json(self) -> dict[str, Any]:
         """For metrics.json, where an undefined number is null."""
         number = {"value": self.value, "low": self.low, "high": self.high}
-        return {
-            **{key: v if np.isfinite(v) else None for key, v in number.items()},
-            "n": self.n,
-        } | dict(self.counts)
+        finite = {key: v if np.isfinite(v) else None for key, v in number.items()}
+        return {**finite, "n": self.n, **self.counts}
 
 
 def clusters_of(subjects: "Sequence[Any] | pd.Series", unit: str = "subject") -> NDArray[np.int64]:

@@ -134,9 +134,8 @@ class Support(NamedTuple):
         if len(self.sides) == 1:
             return self.sides[0].patients
         count_C = np.array([max(side.patients, 1) for side in self.sides], np.float64)
-        return float(
-            1 + (1 / count_C).sum() ** 2 / (count_C**-2 / np.maximum(count_C - 1, 0.5)).sum()
-        )
+        share_C, degrees_C = 1 / count_C, np.maximum(count_C - 1, 0.5)
+        return float(1 + share_C.sum() ** 2 / (share_C**2 / degrees_C).sum())
 
     @property
     def has_interval(self) -> bool:
