@@ -6,7 +6,7 @@
 Takes a model folder of a run, an exported one, or published weights. The data set's own test
 images are scored for its classes (``data/protocols/``), by a published set of prompts
 (``data/prompts.py``). Prints AUROC and F1 with 95 % intervals over patients, of each class and
-their mean, and beside it the protocol. Where a data set names no patients, intervals are over
+their mean, with the numbers of positives and negatives, and beside it the protocol. Where a data set names no patients, intervals are over
 images, and it says so. Everything lies in the output folder: cohort, pixels, features, and the
 result as a benchmark writes one. Pixels that are there are not decoded again.
 """
@@ -27,6 +27,7 @@ from cxr_files.program import parser, run, thread_count
 from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.data.prompts import PROMPT_SETS, WORDS
 from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
+from cxrflow.metrics.rare_classes import FEW_WORDS, counts_text
 from cxrflow.models.run_record import UNNAMED_DATA, read_run
 from cxrflow.programs.registry import PROGRAMS
 
@@ -163,7 +164,7 @@ def _geometry(model: Path) -> str:
 def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Iterator[str]:
     """The table and the protocol, as they are printed."""
     metrics = result["metrics"]
-    yield f"{'':26} {'AUROC':24} F1"
+    yield f"{'':26} {'AUROC':24} {'F1':24} positives, negatives"
     # With a single class there are further values, against each kind of negatives.
     several = "classes" in metrics
     names = [n.removeprefix("auroc/") for n in metrics if several and n.startswith("auroc/")]
@@ -197,7 +198,7 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
         yield f"asked      {', '.join(asked)}"
     yield f"score      {record['score']}"
     yield f"F1 at      {record['threshold_rule']}"
-    yield f"intervals  95 %, bootstrap over {result['resampled']}"
+    yield f"intervals  95 %, over {result['resampled']}; {FEW_WORDS}"
     yield f"people     {_people(options, bool(data.get('synthetic')))}"
 
 
@@ -213,14 +214,18 @@ def _row(name: str, *estimates: Mapping[str, Any] | None) -> str:
     cells = [
         "no value"
         if estimate is None or estimate["value"] is None
-        else f"{estimate['value']:.3f} ({_bound(estimate['low'])} to {_bound(estimate['high'])})"
+        else f"{estimate['value']:.3f} ({_ends(estimate)})"
         for estimate in estimates
     ]
-    return f"{name.replace('_', ' '):26} {cells[0]:24} {cells[1]}"
+    counts = counts_text(estimates[0] or {})
+    return f"{name.replace('_', ' '):26} {cells[0]:24} {cells[1]:24} {counts}".rstrip()
 
 
-def _bound(value: float | None) -> str:
-    return "?" if value is None else f"{value:.3f}"
+def _ends(estimate: Mapping[str, Any]) -> str:
+    """The interval; a dash where positives are too few for one."""
+    if estimate["low"] is None:
+        return "–"
+    return f"{estimate['low']:.3f} to {estimate['high']:.3f}"
 
 
 def _people(options: Namespace, synthetic: bool = False) -> str:

@@ -16,7 +16,7 @@ resample leaves without positives keeps the value that it has on all samples.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,26 @@ from cxrflow.metrics.intervals import Floats, Statistic, percentile_interval, re
 
 FEW = 100  # patients of a side: below, an area has the interval above, from there on a bootstrap's
 LEAST = 20  # patients: below, what is no area has no interval
+
+
+FEW_WORDS = (
+    f"bootstrap, or where a class has fewer than {FEW} patients with or without it, of AUROC by the "
+    f"variance of ranks; – with fewer than two, of other metrics than AUROC fewer than {LEAST}"
+)
+
+
+def counts_text(counts: Mapping[str, Any]) -> str:
+    """Positives and negatives of a metric of metrics.json in words; empty where it has none."""
+    if "positives" not in counts:
+        return (
+            f"{counts['least_positives']} positives or more" if "least_positives" in counts else ""
+        )
+    sides = [
+        f"{counts[side]:,}"
+        + (f" of {counts[people]:,} patients" if counts[people] != counts[side] else "")
+        for side, people in (("positives", "positive_patients"), ("negatives", "negative_patients"))
+    ]
+    return " and ".join(sides)
 
 
 class Behind(NamedTuple):

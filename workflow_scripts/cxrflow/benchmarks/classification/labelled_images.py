@@ -165,6 +165,11 @@ def labelled_images(
     labels_NC = labels_NC[samples["place"]]
     if settings.exclusive:  # what is not known of the other classes follows
         labels_NC = (labels_NC == 1).astype(np.float64)
+    if not (labels_NC == 1).any():
+        raise InputError(
+            f"samples.parquet: column 'labels' has no positive of {', '.join(classes)} among "
+            f"{len(samples)} images; expected one of at least one class"
+        )
     if not ((labels_NC == 1).any(axis=0) & (labels_NC == 0).any(axis=0)).any():
         raise InputError(f"samples.parquet: no class of {', '.join(classes)} has labels 0 and 1")
     groups_N = np.arange(len(samples))

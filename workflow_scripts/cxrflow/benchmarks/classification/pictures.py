@@ -10,6 +10,7 @@ from cxrflow.benchmarks.classification.settings import LabelSettings
 from cxrflow.benchmarks.result import Figure, png_of
 from cxrflow.metrics.classification import operating_points, roc_curve
 from cxrflow.metrics.intervals import Estimate
+from cxrflow.metrics.rare_classes import counts_text
 
 BLUE, RED = "#1b5e8c", "#b3441f"
 CURVES = 5  # more cannot be told apart in one picture
@@ -38,14 +39,16 @@ def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure
     for place, name in enumerate(lines):
         axes.plot([areas[name].low, areas[name].high], [place, place], color=BLUE, linewidth=1)
         axes.plot(areas[name].value, place, "o", color=BLUE, markersize=4)
-    axes.set_yticks(range(len(lines)), [name.replace("_", " ") for name in lines], fontsize="small")
+    axes.set_yticks(
+        range(len(lines)), [_label(name, areas[name]) for name in lines], fontsize="small"
+    )
     axes.set(xlabel="AUROC", xlim=(0, 1), ylim=(-0.7, len(lines) - 0.3))
     axes.grid(axis="x", color="0.93")
     axes.spines[["top", "right"]].set_visible(False)
     mean = metrics["auroc"]
     caption = (
-        f"{mean.n} images; AUROC of each class with its interval, mean {mean.value:.3f} "
-        f"({mean.low:.3f} to {mean.high:.3f}). The dashed line is chance."
+        f"{mean.n} images; AUROC of each class with its interval and its number of positives, mean "
+        f"{_with_ends(mean)}. The dashed line is chance."
     )
     if len(lines) < len(names):
         caption += f" The {ROWS} highest and the {ROWS} lowest of {len(names)} classes."
@@ -67,11 +70,13 @@ def _curves(predictions: pd.DataFrame, metrics: Mapping[str, Estimate], threshol
         if not labelled.any():
             continue
         points = operating_points(labels_NC[labelled, number], scores_NC[labelled, number])
-        value = metrics[f"auroc/{name}"].value if name else area.value
+        of_class = metrics[f"auroc/{name}"] if name else area
         color = None if name else BLUE
-        label = f"{name or 'AUROC'} {value:.3f}".replace("_", " ")
+        label = f"{_label(name or 'AUROC', of_class)} {of_class.value:.3f}"
         axes.plot(*roc_curve(points), color=color, label=label)
-    caption = f"{area.n} images; AUROC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})."
+    counts = counts_text(area.counts)
+    positives = f", positives and negatives {counts}" if counts and not names else ""
+    caption = f"{area.n} images{positives}; AUROC {_with_ends(area)}."
     if not names and {"specificity", "sensitivity", "f1"} <= metrics.keys():
         axes.plot(
             1 - metrics["specificity"].value, metrics["sensitivity"].value, "o", color=RED,
@@ -82,3 +87,15 @@ def _curves(predictions: pd.DataFrame, metrics: Mapping[str, Estimate], threshol
     axes.set_aspect("equal")
     axes.legend(loc="lower right", frameon=False, fontsize="small" if names else None)
     return Figure("roc.png", png_of(canvas), "ROC curve of zero-shot classification", caption)
+
+
+def _label(name: str, area: Estimate) -> str:
+    """A class with its number of positives."""
+    positives = area.counts.get("positives")
+    return name.replace("_", " ") + ("" if positives is None else f" ({positives})")
+
+
+def _with_ends(area: Estimate) -> str:
+    """A value with its interval; a dash where positives are too few for one."""
+    ends = f"{area.low:.3f} to {area.high:.3f}" if np.isfinite(area.low) else "–"
+    return f"{area.value:.3f} ({ends})"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
+from cxrflow.metrics.rare_classes import counts_text
 from cxrflow.papers.table import Column, Table
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.results import Results
@@ -141,6 +142,25 @@ def notes_on_classes(table: Table, results: Results) -> list[str]:
     return notes
 
 
+def notes_on_positives(table: Table, results: Results) -> list[str]:
+    """Sentences about the positives and negatives of AUROCs; of which rows, where rows differ."""
+    rows_by_words: dict[tuple[str, str], dict[str, None]] = {}
+    for row in table.rows:
+        for column in table.columns:
+            metric = row.metric_of(column)
+            for run in results.of(table.result_of(row, column)):
+                words = counts_text(run["metrics"].get(metric, {}))
+                if words and "auroc" in metric.split("/")[0]:
+                    rows_by_words.setdefault((column.label, words), {})[row.label] = None
+    columns = [label for label, _ in rows_by_words]
+    places: dict[str, list[str]] = {}
+    for (label, words), rows in rows_by_words.items():
+        where = f" ({'; '.join(rows)})" if columns.count(label) > 1 else ""
+        places.setdefault(words, []).append(f"“{label}”{where}")
+    notes = [f"{', '.join(names)}: {words}" for words, names in places.items()]
+    return [f"Positives and negatives: {'; '.join(notes)}."] if notes else []
+
+
 def notes_on_means(table: Table) -> list[str]:
     """Sentences about the columns that are means of other ones."""
     labels = {column.key: column.label for column in table.columns}
@@ -252,6 +272,7 @@ def table_notes(
         *notes_on_stand_ins(table),
     ]
     notes += notes_on_classes(table, results)
+    notes += notes_on_positives(table, results)
     notes += notes_on_files(table, results)
     notes += note_on_tests(cells, tests or Tests())
     notes.append(f"Published: {table.source}")
