@@ -148,10 +148,8 @@ def main() -> None:
     for title, (simulation, rows) in tables.items():
         print(f"{title:36}", *(f"{area:14}" for area in AREAS))
         for row in rows:
-            cells = (simulation(row, area, samples) for area in AREAS)
-            print(
-                f"{row:36}", *(f"{share:8.3f} ({width:.2f})" for share, width in cells), flush=True
-            )
+            cells = [simulation(row, area, samples) for area in AREAS]
+            print(f"{row:36}", *(f"{share:8.3f} ({width:.2f})" for share, width in cells))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@
 Takes a model folder of a run, an exported one, or published weights. The data set's own test
 images are scored for its classes (``data/protocols/``), by a published set of prompts
 (``data/prompts.py``). Prints AUROC and F1 with 95 % intervals over patients, of each class and
-their mean, with the numbers of positives and negatives, and beside it the protocol. Where a data set names no patients, intervals are over
-images, and it says so. Everything lies in the output folder: cohort, pixels, features, and the
-result as a benchmark writes one. Pixels that are there are not decoded again.
+their mean, the numbers of positives and negatives, and the protocol. Where a data set names no
+patients, intervals are over images, and it says so. Everything lies in the output folder: cohort,
+pixels, features, and the result as a benchmark writes one. Pixels that are there are not decoded
+again.
 """
 
 import json

@@ -29,17 +29,17 @@ LEAST = 20  # patients: below, what is no area has no interval
 
 
 FEW_WORDS = (
-    f"bootstrap, or where a class has fewer than {FEW} patients with or without it, of AUROC by the "
-    f"variance of ranks; – with fewer than two, of other metrics than AUROC fewer than {LEAST}"
+    f"bootstrap, or by ranks where an AUROC has fewer than {FEW} patients of a side; – below 2, "
+    f"and below {LEAST} of other metrics"
 )
 
 
 def counts_text(counts: Mapping[str, Any]) -> str:
     """Positives and negatives of a metric of metrics.json in words; empty where it has none."""
+    if "least_positives" in counts:
+        return f"classes of {counts['least_positives']:,} positives or more"
     if "positives" not in counts:
-        return (
-            f"{counts['least_positives']} positives or more" if "least_positives" in counts else ""
-        )
+        return ""
     sides = [
         f"{counts[side]:,}"
         + (f" of {counts[people]:,} patients" if counts[people] != counts[side] else "")

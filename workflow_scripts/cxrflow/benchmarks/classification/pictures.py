@@ -39,9 +39,8 @@ def _areas(predictions: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Figure
     for place, name in enumerate(lines):
         axes.plot([areas[name].low, areas[name].high], [place, place], color=BLUE, linewidth=1)
         axes.plot(areas[name].value, place, "o", color=BLUE, markersize=4)
-    axes.set_yticks(
-        range(len(lines)), [_label(name, areas[name]) for name in lines], fontsize="small"
-    )
+    labels = [_label(name, areas[name]) for name in lines]
+    axes.set_yticks(range(len(lines)), labels, fontsize="small")
     axes.set(xlabel="AUROC", xlim=(0, 1), ylim=(-0.7, len(lines) - 0.3))
     axes.grid(axis="x", color="0.93")
     axes.spines[["top", "right"]].set_visible(False)
