@@ -96,7 +96,7 @@ class Sides:
         samples = [int(size.sum()) for size in sizes]
         patients = [int((size > 0).sum()) for size in sizes]
         kish = [float(size.sum() ** 2 / max((size**2).sum(), 1)) for size in sizes]
-        return cls(*samples, *patients, (kish[0], kish[1]))
+        return cls(samples[0], samples[1], patients[0], patients[1], (kish[0], kish[1]))
 
     @property
     def patients(self) -> int:

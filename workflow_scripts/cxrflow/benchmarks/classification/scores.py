@@ -108,7 +108,7 @@ def labels_behind(
             return None
         if class_name or not names:
             return Behind((class_name,), kind == "auroc")
-        mean = [names[c] for c in np.flatnonzero(included(kind))]
+        mean = [names[int(c)] for c in np.flatnonzero(included(kind))]
         if exclusive and kind in OVERALL:
             return None if kind == "accuracy" else Behind(tuple(mean))
         parts = {f"{kind}/{name}": 1 / len(mean) for name in mean}
