@@ -76,7 +76,7 @@ def compare(
             spelling = "✓" if len(pieces) == 1 and pieces[0] != "[UNK]" else "-".join(pieces)
             metrics[f"pieces/{name}/{word}"] = exactly(len(pieces))
             metrics[f"spelling/{name}/{word}"] = Spelling(
-                float("nan"), float("nan"), float("nan"), 1, spelling
+                float("nan"), float("nan"), float("nan"), 1, text=spelling
             )
 
     def means_of(weights: Floats) -> dict[str, Floats]:
