@@ -1,8 +1,8 @@
 """Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cxr_files.settings import Before, Settings
 from cxrflow.encoders.settings import (
@@ -59,6 +59,21 @@ class TextPretrainingSettings(Settings):
         return require_whole_batches(self, self.training) if self.terms.section_matching else self
 
 
+class TrainingShare(NamedTuple):
+    """The training rows whose number in [0, 1) is below ``share``, at least ``fewest``.
+
+    ``subset``: of a seed; the numbers are turned by it, so that seeds have rows in common only
+    where shares are large.
+    """
+
+    share: float = 1.0
+    fewest: int = 1
+    subset: int = 0
+
+
+ALL = TrainingShare()
+
+
 class StoredImagesSettings(Settings):
     """The settings that programs on images of a pixel store share, beside their ``terms``."""
 
@@ -86,6 +101,24 @@ class StoredImagesSettings(Settings):
         description="share of the training samples that are read: those whose `share` "
         "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
     )
+    training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
+        "shared",
+        description="of a training share: shared, all seeds read the same samples; each, a seed "
+        "has samples of its own, so that what they have to themselves is averaged over the seeds",
+    )
+
+    @field_validator("training_subset")
+    @classmethod
+    def _all_samples_are_one_set(
+        cls, subset: Literal["shared", "each"], values: ValidationInfo
+    ) -> Literal["shared", "each"]:
+        """With all samples a curve's last training is that of the model without shares."""
+        return subset if values.data.get("training_share", 1) < 1 else "shared"
+
+    def share(self, seed: int) -> TrainingShare:
+        """The part of the training rows that a training with this seed reads."""
+        subset = seed if self.training_subset == "each" else 0
+        return TrainingShare(self.training_share, self.training.batch_size, subset)
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:

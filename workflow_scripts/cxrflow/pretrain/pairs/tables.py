@@ -12,7 +12,7 @@ from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR, Pairs
 from cxrflow.pretrain.report_text import REPORT, Texts, sentence_pool
 from cxrflow.pretrain.resident_images import SplitImages, StudyImages
-from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.pretrain.settings import ALL, JointPretrainingSettings, TrainingShare
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.report_prompts import PRIOR_STUDY
 
@@ -63,8 +63,8 @@ class StudyTable(PairTable):
 class PriorTable(PairTable):
     """Pairs with their prior images."""
 
-    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
-        super().__init__(path, training_share, fewest)
+    def __init__(self, path: str | Path, share: TrainingShare = ALL) -> None:
+        super().__init__(path, share)
         require_earlier_priors(self)
 
 
