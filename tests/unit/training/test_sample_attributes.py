@@ -15,13 +15,13 @@ from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.pairs import COLUMNS
+from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.pretrain.inputs import Pairs, Run
 from cxrflow.pretrain.objective import Encoders, Term, TermsProgram, Views
 from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     TextPretrainingSettings,
-    TrainingShare,
 )
 from cxrflow.training import sampler
 from cxrflow.training.processes import ALONE

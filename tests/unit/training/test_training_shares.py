@@ -10,11 +10,10 @@ from test_sample_attributes import pairs_table
 from cxr_files.errors import InputError
 from cxrflow.config.demands import asked_rows
 from cxrflow.config.held_out import overlap_notes
-from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.cohorts.settings import CohortSettings, TrainingShare
 from cxrflow.data.cohorts.splits import assign
 from cxrflow.papers.entries import deep_overlay
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.settings import TrainingShare
 
 SHARED = {
     "program": "joint",

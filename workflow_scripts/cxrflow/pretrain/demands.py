@@ -15,6 +15,7 @@ import pandas as pd
 
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.demands import ASKER, UnmetError, other_split
+from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.data.cohorts.unread import Asked, EveryImage, NotRead
 from cxrflow.pretrain.inputs import PRIOR, Pairs
 from cxrflow.pretrain.objective import Encoders
@@ -30,7 +31,6 @@ from cxrflow.pretrain.settings import (
     StoredImagesSettings,
     SupervisedSettings,
     TextPretrainingSettings,
-    TrainingShare,
 )
 from cxrflow.pretrain.terms import term_class
 from cxrflow.training.sampler import choose_sampler, contrastive_batches

@@ -14,8 +14,8 @@ from cxr_files.atomic import read_object
 from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.pretrain.inputs import FLOW, Pairs
-from cxrflow.pretrain.settings import ALL, TrainingShare
 from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.training.samples import SampleTable
 

@@ -16,7 +16,7 @@ from cxr_files.atomic import file_digest, fingerprint, read_object
 from cxr_files.drops import EXAMPLES, Drop, Tally
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
-from cxrflow.pretrain.settings import ALL, TrainingShare
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, rewrite_tokenizer
 from cxrflow.training.batch_norm import convert

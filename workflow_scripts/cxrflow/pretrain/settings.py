@@ -1,10 +1,11 @@
 """Settings of the pretraining programs; defaults are the BioViL paper's where it has them."""
 
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cxr_files.settings import Before, Settings
+from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.encoders.settings import (
     Captioning,
     ImageEncoderKind,
@@ -59,19 +60,57 @@ class TextPretrainingSettings(Settings):
         return require_whole_batches(self, self.training) if self.terms.section_matching else self
 
 
-class TrainingShare(NamedTuple):
-    """The training rows whose number in [0, 1) is below ``share``, at least ``fewest``.
+class StoredImagesSettings(Settings):
+    """The settings that programs on images of a pixel store share, beside their ``terms``."""
 
-    ``subset``: of a seed; the numbers are turned by it, so that seeds have rows in common only
-    where shares are large.
-    """
+    written: ClassVar[tuple[str, ...]] = ()  # values of the reports that a validation writes
 
-    share: float = 1.0
-    fewest: int = 1
-    subset: int = 0
+    training: TrainingSettings
+    augmentation: AugmentationSettings
+    ghost_batch: int | None = Field(
+        None,
+        ge=1,
+        description="samples whose batch statistics are taken together; null = the whole batch. "
+        "The papers' runs on several GPUs took them over what each GPU held",
+    )
+    max_dropped_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="rows whose image the pixel store lacks are left out and counted; above this "
+        "share of a split the training ends",
+    )
+    training_share: Annotated[float, Before(1.0)] = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="share of the training samples that are read: those whose `share` "
+        "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
+    )
+    training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
+        "shared",
+        description="of a training share: shared, the same samples for all seeds; each, others "
+        "(all samples are one set)",
+    )
 
+    @field_validator("training_subset")
+    @classmethod
+    def _all_samples_are_one_set(cls, subset: str, values: ValidationInfo) -> str:
+        return subset if values.data.get("training_share", 1) < 1 else "shared"
 
-ALL = TrainingShare()
+    def share(self, seed: int) -> TrainingShare:
+        """The part of the training rows that a training with this seed reads."""
+        subset = seed if self.training_subset == "each" else 0
+        return TrainingShare(self.training_share, self.training.batch_size, subset)
+
+    @model_validator(mode="after")
+    def _monitor_is_a_value_of_the_validation(self) -> Self:
+        require_monitored(self.training, ["loss", *self.terms.named()])
+        return self
+
+    @model_validator(mode="after")
+    def _matching_compares_whole_batches(self) -> Self:
+        return require_whole_batches(self, self.training) if self.terms.section_matching else self
 
 
 class StoredImagesSettings(Settings):
@@ -103,15 +142,13 @@ class StoredImagesSettings(Settings):
     )
     training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
         "shared",
-        description="of a training share: shared, all seeds read the same samples; each, a seed "
-        "has samples of its own, so that what they have to themselves is averaged over the seeds",
+        description="of a training share: shared, the same samples for all seeds; each, others "
+        "(all samples are one set)",
     )
 
     @field_validator("training_subset")
     @classmethod
-    def _all_samples_are_one_set(
-        cls, subset: Literal["shared", "each"], values: ValidationInfo
-    ) -> Literal["shared", "each"]:
+    def _all_samples_are_one_set(cls, subset: str, values: ValidationInfo) -> str:
         """With all samples a curve's last training is that of the model without shares."""
         return subset if values.data.get("training_share", 1) < 1 else "shared"
 

@@ -8,11 +8,12 @@ import torch
 from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR, Pairs
 from cxrflow.pretrain.report_text import REPORT, Texts, sentence_pool
 from cxrflow.pretrain.resident_images import SplitImages, StudyImages
-from cxrflow.pretrain.settings import ALL, JointPretrainingSettings, TrainingShare
+from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.text.report_batch import ReportTokens, Section
 from cxrflow.text.report_prompts import PRIOR_STUDY
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from cxr_files.atomic import read_object
 from cxr_files.program import run
 from cxrflow.metrics.forecast import FARTHEST, doubt, fit
-from cxrflow.models.run_record import read_run
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
@@ -49,7 +49,7 @@ class Trainings:
     @classmethod
     def read(cls, files: Sequence[Path]) -> "Trainings":
         """Read run.json files; of published weights nothing is known."""
-        runs = [read_run(file.parent) for file in files]
+        runs = [read_object(file, {"model": str}) for file in files]
         known = [run for run in runs if (run.get("data") or {}).get("train_samples")]
         own = [r for r in known if (r.get("settings") or {}).get("training_subset") == "each"]
         return cls(
