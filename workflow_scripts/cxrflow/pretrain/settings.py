@@ -105,60 +105,6 @@ class StoredImagesSettings(Settings):
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:
-        require_monitored(self.training, ["loss", *self.terms.named()])
-        return self
-
-    @model_validator(mode="after")
-    def _matching_compares_whole_batches(self) -> Self:
-        return require_whole_batches(self, self.training) if self.terms.section_matching else self
-
-
-class StoredImagesSettings(Settings):
-    """The settings that programs on images of a pixel store share, beside their ``terms``."""
-
-    written: ClassVar[tuple[str, ...]] = ()  # values of the reports that a validation writes
-
-    training: TrainingSettings
-    augmentation: AugmentationSettings
-    ghost_batch: int | None = Field(
-        None,
-        ge=1,
-        description="samples whose batch statistics are taken together; null = the whole batch. "
-        "The papers' runs on several GPUs took them over what each GPU held",
-    )
-    max_dropped_share: float = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="rows whose image the pixel store lacks are left out and counted; above this "
-        "share of a split the training ends",
-    )
-    training_share: Annotated[float, Before(1.0)] = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="share of the training samples that are read: those whose `share` "
-        "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
-    )
-    training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
-        "shared",
-        description="of a training share: shared, the same samples for all seeds; each, others "
-        "(all samples are one set)",
-    )
-
-    @field_validator("training_subset")
-    @classmethod
-    def _all_samples_are_one_set(cls, subset: str, values: ValidationInfo) -> str:
-        """With all samples a curve's last training is that of the model without shares."""
-        return subset if values.data.get("training_share", 1) < 1 else "shared"
-
-    def share(self, seed: int) -> TrainingShare:
-        """The part of the training rows that a training with this seed reads."""
-        subset = seed if self.training_subset == "each" else 0
-        return TrainingShare(self.training_share, self.training.batch_size, subset)
-
-    @model_validator(mode="after")
-    def _monitor_is_a_value_of_the_validation(self) -> Self:
         """Whether a task's score is one (``selection/...``), the recipe alone knows."""
         terms: Terms = vars(self)["terms"]
         written = self.written if getattr(self, "written_validation", 0) else ()
