@@ -88,9 +88,7 @@ class StoredImagesSettings(Settings):
         "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
     )
     training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
-        "shared",
-        description="of a training share: shared, the same samples for all seeds; each, others "
-        "(all samples are one set)",
+        "shared", description="of a share: the same samples for all seeds, or others for each"
     )
 
     @field_validator("training_subset")
@@ -100,8 +98,8 @@ class StoredImagesSettings(Settings):
 
     def share(self, seed: int) -> TrainingShare:
         """The part of the training rows that a training with this seed reads."""
-        subset = seed if self.training_subset == "each" else 0
-        return TrainingShare(self.training_share, self.training.batch_size, subset)
+        own, fewest = self.training_subset == "each", self.training.batch_size
+        return TrainingShare(self.training_share, fewest, seed if own else 0)
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:
