@@ -84,8 +84,7 @@ class StoredImagesSettings(Settings):
         1.0,
         gt=0,
         le=1,
-        description="share of the training samples that are read: those whose `share` "
-        "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
+        description="share of the training samples that are read, by their `share` (`share_unit`)",
     )
     training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
         "shared", description="of a share: the same samples for all seeds, or others for each"
@@ -98,8 +97,8 @@ class StoredImagesSettings(Settings):
 
     def share(self, seed: int) -> TrainingShare:
         """The part of the training rows that a training with this seed reads."""
-        own, fewest = self.training_subset == "each", self.training.batch_size
-        return TrainingShare(self.training_share, fewest, seed if own else 0)
+        own = seed if self.training_subset == "each" else 0
+        return TrainingShare(self.training_share, self.training.batch_size, own)
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:
