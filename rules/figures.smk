@@ -61,6 +61,7 @@ rule draw_curve:
             for path in metrics(task, row)
         ],
         predictions=lambda wildcards: predictions(figure_compared(wildcards)),
+        trainings=forecast_trainings,
     output:
         picture="<results>/figures/{paper}/{figure}.png",
         content="<results>/figures/{paper}/{figure}.json",
@@ -84,6 +85,7 @@ rule draw_curve:
         figure=lambda wildcards: deciding(figure(wildcards)),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: paper_source(wildcards.paper),
+        trainings=lambda wildcards, input: option("trainings", input.trainings),
     shell:
         r"""
         python -m cxrflow.benchmarks.compare_rows \
@@ -96,6 +98,7 @@ rule draw_curve:
             --figure {wildcards.figure:q} \
             --metrics {input.metrics:q} \
             --tests {output.tests:q} \
+            {params.trainings:q} \
             --output {output.picture:q} \
             >>{log:q} 2>&1
         """

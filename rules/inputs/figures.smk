@@ -63,3 +63,12 @@ def figure_phrases(wildcards):
 def figure_compared(wildcards):
     """The results that a figure shows with an interval over seeds and samples."""
     return run.tasks.of_several_seeds(run.results[wildcards.paper].shown_in(wildcards.figure))
+
+
+def forecast_trainings(wildcards):
+    """Of a curve that says what more pairs would give: which pairs each training has read."""
+    if not getattr(figure(wildcards), "forecast", False):
+        return []
+    shown = run.results[wildcards.paper].shown_in(wildcards.figure)
+    trained = [row for _, row in shown if row in run.models and run.models[row].trained]
+    return model_runs(dict.fromkeys(trained))

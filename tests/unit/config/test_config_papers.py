@@ -92,7 +92,7 @@ def test_a_curve_of_other_shares_needs_nothing_but_ones_own_pairs(tmp_path, monk
     assert all(run.models[name].trainable and len(run.models.seeds_of(name)) == 3 for name in names)
     figure = run.results["my_shares"].figures()["retrieval"]
     cells = [("learning_curve/retrieval", name) for name in names]
-    assert run.results["my_shares"].shown_in("retrieval") == cells and figure.power_law
+    assert run.results["my_shares"].shown_in("retrieval") == cells and figure.forecast
     others = {name for name in run.whole.models if name.startswith("learning_curve/")}
     assert not others  # nothing else is trained but what they start from
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cxr_files.atomic import write_json
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
-from cxrflow.show.figures.curve import beyond, beyond_words, draw
+from cxrflow.show.figures.curve import Trainings, beyond, beyond_words, draw
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.notes import note_on_learning
 
@@ -20,7 +21,7 @@ FIGURE = CurveFigure(
     column="auroc",
     x={"label": "pairs", "values": SHARES, "log": True},
     series=[{"label": "adapted", "cells": ["a", "b", "c", "d"]}],
-    power_law=True,
+    forecast=True,
 )
 
 
@@ -34,45 +35,56 @@ def cells(rise: float, spread: float, shares: list[float], seeds: int = 3) -> li
     ]
 
 
-def test_twice_and_four_times_the_pairs_are_said_and_drawn() -> None:
-    more = beyond(SHARES, cells(1.0, 0.002, SHARES))
-    assert [point["x"] for point in more["points"]] == [100, 200, 400]
+def line(more, pairs: int | None = None):
+    points = [{"x": x, "ours": 0.8, "low": 0.7, "high": 0.9, "published": None} for x in SHARES]
+    return {"label": "adapted", "points": points, "more": more, "pairs": pairs}
+
+
+def test_twice_the_pairs_are_said_and_drawn() -> None:
+    more = beyond(SHARES, cells(1.0, 0.002, SHARES), own=[True, True, True, False])
+    assert [point["x"] for point in more["points"]] == [100, 200]
     for point in more["points"]:
         assert point["low"] < 0.9 - point["x"] ** -0.5 < point["high"]
-    words = beyond_words({"label": "adapted", "more": more}, COLUMN)
-    assert words.startswith("adapted: expected of 2 times the pairs 0.8")
-    assert "of 4 times the pairs" in words and "exponent of" in words
-    points = [{"x": x, "ours": 0.8, "low": 0.7, "high": 0.9, "published": None} for x in SHARES]
     drawn, plain = (
-        draw(FIGURE, [{"label": "adapted", "points": points, **extra}], "AUROC", "ours")
-        for extra in ({"more": more}, {})
+        draw(FIGURE, [line(more) | extra], "AUROC", "ours")
+        for extra in ({}, {"more": {"doubt": "x"}})
     )
     assert drawn.startswith(b"\x89PNG") and drawn != plain
+
+
+def test_what_more_pairs_give_is_said_in_pairs_and_in_scores() -> None:
+    ends = {"value": 0.82, "low": 0.80, "high": 0.83}
+    more = {"doubt": None, "families": ["power law", "logistic"], "points": [{"x": 200, **ends}]}
+    column = COLUMN.model_copy(update={"digits": 2})
+    assert beyond_words(line(more, 603), column) == (
+        "adapted: about 600 more pairs for +0.02 (+0.00 to +0.03): from 0.80 to 0.82 "
+        "(0.80 to 0.83), by power law, logistic."
+    )
+    assert beyond_words(line(more), column).startswith("adapted: as many pairs again for +0.02")
 
 
 @pytest.mark.parametrize(
     ("given", "shares", "reason"),
     [
-        (cells(0.0, 0.01, SHARES), SHARES, "too flat"),
-        (cells(1.0, 0.01, SHARES[:2]), SHARES[:2], "too short"),
-        ([Cell("row", "auroc", reason="not run")] * 4, SHARES, "too short: 0 trainings"),
+        (cells(0.0, 0.01, SHARES), SHARES, "it would take larger shares"),
+        (cells(1.0, 0.01, SHARES[:2]), SHARES[:2], "2 numbers of pairs from 10 to 20; expected 3"),
+        (cells(1.0, 0.01, SHARES, 1), SHARES, "1 training(s) on 10 pairs; expected 3 or more"),
+        ([Cell("row", "auroc", reason="not run")] * 4, SHARES, "no score at 100"),
     ],
 )
 def test_a_curve_that_does_not_say_is_said_to_be_one(given, shares, reason) -> None:
     more = beyond(shares, given)
     assert reason in more["doubt"]
-    words = beyond_words({"label": "adapted", "more": more}, COLUMN)
-    assert words.startswith("adapted: does not say what more pairs would give; too")
+    words = beyond_words(line(more), COLUMN)
+    assert words.startswith("adapted: too few points to say what more pairs would give: ")
 
 
 def test_twice_the_pairs_are_twice_all_of_them() -> None:
     """Without a training on all pairs, twice the most that were trained on is not said to be it."""
     unscored = Cell("row", "auroc", reason="not run")
     more = beyond(SHARES, [*cells(1.0, 0.002, SHARES)[:3], unscored])
-    assert more == {"doubt": "too short: no score at 100"}
-    assert beyond(SHARES, cells(1.0, 0.002, SHARES)[:1]) == {
-        "doubt": "too short: 1 number of pairs"
-    }
+    assert more == {"doubt": "no score at 100"}
+    assert beyond(SHARES, cells(1.0, 0.002, SHARES)[:1]) == {"doubt": "1 number of pairs"}
     values = FIGURE.model_dump() | {"x": {"label": "pairs", "values": [10, 20, 25, 50]}}
     with pytest.raises(ValueError, match="the last of x.values is 50; expected 100"):
         CurveFigure.model_validate(values)
@@ -81,33 +93,39 @@ def test_twice_the_pairs_are_twice_all_of_them() -> None:
 def test_nothing_is_expected_of_trainings_that_have_not_learnt() -> None:
     given = cells(1.0, 0.002, SHARES)
     at_chance = [*given[:3], replace(given[3], unlearnt=2)]
-    assert beyond(SHARES, at_chance) == {
-        "doubt": "too early: 2 of 3 trainings at 100 do not differ from permuted pairs"
-    }
+    doubt = beyond(SHARES, at_chance)["doubt"]
+    assert doubt.startswith("2 of 3 trainings at 100 do not differ from permuted pairs")
     assert beyond(SHARES, [replace(given[0], unlearnt=3), *given[1:]])["doubt"] is None
 
 
 def test_no_score_above_the_greatest_is_expected() -> None:
-    rng = np.random.default_rng(0)
-
-    def trained(means, spread):
-        return [
-            Cell("row", "auroc", by_seed={n: mean + spread * rng.normal() for n in range(3)})
-            for mean in means
-        ]
-
-    share = np.asarray(SHARES)
-    logarithm = trained(0.9 + 0.04 * np.log(share / 10), 0.001)
-    assert beyond(SHARES, logarithm)["points"][2]["value"] > 1
-    assert "the law passes 1, the greatest" in beyond(SHARES, logarithm, 1.0)["doubt"]
-    near = trained(1 - 0.4 * share**-0.5, 0.006)
+    near = cells(4.0, 0.004, SHARES)
+    near = [replace(c, by_seed={k: v + 0.38 for k, v in c.by_seed.items()}) for c in near]
     free, bounded = (beyond(SHARES, near, most)["points"] for most in (None, 1.0))
-    assert free[2]["high"] > 1 == bounded[2]["high"]
-    assert free[0] == bounded[0] and free[2]["value"] == bounded[2]["value"]
+    assert free[1]["high"] > 1 == bounded[1]["high"]
+    assert free[1]["low"] == bounded[1]["low"] < 1
 
 
-def test_a_figure_without_a_law_is_recorded_as_before() -> None:
-    assert "power_law" not in FIGURE.model_copy(update={"power_law": False}).record()
+def test_what_each_training_has_read_is_known_from_its_record(tmp_path) -> None:
+    """Published weights have no number of pairs; a training's subset stands in its settings."""
+    records = {
+        "mine/base": ({"train_samples": 603}, {}),
+        "mine/base_share10": ({"train_samples": 61}, {"training_subset": "each"}),
+        "mine/weights": ({"name": "published weights"}, {}),
+    }
+    files = []
+    for name, (data, settings) in records.items():
+        path = tmp_path / name.replace("/", "_") / "run.json"
+        path.parent.mkdir()
+        write_json(path, {"model": name, "data": data, "settings": settings})
+        files.append(path)
+    trainings = Trainings.read(files)
+    assert trainings.pairs == {"mine/base": 603, "mine/base_share10": 61}
+    assert trainings.own == {"mine/base_share10"}
+
+
+def test_a_figure_without_a_forecast_is_recorded_as_before() -> None:
+    assert "forecast" not in FIGURE.model_copy(update={"forecast": False}).record()
 
 
 def test_the_legend_has_what_is_drawn(monkeypatch) -> None:

@@ -15,10 +15,14 @@ from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.pairs import COLUMNS
+from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.pretrain.inputs import Pairs, Run
 from cxrflow.pretrain.objective import Encoders, Term, TermsProgram, Views
-from cxrflow.pretrain.settings import ImagePretrainingSettings, TextPretrainingSettings
+from cxrflow.pretrain.settings import (
+    ImagePretrainingSettings,
+    TextPretrainingSettings,
+)
 from cxrflow.training import sampler
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -127,7 +131,7 @@ def test_a_training_share_leaves_the_other_rows_of_train_out(tmp_path: Path) -> 
     path = pairs_table(tmp_path / "cohort")
     sizes = {}
     for share in (1.0, 0.5, 0.2):
-        pairs = Pairs(path, share)
+        pairs = Pairs(path, TrainingShare(share))
         sizes[share] = set(pairs.split("train")["study_id"])
         assert len(pairs.split("validate")) == 8
         left_out = 32 - len(sizes[share])
@@ -140,7 +144,7 @@ def test_a_training_share_leaves_the_other_rows_of_train_out(tmp_path: Path) -> 
     with pytest.raises(
         InputError, match="column 'share' is missing; settings key 'training_share'"
     ):
-        Pairs(path, 0.5).split("train")
+        Pairs(path, TrainingShare(0.5)).split("train")
 
 
 def test_the_share_of_all_is_not_in_the_settings_of_a_training() -> None:
@@ -174,7 +178,7 @@ def program_of(path: Path, share: float, monkeypatch: pytest.MonkeyPatch, **trai
     """A program with one term, which reads labels."""
     module = type("module", (), {"Mlm": Labelled})
     monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
-    pairs = Pairs(path, share)
+    pairs = Pairs(path, TrainingShare(share))
     samples = {name: pairs.samples(pairs.split(name)) for name in ("train", "validate")}
     settings = TextPretrainingSettings(
         training={"batch_size": 4, "epochs": 1, **training}, terms={"mlm": {}}

@@ -8,9 +8,11 @@ import pytest
 from test_sample_attributes import pairs_table
 
 from cxr_files.errors import InputError
+from cxrflow.config.demands import asked_rows
 from cxrflow.config.held_out import overlap_notes
-from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.cohorts.settings import CohortSettings, TrainingShare
 from cxrflow.data.cohorts.splits import assign
+from cxrflow.papers.entries import deep_overlay
 from cxrflow.pretrain.inputs import Pairs
 
 SHARED = {
@@ -175,7 +177,7 @@ def test_a_share_of_a_row_that_no_model_has(overlay, paper):
         overlay({"papers": [paper(PAPER | {"tables": tables})]})
 
 
-def test_a_power_law_is_fitted_where_the_models_stand(overlay, paper):
+def test_a_forecast_is_fitted_where_the_models_stand(overlay, paper):
     """A curve over 1, 10 and 100 % whose cells are those of other shares, or in another order."""
     shares = {f"s{share}": share for share in (1, 10, 100)}
     columns = [
@@ -189,11 +191,11 @@ def test_a_power_law_is_fitted_where_the_models_stand(overlay, paper):
         axis = {"label": "%", "values": [1, 10, 100]}
         series = [{"label": "base", "cells": cells}]
         curve = {"kind": "curve", "title": "t", "table": "retrieval", "column": "s100"}
-        curve |= {"x": axis, "series": series, "power_law": True}
+        curve |= {"x": axis, "series": series, "forecast": True}
         values = PAPER | {"tables": tables, "figures": {"c": curve}}
         return overlay({"papers": [paper(values, name)]})
 
-    assert config(shares).library.chosen["mine"].figures["c"].power_law
+    assert config(shares).library.chosen["mine"].figures["c"].forecast
     refused = (
         r"turned.yaml: key .figures.c.series.0. has .base. \(s10\) at 1, but turned/base_share10"
     )
@@ -218,15 +220,49 @@ def test_shares_that_are_none(overlay, paper, models, message):
 
 def test_a_share_leaves_a_batch(tmp_path):
     path = pairs_table(tmp_path / "cohort")
-    assert len(Pairs(path, 1.0, 99).split("train")) == 32  # all of them are no share
-    rows = len(Pairs(path, 0.2).split("train"))
-    assert 1 < rows < 20 and len(Pairs(path, 0.2, rows).split("train")) == rows
+    assert len(Pairs(path, TrainingShare(1.0, 99)).split("train")) == 32  # all of them are no share
+    rows = len(Pairs(path, TrainingShare(0.2)).split("train"))
+    assert 1 < rows < 20 and len(Pairs(path, TrainingShare(0.2, rows)).split("train")) == rows
     refused = (
         rf"pairs.parquet: settings key 'training_share' is 0.2, which leaves {rows} training rows; "
         "expected at least a batch of 20"
     )
     with pytest.raises(InputError, match=refused):
-        Pairs(path, 0.2, 20).split("train")
+        Pairs(path, TrainingShare(0.2, 20)).split("train")
+
+
+def test_each_seed_may_have_pairs_of_its_own(tmp_path):
+    """Nested within a seed, without a pair in common where shares are small; seed 0 as shared."""
+    path = pairs_table(tmp_path / "cohort")
+
+    def studies(share, subset=0):
+        rows = Pairs(path, TrainingShare(share, 1, subset)).split("train")
+        return {*rows["study_id"]}
+
+    for seed in range(3):
+        assert studies(0.2, seed) < studies(0.6, seed) < studies(1.0, seed)
+    assert studies(0.2) == studies(0.2, 0)
+    assert not studies(0.2, 1) & (studies(0.2, 0) | studies(0.2, 2))
+
+
+def test_subsets_of_seeds_are_asked_for(overlay, paper):
+    """Only a share is another model then, and its rows are asked for of every seed."""
+    each = deep_overlay(PAPER, {"models": {"base": {"settings": {"training_subset": "each"}}}})
+    plain, own = (
+        overlay({"papers": [paper(values, name)], "seeds": [0, 3]})
+        for values, name in ((PAPER, "a.yaml"), (each, "b.yaml"))
+    )
+    records = [
+        [config.models[f"{name}/{model}"].settings.record() for model in ("base", "base_share10")]
+        for config, name in ((plain, "a"), (own, "b"))
+    ]
+    assert records[0][0] == records[1][0]  # of all pairs
+    assert records[1][1] == {**records[0][1], "training_subset": "each"}
+    share = own.models["b/base_share10"]
+    assert [share.settings.share(seed).subset for seed in (0, 3)] == [0, 3]
+    assert plain.models["a/base_share10"].settings.share(3).subset == 0
+    asked = asked_rows(own, ["b/base", "b/base_share10"], [])["b/pairs"]
+    assert [demand["more"].get("seeds") for demand in asked] == [None, share.seeds]
 
 
 # --- texts that were read -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def asked_rows(
     by_cohort: dict[str, dict[str, dict[str, Any]]] = {}
 
     def ask(
-        cohort: str, asker: str, room: str, name: str, settings: dict[str, Any], **more: bool
+        cohort: str, asker: str, room: str, name: str, settings: dict[str, Any], **more: Any
     ) -> None:
         deciding = {key: value for key, value in settings.items() if key not in APART}
         if "training" in deciding:
@@ -48,7 +48,9 @@ def asked_rows(
             continue
         if model.recipe.cohort is not None:
             values = model.settings.model_dump(mode="json")
-            packed = bool(model.corpora)
+            more: dict[str, Any] = {"packed": bool(model.corpora)}
+            if values.get("training_subset", "shared") == "each":
+                more["seeds"] = model.seeds
             # With it what shares its training would be left out, as another would take its place.
             for asker in (name, *(n for n, first in config.models.same.items() if first == name)):
                 ask(
@@ -57,7 +59,7 @@ def asked_rows(
                     "pretrain",
                     model.recipe.program,
                     values,
-                    packed=packed,
+                    **more,
                 )
         if model.selecting_cohort is not None and model.recipe.selection is not None:
             ask_task(name, model.recipe.selection)

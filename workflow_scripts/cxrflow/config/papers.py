@@ -174,9 +174,9 @@ class Library:
                 raise WrongKey(key, message, file)
 
     def _check_curves(self, paper: Paper) -> None:
-        """Check that models stand where a power law is fitted at their share of the pairs."""
+        """Check that models stand where a forecast is made at their share of the pairs."""
         for name, figure in paper.figures.items():
-            if not isinstance(figure, CurveFigure) or not figure.power_law:
+            if not isinstance(figure, CurveFigure) or not figure.forecast:
                 continue
             for number, line in enumerate(figure.series):
                 cells = figure.cells(line)

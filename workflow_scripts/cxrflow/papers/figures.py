@@ -64,17 +64,17 @@ class CurveFigure(FigureSettings):
     y: str | None = Field(None, description="label of the y axis, where not the column's")
     x: Axis
     series: list[Series] = Field(min_length=1)
-    power_law: Annotated[bool, Before(False)] = Field(
+    forecast: Annotated[bool, Before(False)] = Field(
         False,
-        description="the x axis is a share of the training pairs, in per cent: a power law is "
-        "fitted to each series, and says what twice and four times the pairs would give",
+        description="the x axis is a share of the training pairs, in per cent: curves are fitted "
+        "to each series, and say what twice the pairs would give",
     )
 
     @model_validator(mode="after")
     def _series_fit_the_axis(self) -> Self:
-        if self.power_law and self.x.values[-1] != 100:
+        if self.forecast and self.x.values[-1] != 100:
             raise ValueError(
-                f"power_law goes on from all pairs, but the last of x.values is "
+                f"forecast goes on from all pairs, but the last of x.values is "
                 f"{self.x.values[-1]:g}; expected 100, in per cent of the pairs"
             )
         for line in self.series:

@@ -33,7 +33,7 @@ def prepare(options: Namespace, settings: CaptionTrainingSettings, run: "Run") -
     from cxrflow.text.report_prompts import ReportPrompts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs = Pairs(options.pairs, settings.training_share, settings.training.batch_size)
+    pairs = Pairs(options.pairs, settings.share(run.seed))
     store = PixelStore(options.pixels)
     reads = settings.decoder.report
     splits = {

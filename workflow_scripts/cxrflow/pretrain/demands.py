@@ -4,7 +4,7 @@ Called when the cohort is built (:mod:`cxrflow.data.cohorts.demands`), with a st
 image: a share, a part, a section or a class that leaves too little is known then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ import pandas as pd
 
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.demands import ASKER, UnmetError, other_split
+from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.data.cohorts.unread import Asked, EveryImage, NotRead
 from cxrflow.pretrain.inputs import PRIOR, Pairs
 from cxrflow.pretrain.objective import Encoders
@@ -27,6 +28,7 @@ from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
     ReportTrainingSettings,
+    StoredImagesSettings,
     SupervisedSettings,
     TextPretrainingSettings,
 )
@@ -38,24 +40,39 @@ STORE: Any = EveryImage()
 PARTS = ("train", "validate")
 
 
-def require_rows(folder: Path, program: str, values: dict[str, Any], packed: bool = False) -> None:
+def require_rows(
+    folder: Path,
+    program: str,
+    values: dict[str, Any],
+    packed: bool = False,
+    seeds: Sequence[int] = (0,),
+) -> None:
     """Read the rows of a training, and what its sampler, terms and validation make of them.
 
-    ``packed``: it trains on packed corpora, of which the cohort only validates.
+    ``packed``: it trains on packed corpora, of which the cohort only validates. ``seeds``: those
+    whose share of the rows is another.
 
     Raises:
         InputError: as the training would; :class:`UnmetError` where a line mends it.
     """
     entry = TRAINING_PROGRAMS[program]
     settings: Any = entry.settings.model_validate(values)
-    module, _, name = entry.table.partition(":")
+    for seed in seeds:
+        _require_rows_of(seed, folder, entry.table, settings, packed)
+
+
+def _require_rows_of(seed: int, folder: Path, reader: str, settings: Any, packed: bool) -> None:
+    """The same of one seed; ``reader``: of the table, as the registry names it."""
+    module, _, name = reader.partition(":")
     table = getattr(import_module(f"cxrflow.pretrain.{module}"), name)
     file = "samples.parquet" if (folder / "samples.parquet").is_file() else "pairs.parquet"
-    share, size = getattr(settings, "training_share", 1.0), settings.training.batch_size
+    size = settings.training.batch_size
+    stored = isinstance(settings, StoredImagesSettings)
+    share = settings.share(seed) if stored else TrainingShare()
     parts = PARTS[1:] if packed else PARTS
 
     def read(fewest: int) -> dict[str, SampleTable]:
-        pairs = table(folder / file, share, fewest)
+        pairs = table(folder / file, share._replace(fewest=fewest))
         if packed:
             return {part: pairs.samples(pairs.split(part)) for part in parts}
         return {part: samples(settings, pairs, part) for part in parts}

@@ -29,7 +29,7 @@ def prepare(options: Namespace, settings: ImagePretrainingSettings, run: "Run") 
     """Read the inputs and make the program."""
     from cxrflow.pretrain.inputs import Pairs
 
-    pairs = Pairs(options.pairs, settings.training_share, settings.training.batch_size)
+    pairs = Pairs(options.pairs, settings.share(run.seed))
     return prepare_images(
         pairs, options, settings, run, lambda rows: pairs.samples(rows, "image_id")
     )

@@ -14,6 +14,7 @@ from cxr_files.atomic import read_object
 from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.pretrain.inputs import FLOW, Pairs
 from cxrflow.pretrain.terms.settings import FindingsSettings
 from cxrflow.training.samples import SampleTable
@@ -22,8 +23,8 @@ from cxrflow.training.samples import SampleTable
 class LabelledSamples(Pairs):
     """``samples.parquet`` of a classification cohort, or ``pairs.parquet`` with labels."""
 
-    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
-        self.path, self.training_share, self.fewest = Path(path), training_share, fewest
+    def __init__(self, path: str | Path, share: TrainingShare = ALL) -> None:
+        self.path, self.share = Path(path), share
         sample = "study_id" if self.path.name == "pairs.parquet" else "sample_id"
         columns = ("subject_id", sample, "image_id", "labels", "split")
         # What is left out is named as in a table of pairs.

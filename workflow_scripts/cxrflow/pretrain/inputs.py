@@ -16,6 +16,7 @@ from cxr_files.atomic import file_digest, fingerprint, read_object
 from cxr_files.drops import EXAMPLES, Drop, Tally
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.text.sentences import has_text, sentences_of
 from cxrflow.text.tokenizer import VocabularyInfo, rewrite_tokenizer
 from cxrflow.training.batch_norm import convert
@@ -29,6 +30,8 @@ log = logging.getLogger("cxrflow")
 
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
 PRIOR = "prior_image_id"
+# Multiples of it lie in [0, 1) as far from each other as any number of them can.
+GOLDEN = (5**0.5 - 1) / 2
 COLUMNS = ("subject_id", "study_id", "image_id", "findings", "impression", "split")
 
 
@@ -48,11 +51,11 @@ class Pairs:
     """``pairs.parquet`` of a cohort, by split, with what is known about its data set.
 
     ``dropped`` lists what :meth:`split` left out, with study ids as examples. Of the training rows
-    those whose ``share`` is below ``training_share`` are read, of which there must be ``fewest``.
+    those of its ``share`` are read.
     """
 
-    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
-        self.path, self.training_share, self.fewest = Path(path), training_share, fewest
+    def __init__(self, path: str | Path, share: TrainingShare = ALL) -> None:
+        self.path, self.share = Path(path), share
         self.frame = read_table(self.path, COLUMNS)
         flow = self.path.with_name("flow.json")
         self.flow = read_object(flow, FLOW)
@@ -94,9 +97,10 @@ class Pairs:
                 images.
         """
         frame, before = self.frame[self.frame["split"] == name], len(self.dropped)
-        if name == "train" and self.training_share < 1:
-            reason = f"beyond the training share of {self.training_share:g}"
-            frame = self._keep(frame, self._share_of(frame) < self.training_share, name, reason)
+        if name == "train" and self.share.share < 1:
+            reason = f"beyond the training share of {self.share.share:g}"
+            turned = (self._share_of(frame) + self.share.subset * GOLDEN) % 1
+            frame = self._keep(frame, turned < self.share.share, name, reason)
         for section in sections:
             has_section = [has_text(sentences) for sentences in sentences_of(frame, section)]
             frame = self._keep(
@@ -118,10 +122,10 @@ class Pairs:
                 f"{self.path}: no row of split '{name}'"
                 + (f" is left; left out: {left_out}" if left_out else "")
             )
-        if name == "train" and self.training_share < 1 and len(frame) < self.fewest:
+        if name == "train" and self.share.share < 1 and len(frame) < self.share.fewest:
             raise InputError(
-                f"{self.path}: settings key 'training_share' is {self.training_share:g}, which "
-                f"leaves {len(frame)} training rows; expected at least a batch of {self.fewest}"
+                f"{self.path}: settings key 'training_share' is {self.share.share:g}, which leaves "
+                f"{len(frame)} training rows; expected at least a batch of {self.share.fewest}"
             )
         return frame.reset_index(drop=True)
 
@@ -146,7 +150,7 @@ class Pairs:
         if "share" not in frame:
             raise InputError(
                 f"{self.path}: column 'share' is missing; settings key 'training_share' "
-                f"({self.training_share:g}) expects a cohort with `share_unit`"
+                f"({self.share.share:g}) expects a cohort with `share_unit`"
             )
         return frame["share"].to_numpy()
 

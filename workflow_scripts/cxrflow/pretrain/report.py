@@ -36,7 +36,7 @@ def prepare(options: Namespace, settings: ReportTrainingSettings, run: "Run") ->
     from cxrflow.text.report_prompts import ReportPrompts, prior_texts, report_texts
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
-    pairs = Pairs(options.pairs, settings.training_share, settings.training.batch_size)
+    pairs = Pairs(options.pairs, settings.share(run.seed))
     store = PixelStore(options.pixels)
     folder: Path = options.start
     image = load_image_encoder(folder)

@@ -2,9 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cxr_files.settings import Before, Settings
+from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.encoders.settings import (
     Captioning,
     ImageEncoderKind,
@@ -83,9 +84,21 @@ class StoredImagesSettings(Settings):
         1.0,
         gt=0,
         le=1,
-        description="share of the training samples that are read: those whose `share` "
-        "(`share_unit` of the cohort) is below it. Smaller shares are parts of larger ones",
+        description="share of the training samples that are read, by their `share` (`share_unit`)",
     )
+    training_subset: Annotated[Literal["shared", "each"], Before("shared")] = Field(
+        "shared", description="of a share: the same samples for all seeds, or others for each"
+    )
+
+    @field_validator("training_subset")
+    @classmethod
+    def _all_samples_are_one_set(cls, subset: str, values: ValidationInfo) -> str:
+        return subset if values.data.get("training_share", 1) < 1 else "shared"
+
+    def share(self, seed: int) -> TrainingShare:
+        """The part of the training rows that a training with this seed reads."""
+        own = seed if self.training_subset == "each" else 0
+        return TrainingShare(self.training_share, self.training.batch_size, own)
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:

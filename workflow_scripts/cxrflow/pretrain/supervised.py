@@ -28,7 +28,7 @@ def prepare(options: Namespace, settings: SupervisedSettings, run: "Run") -> Pre
     """Read the inputs and make the program; ``--pairs`` is the samples.parquet of the cohort."""
     from cxrflow.pretrain.image_classes import LabelledSamples
 
-    table = LabelledSamples(options.pairs, settings.training_share, settings.training.batch_size)
+    table = LabelledSamples(options.pairs, settings.share(run.seed))
     return prepare_images(
         table, options, settings, run, lambda rows: table.labelled(rows, settings.terms.findings)
     )

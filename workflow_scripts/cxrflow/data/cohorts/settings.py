@@ -5,7 +5,7 @@ The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation 
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -50,6 +50,21 @@ class ValidationSettings(Settings):
         if (self.count is None) == (self.share is None):
             raise ValueError("expected either count or share")
         return self
+
+
+class TrainingShare(NamedTuple):
+    """The training rows whose number in [0, 1) is below ``share``, at least ``fewest``.
+
+    ``subset``: of a seed; the numbers are turned by it, so that seeds have rows in common only
+    where shares are large.
+    """
+
+    share: float = 1.0
+    fewest: int = 1
+    subset: int = 0
+
+
+ALL = TrainingShare()
 
 
 class SplitSettings(Settings):

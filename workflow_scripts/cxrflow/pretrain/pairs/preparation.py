@@ -56,7 +56,7 @@ def prepare_pairs(
     options: Namespace, settings: JointPretrainingSettings, run: Run, method: PairMethod
 ) -> Prepared:
     """Read the pairs and the encoders that training starts from, and make the program of them."""
-    pairs = method.table(options.pairs, settings.training_share, settings.training.batch_size)
+    pairs = method.table(options.pairs, settings.share(run.seed))
     store = PixelStore(options.pixels)
     # The image encoder first: new weights are drawn in this order.
     image = method.start(options.image, settings.encoder)

@@ -8,6 +8,7 @@ import torch
 from tokenizers import Tokenizer
 
 from cxr_files.errors import InputError
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.inputs import PRIOR, Pairs
 from cxrflow.pretrain.report_text import REPORT, Texts, sentence_pool
@@ -63,8 +64,8 @@ class StudyTable(PairTable):
 class PriorTable(PairTable):
     """Pairs with their prior images."""
 
-    def __init__(self, path: str | Path, training_share: float = 1.0, fewest: int = 1) -> None:
-        super().__init__(path, training_share, fewest)
+    def __init__(self, path: str | Path, share: TrainingShare = ALL) -> None:
+        super().__init__(path, share)
         require_earlier_priors(self)
 
 

@@ -7,12 +7,15 @@ beside the picture says what it shows, and why values of ours are missing.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from cxr_files.atomic import read_object
 from cxr_files.program import run
-from cxrflow.metrics.power_law import LEAST_NUMBERS, doubt, fit
+from cxrflow.metrics.forecast import FARTHEST, doubt, fit
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
@@ -24,7 +27,6 @@ from cxrflow.show.tables.text import number
 
 log = logging.getLogger("cxrflow")
 
-MORE = (2, 4)  # times the pairs
 _LABEL = 40  # letters beside the y axis
 #: Metrics that are never above 1, by a part of their names.
 SHARES_OF_ONE = {
@@ -33,21 +35,56 @@ SHARES_OF_ONE = {
 }
 
 
+@dataclass(frozen=True)
+class Trainings:
+    """What run.json files say of the trainings behind a figure, by model.
+
+    ``pairs``: how many the trainings of a model read; ``own``: the models of which each seed has
+    read pairs of its own.
+    """
+
+    pairs: Mapping[str, int] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, files: Sequence[Path]) -> "Trainings":
+        """Read run.json files; of published weights nothing is known."""
+        runs = [read_object(file, {"model": str}) for file in files]
+        known = [run for run in runs if (run.get("data") or {}).get("train_samples")]
+        own = [r for r in known if (r.get("settings") or {}).get("training_subset") == "each"]
+        return cls(
+            {run["model"]: int(run["data"]["train_samples"]) for run in known},
+            frozenset(run["model"] for run in own),
+        )
+
+
 def read_series(
-    paper: Paper, figure: CurveFigure, results: Results, tests: Tests
+    paper: Paper,
+    figure: CurveFigure,
+    results: Results,
+    tests: Tests,
+    trainings: Trainings | None = None,
 ) -> list[dict[str, Any]]:
     """The points of each series; a series of one cell has it at every value of the x axis.
 
-    In a figure with a power law also ``more``, what the law says of more pairs (:func:`beyond`).
+    In a figure with a forecast also ``more``, what it says of more pairs (:func:`beyond`), and
+    ``pairs``, how many all of them are, where that is known.
     """
-    series = []
+    series, trainings = [], trainings or Trainings()
     for line in figure.series:
         spots = [paper.spot(place) for place in figure.cells(line)]
         cells = [make_cell(spot, results, tests) for spot in spots]
         _, row, column = spots[-1]
         bounded = SHARES_OF_ONE & {*row.metric_of(column).split("/")}
         most = column.scale if bounded else None
-        more = {"more": beyond(figure.x.values, cells, most)} if figure.power_law else {}
+        models = [table.model_of(row, column) or "" for table, row, column in spots]
+        own = [name in trainings.own for name in models]
+        more: dict[str, Any] = {}
+        if figure.forecast:
+            more = {
+                "more": beyond(figure.x.values, cells, most, own),
+                "pairs": trainings.pairs.get(models[-1]),
+            }
         if len(cells) == 1:
             cells *= len(figure.x.values)
         points = [_point(x, cell) for x, cell in zip(figure.x.values, cells, strict=True)]
@@ -65,60 +102,74 @@ def _point(x: float, cell: Cell) -> dict[str, Any]:
 
 
 def beyond(
-    shares: Sequence[float], cells: Sequence[Cell], most: float | None = None
+    shares: Sequence[float],
+    cells: Sequence[Cell],
+    most: float | None = None,
+    own: Sequence[bool] | None = None,
 ) -> dict[str, Any]:
-    """What a power law of the trainings' scores says of more pairs; ``most``: the greatest score.
+    """What the trainings' scores say of twice the pairs; ``most``: the greatest score there is.
 
-    ``doubt`` is the reason why the curve does not say it, if there is one. Otherwise ``points`` are
-    the scores expected of as many trainings on more pairs, and ``exponent`` is the law's, with its
-    interval.
+    ``own``: of which shares each seed has read pairs of its own. ``doubt`` is the reason why the
+    curve does not say it, if there is one. Otherwise ``points`` are the scores expected of as many
+    trainings on as many and on twice the pairs, and ``families`` those that were not refuted.
     """
+    own = own or [False] * len(cells)
+    shown = zip(shares, cells, own, strict=True) if len(cells) == len(shares) else ()
+    scored = [
+        (x, score, (x, seed if alone else None))
+        for x, cell, alone in shown
+        for seed, score in cell.by_seed.items()
+    ]
     if len(cells) == 1:
-        return {"doubt": "too short: 1 number of pairs"}
-    scored = [(x, v) for x, c in zip(shares, cells, strict=True) for v in c.by_seed.values()]
-    numbers, scores = [x for x, _ in scored], [value for _, value in scored]
-    trainings = min((len(cell.by_seed) for cell in cells if cell.by_seed), default=0)
-    if len(numbers) < LEAST_NUMBERS:
-        return {"doubt": f"too short: {len(numbers)} trainings"}
-    if max(numbers) < shares[-1]:  # "twice the pairs" would be twice fewer
-        return {"doubt": f"too short: no score at {shares[-1]:g}"}
+        return {"doubt": "1 number of pairs"}
+    if not cells[-1].by_seed:  # "twice the pairs" would be twice fewer
+        return {"doubt": f"no score at {shares[-1]:g}"}
     if cells[-1].unlearnt:
         of = f"{cells[-1].unlearnt} of {len(cells[-1].by_seed)} trainings at {shares[-1]:g}"
-        return {"doubt": f"too early: {of} do not differ from permuted pairs"}
+        return {
+            "doubt": f"{of} do not differ from permuted pairs; it would take longer trainings, or "
+            "more pairs"
+        }
+    numbers, scores, sets = zip(*scored, strict=True)
+    trainings = min(len(cell.by_seed) for cell in cells if cell.by_seed)
     try:
-        law = fit(numbers, scores)
+        curve = fit(numbers, scores, sets)
     except ValueError as error:
-        return {"doubt": f"too short: {error}"}
-    reason = doubt(law, numbers, trainings)
+        return {"doubt": str(error)}
+    reason = doubt(curve, trainings)
     if reason is not None:
         return {"doubt": reason}
-    points = [
-        {"x": law.largest * times, **law.expected(law.largest * times, trainings).as_json()}
-        for times in (1, *MORE)
-    ]
-    if most is not None:
-        if points[-1]["value"] > most:
-            passes = f"too near the top: the law passes {most:g}, the greatest score there is"
-            return {"doubt": passes}
-        points = [{**point, "high": min(point["high"], most)} for point in points]
-    return {"doubt": None, "exponent": law.exponent().as_json(), "points": points}
+    points = []
+    for times in (1, FARTHEST):
+        point = curve.expected(curve.largest * times, trainings)
+        ends = {"value": point.value, "low": point.low, "high": point.high}
+        if most is not None:
+            ends = {name: min(value, most) for name, value in ends.items()}
+        points.append({"x": curve.largest * times, **ends, "n": point.n})
+    return {"doubt": None, "families": [*curve.families], "points": points}
 
 
-def beyond_words(line: dict[str, Any], column: Column) -> str:
-    """A sentence on what more pairs would give."""
+def beyond_words(line: Mapping[str, Any], column: Column) -> str:
+    """A sentence on what twice the pairs would give, beside the score of all pairs today."""
     more = line["more"]
     if more["doubt"] is not None:
-        return f"{line['label']}: does not say what more pairs would give; {more['doubt']}."
-    said = [
-        f"{times} times the pairs {number(point['value'], column)} "
-        f"({number(point['low'], column)} to {number(point['high'], column)})"
-        for times, point in zip(MORE, more["points"][1:], strict=True)
-    ]
-    ends = more["exponent"]
+        return (
+            f"{line['label']}: too few points to say what more pairs would give: {more['doubt']}."
+        )
+    today, twice, pairs = line["points"][-1]["ours"], more["points"][-1], line.get("pairs")
+    value, low, high = (twice[end] for end in ("value", "low", "high"))
+    gains = [number(end - today, column, sign=True) for end in (value, low, high)]
+    count = f"about {_rounded(pairs):,} more pairs" if pairs else "as many pairs again"
     return (
-        f"{line['label']}: expected of {', of '.join(said)}; by a power law with an exponent of "
-        f"{ends['value']:.2f} ({ends['low']:.2f} to {ends['high']:.2f})."
+        f"{line['label']}: {count} for {gains[0]} ({gains[1]} to {gains[2]}): from "
+        f"{number(today, column)} to {number(value, column)} ({number(low, column)} to "
+        f"{number(high, column)}), by {', '.join(more['families'])}."
     )
+
+
+def _rounded(pairs: int) -> int:
+    """A number of pairs to two digits."""
+    return int(float(f"{pairs:.2g}"))
 
 
 def _has(line: dict[str, Any], kind: str) -> bool:
@@ -136,8 +187,8 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
     if figure.x.log:
         axes.set_xscale("log")
     ticks = [*figure.x.values]
-    if figure.power_law:
-        ticks += [ticks[-1] * times for times in MORE]
+    if figure.forecast:
+        ticks.append(ticks[-1] * FARTHEST)
     axes.set_xticks(ticks, [format(x, "g") for x in ticks])
     axes.minorticks_off()
     axes.set_xlabel(figure.x.label)
@@ -171,17 +222,19 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
             Line2D([], [], color="0.3", marker="o", fillstyle="none", linestyle="--", markersize=4,
                    label="published")
         )  # fmt: skip
-    if figure.power_law:
+    if figure.forecast:
         handles.append(Line2D([], [], color="0.3", linestyle=":", label="expected of more pairs"))
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="best")
     return png_bytes(canvas)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    read = read_figure(argv, __doc__, CurveFigure)
+    read = read_figure(argv, __doc__, CurveFigure, trainings=True)
     figure = read.figure
     column = read.paper.tables[figure.table].column(figure.column)
-    series = read_series(read.paper, figure, read.results, read.tests)
+    series = read_series(
+        read.paper, figure, read.results, read.tests, Trainings.read(read.trainings)
+    )
     png = draw(figure, series, figure.y or column.label, read.ours)
     lines = [
         f"{line['label']}: "
@@ -191,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         for line in series
     ]
-    if figure.power_law:
+    if figure.forecast:
         lines += [beyond_words(line, column) for line in series]
     reasons = {point["reason"] for line in series for point in line["points"]}
     write_picture(read.output, png, figure, read.results, lines, reasons, {"series": series})

@@ -15,15 +15,22 @@ from cxrflow.show.tables.tests import read_tests
 
 
 def read_figure(
-    argv: Sequence[str] | None, description: str | None, kind: type[CurveFigure] | type[BarsFigure]
+    argv: Sequence[str] | None,
+    description: str | None,
+    kind: type[CurveFigure] | type[BarsFigure],
+    trainings: bool = False,
 ) -> Namespace:
     """What a program draws: ``paper``, ``figure``, ``results``, ``tests``, ``ours`` and ``output``.
 
-    ``ours`` is the legend's name of our values. InputError if the paper has no such figure.
+    ``ours`` is the legend's name of our values; ``trainings`` the run.json files that a
+    program may be given beside the metrics. InputError if the paper has no such figure.
     """
     arguments = results_parser(description)
     arguments.add_argument("--figure", required=True, help="key under its `figures:`")
     arguments.add_path("--output", "picture to write, a JSON beside it")
+    if trainings:
+        help_ = "run.json of the models shown: how many pairs they read, and which"
+        arguments.add_argument("--trainings", type=Path, nargs="*", default=[], help=help_)
     options = arguments.parse_args(argv)
     paper, results = read_paper(options), read_results(options.metrics)
     figure = paper.figures.get(options.figure)
@@ -37,6 +44,7 @@ def read_figure(
         tests=read_tests(options.tests),
         ours="ours, on synthetic data" if results.synthetic else "ours",
         output=options.output,
+        trainings=options.trainings if trainings else [],
     )
 
 

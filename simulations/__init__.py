@@ -1,0 +1,1 @@
+"""Simulations behind the figures of docs/inference.md; each is a program."""
