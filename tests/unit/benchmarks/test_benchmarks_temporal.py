@@ -150,6 +150,10 @@ def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes
                 found = result.metrics[f"{name}_auroc{end}/{finding.lower()}"]
                 assert found.value == pytest.approx(area)
                 assert found.n == (moved.sum() if name == "direction" else len(own))
+                positives = (
+                    (own["label"] == "worsening").sum() if name == "direction" else moved.sum()
+                )
+                assert found.counts["positives"] == positives
     if sizes is ONE:  # side by side even random features show what has changed
         assert result.metrics["macro_accuracy"].value > 0.9
         assert result.metrics["other_prior"].value < 0.7

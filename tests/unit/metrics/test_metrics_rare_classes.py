@@ -1,10 +1,10 @@
 """Classes with few positives: intervals that hold, counts, and means of the same classes."""
 
-import coverage_of_rare_classes as simulation
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from simulations import rare_classes as simulation
 
 from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings, LinearProbeSettings
 from cxrflow.benchmarks.classification.scores import class_metrics
@@ -27,7 +27,7 @@ INTERVALS = IntervalSettings(replicates=200)
 @pytest.mark.parametrize("positives", [2, 5])
 @pytest.mark.parametrize("area", [0.6, 0.95])
 def test_intervals_hold_at_few_positives(positives: int, area: float) -> None:
-    """Nominally 95 %; a bootstrap holds 44 to 93 % (docs/inference.md)."""
+    """Nominally 95 % (docs/inference.md)."""
     share, width = simulation.of_a_class(positives, area, 40)
     assert share >= 0.9 and width < 0.8
 

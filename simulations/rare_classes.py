@@ -1,6 +1,6 @@
 """Coverage of the intervals of classes with few positives, by simulation: docs/inference.md.
 
-    python tests/unit/metrics/coverage_of_rare_classes.py --samples 2000
+    python -m simulations.rare_classes --samples 300
 
 Of about 725 images of patients with one to four; half of the later images of a positive patient are
 negative. Scores are normal, those of a patient correlate by 0.7. Prints the share of 95 % intervals
