@@ -49,11 +49,19 @@ def test_cosines_are_those_of_scikit_learn(rule: str, vectors: type) -> None:
 
 
 def test_the_other_rules_by_hand() -> None:
-    found = {rule: similarities(rule, FIRST, SECOND, []).tolist() for rule in RULES[:2] + RULES[4:]}
+    by_hand = ("random", "negation", "overlap", "length", "nothing")
+    found = {rule: similarities(rule, FIRST, SECOND, []).tolist() for rule in by_hand}
+    assert found["nothing"] == [0, 0, 0, 0]
     assert found["negation"] == [1, 1, 0, 1]
     assert found["overlap"] == [2 / 5, 2 / 4, 2 / 4, 0]
     assert found["length"] == [3 / 4, 2 / 4, 1, 1 / 2]
     assert len(set(found["random"])) == 4 and 0 <= min(found["random"]) <= max(found["random"]) < 1
+
+
+def test_words_of_change_are_compared_by_their_direction() -> None:
+    first = ["Effusion has increased.", "Stable edema", "Edema is smaller", "No effusion"]
+    second = ["Worsening effusion", "Edema has improved", "Edema is smaller, new air", "No edema"]
+    assert similarities("change_words", first, second, []).tolist() == [1, 0, 0, 1]
 
 
 def areas(pairs: Iterable[tuple[str, str, bool]]) -> dict[str, float]:

@@ -78,7 +78,8 @@ JOINT, IMAGE, TEXT, REPORT, DECODER = (
 FRAMES, GUIDED, CHECKPOINTS, RUN = (
     frozenset({name}) for name in ("frames", "guided", "checkpoints", "run")
 )
-WORD_RULES = ("random", "negation", "words", "tfidf", "overlap", "length")
+WORD_RULES = ("nothing", "random", "negation", "change_words")
+WORD_RULES += ("words", "tfidf", "overlap", "length")
 
 BENCHMARKS = Benchmarks()
 BENCHMARKS |= {

@@ -44,6 +44,7 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
 )
 from cxrflow.benchmarks.rows.row import Row
+from cxrflow.benchmarks.temporal.settings import WORDS
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.report_text import bleu, bleu_counts
@@ -260,6 +261,13 @@ def denies(words: Counts) -> bool:
     return not DENIALS.isdisjoint(words)
 
 
+def changes(words: Counts) -> frozenset[str]:
+    """The directions of change that have a word among the words."""
+    return frozenset(
+        direction for direction, own in WORDS.items() if not words.keys().isdisjoint(own)
+    )
+
+
 def cosine(first: Counts, second: Counts, weight: Callable[[str], float]) -> float:
     """Return the cosine of two vectors of word counts, each word with its weight."""
     product = sum(first[word] * second[word] * weight(word) ** 2 for word in first)
@@ -284,15 +292,19 @@ def similarities(
 ) -> Floats:
     """Return the similarity [N] of N pairs of sentences by a rule.
 
-    ``negation``: 1 where both sentences deny or neither does, else 0. ``words``: cosine of word
-    counts. ``tfidf``: the same, rare words of ``corpus`` counting more. ``overlap``: words in both,
-    of the words in either. ``length``: the shorter's number of words, of the longer's. ``random``:
-    uniform draws.
+    ``nothing``: the same for every pair, whose accuracy is the majority's. ``negation``: 1 where
+    both sentences deny or neither does, else 0. ``change_words``: 1 where both have words of the
+    same directions of change (BioViL-T, Table F.3), else 0. ``words``: cosine of word counts.
+    ``tfidf``: the same, rare words of ``corpus`` counting more. ``overlap``: words in both, of the
+    words in either. ``length``: the shorter's number of words, of the longer's. ``random``: uniform
+    draws.
     """
     if rule == "random":
         return np.random.default_rng(0).random(len(first))
     weight = inverse_document_frequency(corpus)
     compare: dict[str, Callable[[Counts, Counts], float]] = {
+        "nothing": lambda a, b: 0.0,
+        "change_words": lambda a, b: float(changes(a) == changes(b)),
         "negation": lambda a, b: float(denies(a) == denies(b)),
         "words": lambda a, b: cosine(a, b, lambda word: 1.0),
         "tfidf": lambda a, b: cosine(a, b, weight),
