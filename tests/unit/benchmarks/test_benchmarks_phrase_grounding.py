@@ -77,6 +77,38 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
         assert "secret" not in json.dumps(example)  # phrases are report text
 
 
+class Blind(FakeModel):
+    """It is given the prior, and ignores it."""
+
+    takes_prior = True
+
+
+class Blended(Blind):
+    """It sees the prior through the current image."""
+
+    def encode_image(self, frames):
+        pixels = frames.current.clone()
+        if frames.prior is not None:
+            rows = slice(None) if frames.rows is None else frames.rows
+            pixels[rows] = (pixels[rows] + frames.prior) / 2
+        return super().encode_image(frames._replace(current=pixels))
+
+
+def test_maps_move_with_the_prior_only_if_the_model_reads_it(pixels):
+    table = grounding_samples(COUNT)
+    priors = table["image_id"].shift(4).where(np.arange(len(table)) % 3 > 0)
+    table = table.assign(prior_image_id=priors)
+    assert not any(name.startswith("map_shift") for name in evaluate(pixels, table).metrics)
+    blind, blended = (evaluate(pixels, table, model).metrics for model in (Blind(), Blended()))
+    for name in ("map_shift/no_prior", "map_shift/other_prior"):
+        assert blind[name].value == pytest.approx(0, abs=1e-12)
+        assert blended[name].value > 0.02
+        assert 5 < blended[name].n < COUNT
+    assert blind["map_shift/other_image"].value > 0.1
+    without = evaluate(pixels, table, Blended(), controls=False).metrics
+    assert "map_shift/no_prior" not in without
+
+
 def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_path, monkeypatch):
     """But for case and punctuation, in either section; a test report does not count."""
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())

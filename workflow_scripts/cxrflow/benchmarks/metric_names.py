@@ -25,6 +25,7 @@ _PRECISION = ("precision", "chance", "other_category")
 METRICS: Mapping[str, tuple[str, ...]] = {
     "phrase_grounding": (
         *("cnr", "cnr_micro", "signed_cnr", "signed_cnr_micro", "miou", "miou_micro"),
+        "map_shift",
     ),
     "zero_shot_classification": _PROMPTED,
     "zero_shot_findings": _PROMPTED,

@@ -21,11 +21,19 @@ import torch
 from numpy.typing import NDArray
 
 from cxr_files.parquet import read_table
+from cxrflow.benchmarks.controls import exchange
 from cxrflow.benchmarks.grounding.controls import CONTROLS, control_phrases, names_place, of_samples
 from cxrflow.benchmarks.grounding.phrases import SECTIONS, plain_phrases, verbatim
 from cxrflow.benchmarks.grounding.region import by_box_size, make_window, prepare_grid
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Inputs, Pixels, choose_split, drop_rows, image_batches
+from cxrflow.benchmarks.inputs import (
+    PRIOR,
+    Inputs,
+    Pixels,
+    choose_split,
+    drop_rows,
+    image_batches,
+)
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.model_pixels import stored_squares
 from cxrflow.benchmarks.result import CountedStatistic, Figure, Predictions, slug
@@ -43,6 +51,11 @@ COLUMNS = (
     "image_height",
 )  # fmt: skip
 METRICS = ("cnr", "miou", "signed_cnr")  # the last is not in the paper
+SHIFTS = (
+    "no_prior",
+    "other_prior",
+    "other_image",
+)  # of maps of images with priors; not in the paper
 SIZE_TOLERANCE = 0.02  # of the aspect ratio: whole-pixel rounding of a small image
 
 
@@ -85,6 +98,34 @@ def similarity_grids(
     return {
         name: of_samples(name, np.concatenate(batches), samples) for name, batches in blocks.items()
     }
+
+
+def prior_grids(
+    model: Any, samples: pd.DataFrame, pixels: Pixels, settings: PhraseGroundingSettings
+) -> dict[str, NDArray[np.float64]]:
+    """The grids [N, h, w] of the phrases without the prior, and beside another patient's.
+
+    NaN where there is no such prior; empty where no image has one, or the model reads none.
+    """
+    if not (model.takes_prior and settings.controls and PRIOR in samples):
+        return {}
+    rows = np.flatnonzero(pixels.find(samples[PRIOR]) >= 0)
+    if not len(rows):
+        return {}
+    paired, alone = samples.iloc[rows], settings.model_copy(update={"controls": False})
+    partner = exchange(paired["subject_id"])
+    others = paired[PRIOR].to_numpy()[partner]
+    grids = {}
+    for name, prior, able in (
+        ("no_prior", None, np.full(len(rows), True)),
+        ("other_prior", others, partner >= 0),
+    ):
+        exchanged = paired.assign(**{PRIOR: prior})[able]
+        if len(exchanged):
+            maps_of_rows = similarity_grids(model, exchanged, pixels, alone)["own"]
+            grids[name] = np.full((len(samples), *maps_of_rows.shape[1:]), np.nan)
+            grids[name][rows[able]] = maps_of_rows
+    return grids
 
 
 def score_samples(
@@ -149,6 +190,27 @@ def score_controls(
     return columns
 
 
+def map_shifts(by_control: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """How far a map moves [N] with the image beside it: 1 less the correlation over the grid.
+
+    A model that ignores the prior has 0. ``other_image`` is the measure to compare with: the same
+    phrase on another patient's image.
+    """
+    if "no_prior" not in by_control:
+        return {}
+    own = by_control["own"].reshape(len(by_control["own"]), -1)
+    own = own - own.mean(axis=1, keepdims=True)
+    shifts = {}
+    for name in SHIFTS:
+        if name in by_control:
+            other = by_control[name].reshape(own.shape)
+            other = other - other.mean(axis=1, keepdims=True)
+            spread = np.sqrt((own**2).sum(axis=1) * (other**2).sum(axis=1))
+            alike = (own * other).sum(axis=1) / np.where(spread > 0, spread, np.nan)
+            shifts[f"map_shift_{name}"] = 1 - alike
+    return shifts
+
+
 def scored_categories(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> list[str]:
     """Return the findings that have a scored sample, in the settings' order."""
     category = scores["category"].map(slug).to_numpy()
@@ -188,7 +250,8 @@ def statistic(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Counte
 
     Besides, means over the samples of other subsets (``cnr/size_small``, ``cnr/placed`` …) and
     controls: ``signed_cnr/other_finding`` and ``signed_cnr/other_image`` as ``signed_cnr`` over
-    findings, ``signed_cnr/other_side`` as ``signed_cnr/sided`` over samples.
+    findings, ``signed_cnr/other_side`` as ``signed_cnr/sided`` and ``map_shift/no_prior`` … over
+    samples.
     """
     rows, findings = subsets(scores, settings), scored_categories(scores, settings)
     by_metric = {metric: scores[metric].to_numpy() for metric in METRICS}
@@ -197,6 +260,12 @@ def statistic(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Counte
         name: scores[column].to_numpy()
         for name, column in columns.items()
         if column in scores and scores[column].notna().any()
+    }
+
+    shifts = {
+        name: scores[f"map_shift_{name}"].to_numpy()
+        for name in SHIFTS
+        if f"map_shift_{name}" in scores and scores[f"map_shift_{name}"].notna().any()
     }
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -213,10 +282,14 @@ def statistic(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Counte
             else:
                 over = [weighted_mean(counts, values, rows[finding]) for finding in findings]
                 means[f"signed_cnr/{name}"] = np.mean(over, axis=0)
+        for name, values in shifts.items():
+            means[f"map_shift/{name}"] = weighted_mean(counts, values)
         return means
 
     def size(name: str) -> int:
         metric, _, subset = name.partition("/")
+        if metric == "map_shift":
+            return int(np.isfinite(shifts[subset]).sum())
         if subset in controls:
             return int(np.isfinite(controls[subset]).sum())
         finite = np.isfinite(by_metric[metric.removesuffix("_micro")])
@@ -273,6 +346,7 @@ def maps(
     if any(settings.dilate) and model.image_encoder is not None:
         refine_grid(model.image_encoder, settings.dilate)
     grids = similarity_grids(model, samples, pixels, settings)
+    grids |= prior_grids(model, samples, pixels, settings)
     rescale = chosen_rescaling(settings.rescale, model.run)
     return PhraseMaps(grids, Geometry.parse(str(pixels.geometry)), rescale)
 
@@ -287,6 +361,7 @@ def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictio
     own = by_control["own"]
     scores = score_samples(own, samples, geometry, settings, rescale)
     scores = scores.assign(**score_controls(by_control, samples, geometry, settings, rescale))
+    scores = scores.assign(**map_shifts(by_control))
     unscored = scores["unscored"].value_counts()
     for reason, count in unscored.items():
         log.warning("%d samples have no CNR: %s", count, reason)
