@@ -98,6 +98,7 @@ def test_the_demo_makes_the_headline_and_no_more(demo: list[Job]) -> None:
         *(("convirt/image_retrieval", f"convirt/{model}") for model in ("imagenet", "convirt")),
         ("convirt/text_retrieval", "convirt/convirt"),
         ("biovil/linear_probe", "biovil/report_labels"),
+        *(("low_data/training", f"low_data/{model}") for model in ("clip", "clip_share10")),
         *((f"low_data/{task}", f"low_data/{model}") for task in ("retrieval", "probe")
           for model in ("clip", "clip_share10", "ours_share10")),
         *((f"medcutmix/{task}", f"medcutmix/{model}") for task in ("chexpert5", "rsna")
