@@ -85,7 +85,7 @@ rule draw_curve:
         figure=lambda wildcards: deciding(figure(wildcards)),
         content=lambda wildcards: paper_contents(wildcards.paper),
         paper=lambda wildcards: paper_source(wildcards.paper),
-        trainings=lambda wildcards, input: option("trainings", input.trainings),
+        trainings=lambda wildcards, input: option("--trainings", *input.trainings),
     shell:
         r"""
         python -m cxrflow.benchmarks.compare_rows \

@@ -89,4 +89,7 @@ def test_a_model_folder_is_scored(model, cohort, pixels, tmp_path, benchmark, se
     evaluate([benchmark, *given])
     found = read_json(output / "metrics.json")["metrics"]
     for name in metrics:
+        if name == "balanced_accuracy":  # of too few patients for an interval
+            assert found[name]["low"] is None and 0 <= found[name]["value"] <= 1
+            continue
         assert 0 <= found[name]["low"] <= found[name]["value"] <= found[name]["high"] <= 1

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from cxr_files.program import parser, run, whole
 from cxr_files.settings import MOST_CORES
 from cxrflow.config import Config, load_config
@@ -63,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def here(cores: int) -> list[str]:
     """Options of Snakemake for jobs on this machine: two at once, and one on each GPU."""
+    import torch
+
     gpus = torch.cuda.device_count()
     limit = ["--resources", f"gpu={gpus}"] if gpus else []
     return ["--cores", str(cores), "--max-threads", str(max(1, cores // 2)), *limit]
