@@ -68,6 +68,11 @@ def test_what_a_benchmark_learns_is_short(full, rehearsal):
     assert rehearsal.tasks["biovil/linear_probe"].settings.solver.max_iterations == 50
 
 
+def test_a_series_of_checkpoints_has_three_at_least(rehearsal):
+    training = rehearsal.models["convirt/convirt"].settings.training
+    assert training.steps // (training.validate_steps * training.checkpoint_validations) >= 3
+
+
 def test_without_a_batch_it_is_the_papers_and_the_slice_has_one_at_least(full):
     config = load_config([DEMO], check_roots=False, typed=[*TYPED, "rehearsal={samples: 12}"])
     rows = sizes(config)

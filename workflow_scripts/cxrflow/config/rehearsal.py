@@ -158,7 +158,8 @@ def _short_training(training: TrainingSettings, asked: Rehearsal) -> dict[str, A
     if training.sampler.shares is not None:
         short["sampler"] = {"shares": min(training.sampler.shares, batch)}
     if training.checkpoint_validations is not None:
-        short["checkpoint_validations"] = 1
+        # A series of them is scored, which wants three.
+        short |= {"checkpoint_validations": 1, "validate_steps": 1}
     return short
 
 
