@@ -78,8 +78,10 @@ JOINT, IMAGE, TEXT, REPORT, DECODER = (
 FRAMES, GUIDED, CHECKPOINTS, RUN = (
     frozenset({name}) for name in ("frames", "guided", "checkpoints", "run")
 )
-WORD_RULES = ("nothing", "random", "negation", "change_words")
-WORD_RULES += ("words", "tfidf", "overlap", "length")
+WORD_RULES = (
+    *("nothing", "random", "negation", "change_words"),
+    *("words", "tfidf", "overlap", "length"),
+)
 
 BENCHMARKS = Benchmarks()
 BENCHMARKS |= {
