@@ -34,9 +34,9 @@ def labels(
     rng: np.random.Generator, patients_N: NDArray[np.int64], positives: int
 ) -> NDArray[np.float64]:
     """Labels [N] of a class with so many positive patients."""
-    drawn = rng.choice(patients_N.max() + 1, positives, replace=False)
+    patients = rng.choice(patients_N.max() + 1, positives, replace=False)
     is_first = np.diff(patients_N, prepend=-1) > 0
-    return (np.isin(patients_N, drawn) & (is_first | (rng.random(IMAGES) < 0.5))).astype(float)
+    return (np.isin(patients_N, patients) & (is_first | (rng.random(IMAGES) < 0.5))).astype(float)
 
 
 def noise(rng: np.random.Generator, patients_N: NDArray[np.int64]) -> Floats:
@@ -53,16 +53,16 @@ def scores_of(labels_N: Floats, noise_N: Floats, area: float) -> Floats:
 def areas(labels_CN: list[Floats], scores_CN: list[Floats]) -> tuple[Statistic, Labels]:
     """AUROCs of classes and their mean ``auroc``, and what is behind them."""
     names = [f"auroc/{number}" for number in range(len(labels_CN))]
-    parts = dict.fromkeys(names, 1 / len(names))
+    weights = dict.fromkeys(names, 1 / len(names))
 
     def statistic(counts: Floats) -> dict[str, Floats]:
         values = [auroc(*pair, counts) for pair in zip(labels_CN, scores_CN, strict=True)]
         return {**dict(zip(names, values, strict=True)), "auroc": np.mean(values, axis=0)}
 
     def behind(metric: str) -> Behind:
-        if metric in parts:
+        if metric in weights:
             return Behind((metric,), True)
-        return Behind(tuple(names), True, parts)
+        return Behind(tuple(names), True, weights)
 
     return statistic, Labels(dict(zip(names, labels_CN, strict=True)), behind)
 

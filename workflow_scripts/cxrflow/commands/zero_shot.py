@@ -194,9 +194,9 @@ def lines(result: Mapping[str, Any], rules: Protocol, options: Namespace) -> Ite
     prompts = PROMPT_SETS[options.prompts]
     yield f"prompts    {options.prompts}: {prompts.source}"
     words = {**WORDS, **prompts.words}
-    asked = [f"{name} as {words[name]}" for name in data.get("classes", ()) if name in words]
-    if asked:
-        yield f"asked      {', '.join(asked)}"
+    spellings = [f"{name} as {words[name]}" for name in data.get("classes", ()) if name in words]
+    if spellings:
+        yield f"asked      {', '.join(spellings)}"
     yield f"score      {record['score']}"
     yield f"F1 at      {record['threshold_rule']}"
     yield f"intervals  95 %, over {result['resampled']}; {FEW_WORDS}"

@@ -71,15 +71,15 @@ def check_names(config: Config) -> None:
     if library.models:  # of files from elsewhere alone any scale is the same
         _check_defined("scale", [config.values.scale], {"paper", *scales})
     benchmarks = {*BENCHMARKS, *(task.benchmark for task in library.tasks.values())}
-    asked = {n: entry for n, entry in config.values.resources.items() if "/" not in n}
-    _check_defined("resources", asked, {*RULES, *benchmarks})
+    entries = {n: entry for n, entry in config.values.resources.items() if "/" not in n}
+    _check_defined("resources", entries, {*RULES, *benchmarks})
     _check_trainings(config)
     for name in benchmarks & config.values.resources.keys():
         if config.values.resources[name].retries != Resources().retries:
             rule = "evaluate" if BENCHMARKS[name].needs else "measure_data"
             why = f"its jobs are tried again as often as 'resources.{rule}.retries' says"
             raise WrongKey(("resources", name, "retries"), f"{why}; expected it there alone")
-    for name, resources in asked.items():
+    for name, resources in entries.items():
         if not name.startswith("pretrain_") and (resources.processes, resources.nodes) != (1, 1):
             key = "nodes" if resources.nodes > 1 else "processes"
             raise WrongKey(("resources", name, key), "only trainings, pretrain_*, have several")

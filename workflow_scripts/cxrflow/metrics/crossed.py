@@ -148,8 +148,8 @@ def of_rare_classes(
     """
     names = trainings[0].value
     values = {n: float(np.mean([t.value.get(n, np.nan) for t in trainings])) for n in names}
-    used = [name, *(supports.parts(name))]
-    scores = {n: np.mean([t.replicates[n] for t in trainings], axis=0) for n in used}
+    areas = [name, *supports.weights(name)]
+    scores = {n: np.mean([t.replicates[n] for t in trainings], axis=0) for n in areas}
     low, high = supports.interval(name, values, scores, size, level)
     half = 0.0
     if len(trainings) > 1:

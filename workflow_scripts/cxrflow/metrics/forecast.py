@@ -119,8 +119,8 @@ class Curve:
         mixtures = [self._mixture(each, pairs, trainings) for each in self.families.values()]
         tail, freedom = (1 - LEVEL) / 2, len(self.score_P) - 2
         low, high = np.transpose([_quantiles(m, freedom, tail, 1 - tail) for m in mixtures])
-        whole = tuple(np.concatenate(parts) for parts in zip(*mixtures, strict=True))
-        (value,) = _quantiles((whole[0], whole[1], whole[2]), freedom, 0.5)
+        place, spread, log_weight = map(np.concatenate, zip(*mixtures, strict=True))
+        (value,) = _quantiles((place, spread, log_weight), freedom, 0.5)
         return Estimate(float(value), float(low.min()), float(high.max()), len(self.score_P))
 
     def _mixture(
@@ -140,8 +140,8 @@ def _quantiles(mixture: tuple[Floats, Floats, Floats], freedom: int, *levels: fl
     """Quantiles of a mixture of Student's t, by bisection."""
     place, spread, log_weight = mixture
     weight = np.exp(log_weight - log_weight.max())
-    kept = weight > 1e-4
-    place, spread, weight = place[kept], spread[kept], weight[kept] / weight[kept].sum()
+    counts = weight > 1e-4
+    place, spread, weight = place[counts], spread[counts], weight[counts] / weight[counts].sum()
     low = np.full(len(levels), (place - 60 * spread).min())
     high = np.full(len(levels), (place + 60 * spread).max())
     for _ in range(30):
@@ -170,11 +170,11 @@ def fit(pairs_P: ArrayLike, scores_P: ArrayLike, set_P: Sequence[Hashable]) -> C
     number_P, score_P = np.asarray(pairs_P, np.float64), np.asarray(scores_P, np.float64)
     numbers_G, trainings_G = np.unique(number_P, return_counts=True)
     if len(numbers_G) < LEAST_NUMBERS or numbers_G[-1] < LEAST_RATIO * numbers_G[0]:
-        have = f"{len(numbers_G)} numbers of pairs" + (
+        numbers = f"{len(numbers_G)} numbers of pairs" + (
             f" from {numbers_G[0]:g} to {numbers_G[-1]:g}" if len(numbers_G) else ""
         )
         raise ValueError(
-            f"{have}; expected {LEAST_NUMBERS} or more, the largest {LEAST_RATIO:g} times the "
+            f"{numbers}; expected {LEAST_NUMBERS} or more, the largest {LEAST_RATIO:g} times the "
             "smallest"
         )
     if trainings_G.min() < LEAST_TRAININGS:

@@ -42,11 +42,11 @@ def by_class(
     }
 
 
-def fixed_mean(values: Floats, whole: Floats, included: NDArray[np.bool_]) -> Floats:
+def fixed_mean(values: Floats, observed: Floats, included: NDArray[np.bool_]) -> Floats:
     """Mean [R] of ``values`` [R, C] over the classes ``included`` [C]; NaN without any.
 
-    A class without a value in a resample has its value ``whole`` [C] on all samples.
+    A class without a value in a resample has its value ``observed`` [C] on all samples.
     """
-    filled = np.where(np.isfinite(values), values, whole)
+    filled = np.where(np.isfinite(values), values, observed)
     total = np.where(included, filled, 0).sum(axis=-1)
     return ratio(total, included.sum(axis=-1))

@@ -54,12 +54,12 @@ class Behind(NamedTuple):
     Attributes:
         classes: whose labels count.
         is_area: it is the AUROC of one class, or the sum below of such areas.
-        parts: weights of the metrics of single classes that it is the sum of; empty of one class.
+        weights: of the metrics of single classes that it is the sum of; empty of one class.
     """
 
     classes: tuple[str, ...]
     is_area: bool = False
-    parts: Mapping[str, float] = {}
+    weights: Mapping[str, float] = {}
 
 
 class Labels(NamedTuple):
@@ -195,10 +195,10 @@ class Supports:
         support = self.of(name)
         return {} if support is None else support.as_json()
 
-    def parts(self, name: str) -> Mapping[str, float]:
+    def weights(self, name: str) -> Mapping[str, float]:
         """Weights of the metrics of single classes that a metric is the sum of."""
         support = self.of(name)
-        return {} if support is None else support.behind.parts
+        return {} if support is None else support.behind.weights
 
     def rare(self, name: str) -> Support | None:
         """The support of a metric one of whose classes is rare."""
@@ -228,10 +228,10 @@ class Supports:
             unbiased[name] = scores_R
         for name, value in values.items():
             support = self.rare(name)
-            if support is not None and support.behind.parts:
+            if support is not None and support.behind.weights:
                 shifts = [
-                    weight * np.nan_to_num(unbiased[part] - values[part])
-                    for part, weight in support.behind.parts.items()
+                    weight * np.nan_to_num(unbiased[area] - values[area])
+                    for area, weight in support.behind.weights.items()
                 ]
                 unbiased[name] = value + np.sum(shifts, axis=0)
         return values, unbiased
@@ -258,24 +258,24 @@ class Supports:
             return np.nan, np.nan
         if not support.behind.is_area:
             return percentile_interval(replicates[name], level, min(count, int(support.patients)))
-        parts = support.behind.parts or {name: 1.0}
+        weights = support.behind.weights or {name: 1.0}
         ends = []
-        for part, side in zip(parts, support.sides, strict=True):
+        for area, side in zip(weights, support.sides, strict=True):
             if side.patients < FEW:
-                variance = float(np.nanvar(replicates[part]))
-                ends.append(area_interval(values[part], variance, side.effective, level))
+                variance = float(np.nanvar(replicates[area]))
+                ends.append(area_interval(values[area], variance, side.effective, level))
             else:
-                ends.append(percentile_interval(replicates[part], level, self.count))
-        if not support.behind.parts:
+                ends.append(percentile_interval(replicates[area], level, self.count))
+        if not support.behind.weights:
             return ends[0]
-        value_C = np.array([values[part] for part in parts])
-        weight_C = np.array(list(parts.values()))
+        value_C = np.array([values[area] for area in weights])
+        weight_C = np.array(list(weights.values()))
         low_C, high_C = (np.abs(end - value_C) * weight_C for end in np.transpose(ends))
         # A negative weight takes the other end.
         low_C, high_C = (
-            np.where(weight_C > 0, own, other) for own, other in ((low_C, high_C), (high_C, low_C))
+            np.where(weight_C > 0, *gaps) for gaps in ((low_C, high_C), (high_C, low_C))
         )
-        shift_CR = np.stack([np.nan_to_num(replicates[p] - values[p]) for p in parts])
+        shift_CR = np.stack([np.nan_to_num(replicates[area] - values[area]) for area in weights])
         norm_C = np.sqrt((shift_CR**2).sum(axis=1, keepdims=True))
         unit_CR = shift_CR / np.where(norm_C > 0, norm_C, 1)
         # What never varies has no correlation but with itself.

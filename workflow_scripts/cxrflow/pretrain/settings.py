@@ -97,8 +97,8 @@ class StoredImagesSettings(Settings):
 
     def share(self, seed: int) -> TrainingShare:
         """The part of the training rows that a training with this seed reads."""
-        own = seed if self.training_subset == "each" else 0
-        return TrainingShare(self.training_share, self.training.batch_size, own)
+        subset = seed if self.training_subset == "each" else 0
+        return TrainingShare(self.training_share, self.training.batch_size, subset)
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:

@@ -60,8 +60,8 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
             if np.isfinite(labels_NC[rows]).any()
         ]
 
-    whole = by_fold(np.ones((1, len(labels_NC))))
-    scored_KC = np.stack([np.isfinite(of_fold["auroc"][0]) for of_fold in whole])
+    observed = by_fold(np.ones((1, len(labels_NC))))
+    scored_KC = np.stack([np.isfinite(of_fold["auroc"][0]) for of_fold in observed])
     number_C = scored_KC.sum(axis=0)
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -69,8 +69,8 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
         scores: dict[str, Floats] = {}
         for name in settings.metrics:
             values_KRC = np.stack([of_fold[name] for of_fold in each])
-            whole_K1C = np.stack([of_fold[name] for of_fold in whole])
-            filled_KRC = np.where(np.isfinite(values_KRC), values_KRC, whole_K1C)
+            observed_K1C = np.stack([of_fold[name] for of_fold in observed])
+            filled_KRC = np.where(np.isfinite(values_KRC), values_KRC, observed_K1C)
             sum_RC = np.where(scored_KC[:, None], filled_KRC, 0).sum(axis=0)
             mean_RC = ratio(sum_RC, number_C)
             scores[name] = ratio(mean_RC[:, number_C > 0].sum(axis=1), (number_C > 0).sum())

@@ -57,8 +57,8 @@ def class_metrics(
         each = by_class(labels_NC, scores_NC, counts, rule)
         return _of_answers(labels_NC, scores_NC, counts, each) if settings.exclusive else each
 
-    whole = {name: value[0] for name, value in each_class(np.ones((1, len(labels_NC)))).items()}
-    has_both = np.isfinite(whole["auroc"])
+    observed = {name: value[0] for name, value in each_class(np.ones((1, len(labels_NC)))).items()}
+    has_both = np.isfinite(observed["auroc"])
     has_threshold = has_both if threshold_C is None else has_both & np.isfinite(threshold_C)
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -67,7 +67,7 @@ def class_metrics(
         overall = {}
         if settings.exclusive:
             answers = (labels_NC.argmax(axis=1), scores_NC.argmax(axis=1))
-            recalls, all_recalls = each["sensitivity"], whole["sensitivity"]
+            recalls, all_recalls = each["sensitivity"], observed["sensitivity"]
             overall = {
                 "accuracy": multiclass.accuracy(*answers, counts),
                 "balanced_accuracy": fixed_mean(recalls, all_recalls, np.isfinite(all_recalls)),
@@ -77,7 +77,7 @@ def class_metrics(
             if name in overall:
                 scores[name] = overall[name]
             elif name in each and names:
-                scores[name] = fixed_mean(each[name], whole[name], included(name))
+                scores[name] = fixed_mean(each[name], observed[name], included(name))
                 scores |= {f"{name}/{class_}": each[name][:, c] for c, class_ in enumerate(names)}
             elif name in each:
                 scores[name] = each[name][:, 0]
@@ -111,8 +111,8 @@ def labels_behind(
         mean = [names[int(c)] for c in np.flatnonzero(included(kind))]
         if exclusive and kind in OVERALL:
             return None if kind == "accuracy" else Behind(tuple(mean))
-        parts = {f"{kind}/{name}": 1 / len(mean) for name in mean}
-        return Behind(tuple(mean), kind == "auroc", parts)
+        weights = {f"{kind}/{name}": 1 / len(mean) for name in mean}
+        return Behind(tuple(mean), kind == "auroc", weights)
 
     return Labels(classes, behind)
 
@@ -204,7 +204,8 @@ def over_shares(labels: Labels | None) -> Labels | None:
         of_run = labels.behind(f"{kind}{slash}{class_name}")
         if of_run is None:
             return None
-        parts = {f"{kind}/{share}/{p.partition('/')[2]}": w for p, w in of_run.parts.items()}
-        return of_run._replace(parts=parts)
+        prefix = f"{kind}/{share}"
+        weights = {f"{prefix}/{m.partition('/')[2]}": w for m, w in of_run.weights.items()}
+        return of_run._replace(weights=weights)
 
     return Labels(labels.classes, behind)

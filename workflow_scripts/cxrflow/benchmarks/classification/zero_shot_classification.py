@@ -125,10 +125,10 @@ def statistic(
     }
     against = against_each_kind(predictions)
     default = by_pair[DEFAULT]
-    whole = default(np.ones((1, len(predictions))))
+    observed = default(np.ones((1, len(predictions))))
     rarity = {}
     if settings.rare is not None:
-        scored = [name for name in names if np.isfinite(whole[f"auroc/{name}"][0])]
+        scored = [name for name in names if np.isfinite(observed[f"auroc/{name}"][0])]
         rarity = rarity_weights(scored, [slug(name) for name in settings.rare])
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -143,8 +143,8 @@ def statistic(
                 scores |= {f"{name}/{pair}": v for name, v in values.items() if "/" not in name}
         for name, weights in rarity.items():
             terms = [
-                weight * np.where(np.isfinite(scores[part]), scores[part], whole[part])
-                for part, weight in weights.items()
+                weight * np.where(np.isfinite(scores[area]), scores[area], observed[area])
+                for area, weight in weights.items()
             ]
             scores[name] = np.sum(terms, axis=0) if terms else np.full(len(counts), np.nan)
         for name, rows in against.items():
@@ -169,8 +169,8 @@ def statistic(
         if metric in against:
             return Behind((metric,), True)
         if metric in rarity:
-            parts = rarity[metric]
-            return Behind(tuple(part.partition("/")[2] for part in parts), True, parts)
+            weights = rarity[metric]
+            return Behind(tuple(area.partition("/")[2] for area in weights), True, weights)
         if last in {"", *names} and kind != "prompts_spread":
             return labels.behind(metric)
         # Of another pair of prompts, or of the difference of two; without values of each class.

@@ -114,11 +114,11 @@ def prior_grids(
         return {}
     paired, alone = samples.iloc[rows], settings.model_copy(update={"controls": False})
     partner = exchange(paired["subject_id"])
-    others = paired[PRIOR].to_numpy()[partner]
+    partner_prior = paired[PRIOR].to_numpy()[partner]
     grids = {}
     for name, prior, able in (
         ("no_prior", None, np.full(len(rows), True)),
-        ("other_prior", others, partner >= 0),
+        ("other_prior", partner_prior, partner >= 0),
     ):
         exchanged = paired.assign(**{PRIOR: prior})[able]
         if len(exchanged):
@@ -198,15 +198,15 @@ def map_shifts(by_control: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
     """
     if "no_prior" not in by_control:
         return {}
-    own = by_control["own"].reshape(len(by_control["own"]), -1)
-    own = own - own.mean(axis=1, keepdims=True)
+    map_NK = by_control["own"].reshape(len(by_control["own"]), -1)
+    map_NK = map_NK - map_NK.mean(axis=1, keepdims=True)
     shifts = {}
     for name in SHIFTS:
         if name in by_control:
-            other = by_control[name].reshape(own.shape)
-            other = other - other.mean(axis=1, keepdims=True)
-            spread = np.sqrt((own**2).sum(axis=1) * (other**2).sum(axis=1))
-            alike = (own * other).sum(axis=1) / np.where(spread > 0, spread, np.nan)
+            moved_NK = by_control[name].reshape(map_NK.shape)
+            moved_NK = moved_NK - moved_NK.mean(axis=1, keepdims=True)
+            spread = np.sqrt((map_NK**2).sum(axis=1) * (moved_NK**2).sum(axis=1))
+            alike = (map_NK * moved_NK).sum(axis=1) / np.where(spread > 0, spread, np.nan)
             shifts[f"map_shift_{name}"] = 1 - alike
     return shifts
 

@@ -264,7 +264,7 @@ def denies(words: Counts) -> bool:
 def changes(words: Counts) -> frozenset[str]:
     """The directions of change that have a word among the words."""
     return frozenset(
-        direction for direction, own in WORDS.items() if not words.keys().isdisjoint(own)
+        direction for direction, terms in WORDS.items() if not words.keys().isdisjoint(terms)
     )
 
 

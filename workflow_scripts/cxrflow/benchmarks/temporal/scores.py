@@ -143,20 +143,20 @@ def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedS
         rows = sizes.get(part, np.ones(len(labels), dtype=bool))
         return int((rows & changed if metric.startswith("direction_auroc") else rows).sum())
 
-    classes = {}
+    classes, worse = {}, (labels == WORSENING).astype(float)
     for finding, rows in rows_by_finding.items():
-        worse = (labels == WORSENING).astype(float)
         classes[f"direction_auroc/{slug(finding)}"] = np.where(rows & changed, worse, np.nan)
         classes[f"change_auroc/{slug(finding)}"] = np.where(rows, changed.astype(float), np.nan)
 
     def behind(metric: str) -> Behind | None:
-        kind, slash, part = metric.partition("/")
+        kind, slash, finding = metric.partition("/")
         area = kind.removesuffix(f"_{OTHER_PRIOR}")
         if slash or not area.endswith("_auroc"):
-            name = f"{area}/{part}"
+            name = f"{area}/{finding}"
             return Behind((name,), True) if name in classes else None
-        parts = {f"{kind}/{slug(finding)}": 1 / len(rows_by_finding) for finding in rows_by_finding}
-        return Behind(tuple(f"{area}/{slug(name)}" for name in rows_by_finding), True, parts)
+        findings = [slug(finding) for finding in rows_by_finding]
+        weights = {f"{kind}/{finding}": 1 / len(findings) for finding in findings}
+        return Behind(tuple(f"{area}/{finding}" for finding in findings), True, weights)
 
     return CountedStatistic(metrics, size, Labels(classes, behind))
 

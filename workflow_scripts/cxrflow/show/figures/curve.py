@@ -39,22 +39,22 @@ SHARES_OF_ONE = {
 class Trainings:
     """What run.json files say of the trainings behind a figure, by model.
 
-    ``pairs``: how many the trainings of a model read; ``own``: the models of which each seed has
-    read pairs of its own.
+    ``pairs``: how many the trainings of a model read; ``separate``: the models of which each
+    seed has read pairs of its own.
     """
 
     pairs: Mapping[str, int] = field(default_factory=dict)
-    own: frozenset[str] = frozenset()
+    separate: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> "Trainings":
         """Read run.json files; of published weights nothing is known."""
         runs = [read_object(file, {"model": str}) for file in files]
-        known = [run for run in runs if (run.get("data") or {}).get("train_samples")]
-        own = [r for r in known if (r.get("settings") or {}).get("training_subset") == "each"]
+        runs = [run for run in runs if (run.get("data") or {}).get("train_samples")]
+        separate = [r for r in runs if (r.get("settings") or {}).get("training_subset") == "each"]
         return cls(
-            {run["model"]: int(run["data"]["train_samples"]) for run in known},
-            frozenset(run["model"] for run in own),
+            {run["model"]: int(run["data"]["train_samples"]) for run in runs},
+            frozenset(run["model"] for run in separate),
         )
 
 
@@ -78,11 +78,11 @@ def read_series(
         bounded = SHARES_OF_ONE & {*row.metric_of(column).split("/")}
         most = column.scale if bounded else None
         models = [table.model_of(row, column) or "" for table, row, column in spots]
-        own = [name in trainings.own for name in models]
+        separate = [name in trainings.separate for name in models]
         more: dict[str, Any] = {}
         if figure.forecast:
             more = {
-                "more": beyond(figure.x.values, cells, most, own),
+                "more": beyond(figure.x.values, cells, most, separate),
                 "pairs": trainings.pairs.get(models[-1]),
             }
         if len(cells) == 1:
@@ -105,19 +105,19 @@ def beyond(
     shares: Sequence[float],
     cells: Sequence[Cell],
     most: float | None = None,
-    own: Sequence[bool] | None = None,
+    separate: Sequence[bool] | None = None,
 ) -> dict[str, Any]:
     """What the trainings' scores say of twice the pairs; ``most``: the greatest score there is.
 
-    ``own``: of which shares each seed has read pairs of its own. ``doubt`` is the reason why the
-    curve does not say it, if there is one. Otherwise ``points`` are the scores expected of as many
-    trainings on as many and on twice the pairs, and ``families`` those that were not refuted.
+    ``separate``: of which shares each seed has read pairs of its own. ``doubt`` is the reason why
+    the curve does not say it, if there is one. Otherwise ``points`` are the scores expected of as
+    many trainings on as many and on twice the pairs, and ``families`` those that were not refuted.
     """
-    own = own or [False] * len(cells)
-    shown = zip(shares, cells, own, strict=True) if len(cells) == len(shares) else ()
+    separate = separate or [False] * len(cells)
+    rows = zip(shares, cells, separate, strict=True) if len(cells) == len(shares) else ()
     scored = [
         (x, score, (x, seed if alone else None))
-        for x, cell, alone in shown
+        for x, cell, alone in rows
         for seed, score in cell.by_seed.items()
     ]
     if len(cells) == 1:
