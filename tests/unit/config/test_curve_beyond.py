@@ -41,7 +41,7 @@ def line(more, pairs: int | None = None):
 
 
 def test_twice_the_pairs_are_said_and_drawn() -> None:
-    more = beyond(SHARES, cells(1.0, 0.002, SHARES), own=[True, True, True, False])
+    more = beyond(SHARES, cells(1.0, 0.002, SHARES), separate=[True, True, True, False])
     assert [point["x"] for point in more["points"]] == [100, 200]
     for point in more["points"]:
         assert point["low"] < 0.9 - point["x"] ** -0.5 < point["high"]
@@ -121,7 +121,7 @@ def test_what_each_training_has_read_is_known_from_its_record(tmp_path) -> None:
         files.append(path)
     trainings = Trainings.read(files)
     assert trainings.pairs == {"mine/base": 603, "mine/base_share10": 61}
-    assert trainings.own == {"mine/base_share10"}
+    assert trainings.separate == {"mine/base_share10"}
 
 
 def test_a_figure_without_a_forecast_is_recorded_as_before() -> None:
