@@ -196,6 +196,26 @@ def clip_shapes(sizes: dict[str, Any], pieces: int, length: int = 77) -> Shapes:
     return found | {"text_projection": (d, sizes["joint"]), "logit_scale": ()}
 
 
+def deit_shapes(width: int, blocks: int, patch: int, tokens: int) -> Shapes:
+    """The names and shapes of DeiT's files, from their authors' code."""
+    shapes: Shapes = {
+        "cls_token": (1, 1, width),
+        "pos_embed": (1, tokens, width),
+        "patch_embed.proj.weight": (width, 3, patch, patch),
+        "patch_embed.proj.bias": (width,),
+        **layer_norm("norm", width),
+        **linear("head", 1000, width),
+    }
+    for number in range(blocks):
+        block = f"blocks.{number}"
+        shapes |= layer_norm(f"{block}.norm1", width) | layer_norm(f"{block}.norm2", width)
+        shapes |= linear(f"{block}.attn.qkv", 3 * width, width)
+        shapes |= linear(f"{block}.attn.proj", width, width)
+        shapes |= linear(f"{block}.mlp.fc1", 4 * width, width)
+        shapes |= linear(f"{block}.mlp.fc2", width, 4 * width)
+    return shapes
+
+
 def rad_dino_shapes(width: int, blocks: int, patch: int, grid: int) -> Shapes:
     """RAD-DINO, transformers' ``Dinov2Model``; 768, 12, 14 and 37 are the published one's."""
     found: Shapes = {

@@ -42,11 +42,9 @@ from cxrflow.images.shards import Source
 from cxrflow.models.model import Model
 from cxrflow.pretrain.imported import import_weights
 from cxrflow.text.cleaned_reports import clean_in_tokenizer
-from released_files import drawn, linear
-from released_files import layer_norm as norm_shapes
+from released_files import deit_shapes, drawn
 
 SMALL = VitSettings(blocks=3, width=32, heads=4, patch=8, grid=3, channels=1, projection=6)
-Shapes = dict[str, tuple[int, ...]]
 
 
 @pytest.fixture
@@ -58,26 +56,6 @@ def trunk() -> Trunk:
 def images(count: int = 2, side: int = 24, channels: int = 1) -> Frames[Tensor]:
     torch.manual_seed(1)
     return Frames(torch.rand(count, channels, side, side))
-
-
-def deit_shapes(width: int, blocks: int, patch: int, tokens: int) -> Shapes:
-    """The names and shapes of DeiT's files, from their authors' code."""
-    shapes: Shapes = {
-        "cls_token": (1, 1, width),
-        "pos_embed": (1, tokens, width),
-        "patch_embed.proj.weight": (width, 3, patch, patch),
-        "patch_embed.proj.bias": (width,),
-        **norm_shapes("norm", width),
-        **linear("head", 1000, width),
-    }
-    for number in range(blocks):
-        block = f"blocks.{number}"
-        shapes |= norm_shapes(f"{block}.norm1", width) | norm_shapes(f"{block}.norm2", width)
-        shapes |= linear(f"{block}.attn.qkv", 3 * width, width)
-        shapes |= linear(f"{block}.attn.proj", width, width)
-        shapes |= linear(f"{block}.mlp.fc1", 4 * width, width)
-        shapes |= linear(f"{block}.mlp.fc2", width, 4 * width)
-    return shapes
 
 
 def literal(trunk: Trunk, pixels_B1HW: Tensor) -> tuple[Tensor, Tensor]:
