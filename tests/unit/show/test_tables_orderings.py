@@ -11,16 +11,9 @@ from cxrflow.papers.claims import Ordering
 from cxrflow.papers.table import Address, Column
 from cxrflow.show.tables import orderings
 from cxrflow.show.tables.cells import Cell
-from cxrflow.show.tables.orderings import (
-    HOLDS,
-    OVERLAP,
-    REVERSED,
-    UNEQUAL,
-    UNSURE,
-    Compared,
-    Side,
-)
+from cxrflow.show.tables.orderings import Compared, Side
 from cxrflow.show.tables.results import read_results
+from cxrflow.show.tables.verdicts import HOLDS, NOT_RUN, NOT_SHOWN, OPPOSITE
 
 # Values of a model's seeds; Student's intervals of three seeds are 0.06, of two 1.3 wide.
 SCORES = {
@@ -30,7 +23,15 @@ SCORES = {
     "still": (0.1,),
 }  # fmt: skip
 LEARNT = {"fixed": [None], "still": [None], "flat": [True, False, True], "even": [False]}
-FEW = "{}: not judged"
+CHANCE = "not shown: in order, may be chance"
+AGAINST = "not shown: in the opposite order, may be chance"
+UNEQUAL = "not shown: the difference may exceed the margin"
+FEW = "not shown: {}"
+
+
+def judged(lines):
+    """The verdicts of lines with their reasons."""
+    return [": ".join(filter(None, (line["verdict"], line["why"]))) for line in lines]
 
 
 def table(name="Table 9"):
@@ -87,10 +88,10 @@ def written(tmp_path, monkeypatch):
 
 def test_neighbours_of_a_claim_are_compared_best_first(written):
     lines, markdown, html = written(("best", "good", "level", "poor"))
-    pairs = [(line["better"], line["worse"], line["found"]) for line in lines]
+    pairs = [(line["better"], line["worse"], line["verdict"]) for line in lines]
     assert pairs == [
         ("Row best", "Row good", HOLDS),
-        ("Row good", "Row level", OVERLAP),
+        ("Row good", "Row level", NOT_SHOWN),
         ("Row level", "Row poor", HOLDS),
     ]
     first = lines[0]
@@ -98,7 +99,7 @@ def test_neighbours_of_a_claim_are_compared_best_first(written):
     half = 100 * 4.302653 * 0.01 / 3**0.5  # over seeds alone: no predictions were given
     ends = (float(first["better_low"]), float(first["better_high"]))
     assert ends == pytest.approx((85 - half, 85 + half), abs=1e-3)
-    assert "2 of the 3 comparisons measured hold; 3 were judged" in markdown
+    assert "Of 3 comparisons: holds 2, not shown 1." in markdown
     assert "(in order in 3 of 3 seeds)" in markdown
     assert markdown.count("Claim 0") == html.count("Claim 0") == 1
     assert "synthetic data (tiny)" in html and html.count("<section") == 1
@@ -106,9 +107,10 @@ def test_neighbours_of_a_claim_are_compared_best_first(written):
 
 def test_what_is_reversed_or_absent_is_said(written):
     lines, markdown, html = written(("poor", "best"), ("best", "absent"), ("level", "good"))
-    assert [line["found"] for line in lines] == [REVERSED, "not measured", REVERSED]
+    assert [line["verdict"] for line in lines] == [OPPOSITE, NOT_RUN, NOT_SHOWN]
+    assert judged(lines)[2] == AGAINST
     assert lines[1]["worse_ours"] == "" and "not run in this configuration" in html
-    assert "0 of the 2 comparisons measured hold" in markdown
+    assert "Of 3 comparisons: opposite 1, not shown 1, not run 1." in markdown
 
 
 def test_what_starts_from_a_stand_in_is_not_comparable(written):
@@ -116,29 +118,28 @@ def test_what_starts_from_a_stand_in_is_not_comparable(written):
     lines, *texts = written(("best", "good", "poor"), ("flat", "best"), stand_ins=stand_ins)
     why = "not comparable: stand-in for "
     flat = f"{why}ImageNet and BERT; training of flat not converged"
-    assert [line["found"] for line in lines] == [f"{why}BERT and ImageNet", HOLDS, flat]
+    assert judged(lines) == [f"{why}BERT and ImageNet", HOLDS, flat]
     assert lines[0]["better"] == "Row best (stand-in here)" and lines[0]["worse"] == "Row good"
     for text in texts:
         assert f"{why}BERT and ImageNet (in order in 3 of 3 seeds)" in text
-        assert "1 of the 3 comparisons measured hold; 1 were judged" in text
+        assert "Of 3 comparisons: holds 1, not comparable 2." in text
 
 
 def test_fewer_than_three_seeds_are_not_judged(written):
     lines, markdown, html = written(("once", "poor"), ("poor", "once"), ("twice", "best", "once"))
-    found = [line["found"] for line in lines]
-    assert found == [FEW.format(n) for n in ("one seed", "one seed", "2 seeds", "one seed")]
+    assert judged(lines) == [FEW.format(n) for n in ("one seed", "one seed", "2 seeds", "one seed")]
     assert (lines[2]["seeds"], lines[2]["seeds_in_order"]) == ("2", "2")
     for text in (markdown, html):
-        assert "2 seeds: not judged (in order in 2 of 2 seeds)" in text
-        assert "0 were judged, which needs 3 training seeds" in text
+        assert "not shown: 2 seeds (to decide it: 3 seeds; in order in 2 of 2 seeds)" in text
+        assert "Of 4 comparisons: not shown 4. A verdict needs at least 3 training" in text
     # Nor by a test over the one seed that both have.
     test = comparison("best", "once", 0.1, 0.2, seeds=1)
-    assert written(("best", "once"), tests=[test])[0][0]["found"] == "one seed: not judged"
+    assert judged(written(("best", "once"), tests=[test])[0]) == [FEW.format("one seed")]
 
 
 def test_what_was_not_trained_needs_no_seeds(written):
     lines, _, _ = written(("best", "fixed", 0), ("poor", "fixed"))
-    assert [line["found"] for line in lines] == [HOLDS, HOLDS, REVERSED]
+    assert [line["verdict"] for line in lines] == [HOLDS, HOLDS, OPPOSITE]
     assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("3", "3")
     assert lines[1]["seeds"] == "0"
 
@@ -146,14 +147,14 @@ def test_what_was_not_trained_needs_no_seeds(written):
 def test_rows_whose_heads_differ_by_run_are_not_judged(written):
     by_run = {"reason": "runs of a head differ", "p": None, "p_holm": None}
     tests = [comparison("fixed", "still", 0.1, 0.5, seeds=0)]
-    assert written(("fixed", "still"), tests=tests)[0][0]["found"] == HOLDS
+    assert judged(written(("fixed", "still"), tests=tests)[0]) == [HOLDS]
     tests = [tests[0] | by_run]
     lines, markdown, _ = written(("fixed", "still"), tests=tests)
-    assert lines[0]["found"] == FEW.format("runs of a head differ")
-    assert "0 of the 1 comparisons measured hold; 0 were judged" in markdown
+    assert judged(lines) == [FEW.format("runs of a head differ")]
+    assert "Of 1 comparisons: not shown 1." in markdown
     claim = {"rows": ("fixed", "still"), "margin": 60}
     tests = [tests[0] | {"margin": 0.6, "p_equivalent": None}]
-    assert written(claim, tests=tests)[0][0]["found"] == FEW.format("runs of a head differ")
+    assert judged(written(claim, tests=tests)[0]) == [FEW.format("runs of a head differ")]
 
 
 def test_a_mean_of_columns_is_not_judged_over_seeds_alone(written):
@@ -161,23 +162,24 @@ def test_a_mean_of_columns_is_not_judged_over_seeds_alone(written):
     mean = [{"row": f"Row {name}", "column": "mean"} for name in ("best", "poor", "fixed")]
     alone = FEW.format("a mean of columns, over seeds alone")
     lines, markdown, _ = written({"rows": mean[:2]}, {"rows": mean[1::-1]}, {"rows": ("best", 50)})
-    assert [line["found"] for line in lines] == [alone, REVERSED, HOLDS]
+    assert judged(lines) == [alone, alone, HOLDS]
     assert f"{alone} (in order in 3 of 3 seeds)" in markdown
-    assert "1 of the 3 comparisons measured hold; 2 were judged" in markdown
-    assert written({"rows": mean[::2]})[0][0]["found"] == alone
-    assert written({"rows": [mean[0], 50]})[0][0]["found"] == alone
+    assert "Of 3 comparisons: holds 1, not shown 2." in markdown
+    assert judged(written({"rows": mean[::2]})[0]) == [alone]
+    assert judged(written({"rows": [mean[0], 50]})[0]) == [alone]
 
 
 def test_no_ranking_is_taken_from_a_model_that_did_not_learn(written):
     lines, markdown, html = written(("best", "flat"), ("flat", "poor"), ("once", "flat"))
-    assert {line["found"] for line in lines} == {"not comparable: training of flat not converged"}
+    assert {*judged(lines)} == {"not comparable: training of flat not converged"}
     for text in (markdown, html):
         assert "not comparable: training of flat not converged" in text
         assert "training not converged in 1 of 3 seeds" in text
         assert "says nothing of the method" in text
-    assert "0 of the 3 comparisons measured hold; 0 were judged" in markdown
-    found = written(("even", "flat"))[0][0]["found"]
-    assert found == "not comparable: training of even and flat not converged"
+    assert "Of 3 comparisons: not comparable 3." in markdown
+    assert judged(written(("even", "flat"))[0]) == [
+        "not comparable: training of even and flat not converged"
+    ]
 
 
 def test_several_seeds_are_counted_one_by_one():
@@ -190,25 +192,25 @@ def test_several_seeds_are_counted_one_by_one():
     (claim,) = paper(("best", "good")).orderings
     one = Compared(claim, "Table 9", *sides)
     assert one.seeds == (3, 2)
-    assert one.finding == f"{OVERLAP} (in order in 2 of 3 seeds)"
+    assert one.finding == f"{CHANCE} (in order in 2 of 3 seeds)"
 
 
 def test_smaller_may_be_better(written):
     lines, markdown, _ = written({"rows": ("poor", "level", "good", "best"), "smaller": True})
-    assert [line["found"] for line in lines] == [HOLDS, OVERLAP, HOLDS]
+    assert [line["verdict"] for line in lines] == [HOLDS, NOT_SHOWN, HOLDS]
     assert "less is better" in markdown
-    assert written({"rows": ("best", "poor"), "smaller": True})[0][0]["found"] == REVERSED
+    assert judged(written({"rows": ("best", "poor"), "smaller": True})[0]) == [OPPOSITE]
 
 
 def test_cells_of_other_columns_and_tables_and_numbers_are_compared(written):
     other = {"row": "Row best", "column": "half"}
     elsewhere = {"row": "Row poor", "table": "table10"}
     lines, markdown, _ = written({"rows": ("level", other, elsewhere, 0)}, ("wide", 50))
-    assert [(line["better"], line["worse"], line["found"]) for line in lines] == [
+    assert [(line["better"], line["worse"], line["verdict"]) for line in lines] == [
         ("Row level", "Row best, Half", HOLDS),
         ("Row best, Half", "Row poor, CNR (Table 10)", HOLDS),
         ("Row poor, CNR (Table 10)", "0", HOLDS),
-        ("Row wide", "50", OVERLAP),
+        ("Row wide", "50", NOT_SHOWN),
     ]
     assert lines[1]["better_ours"] == "42.5" and lines[2]["worse_high"] == "0"
     assert (lines[3]["seeds"], lines[3]["seeds_in_order"]) == ("3", "2")  # 30, 70 and 65 over 50
@@ -235,20 +237,20 @@ def test_cells_of_one_task_are_judged_by_their_difference(written):
     assert paper(claim).comparisons("table10") == []
     tests = [comparison("good", "level", 0.01, 0.09), comparison("level", "poor", -0.01, 0.5)]
     lines, markdown, _ = written(claim, tests=tests)
-    assert [line["found"] for line in lines] == [HOLDS, UNSURE, REVERSED]
+    assert judged(lines) == [HOLDS, CHANCE, OPPOSITE]
     assert "95 % interval of their difference" in markdown
     reverse = comparison("level", "good", -0.2, -0.1)
-    assert written(("good", "level"), tests=[reverse])[0][0]["found"] == HOLDS
+    assert judged(written(("good", "level"), tests=[reverse])[0]) == [HOLDS]
     down = {"rows": ("poor", "level"), "smaller": True}
     small = comparison("poor", "level", -0.2, -0.1)
-    assert written(down, tests=[small])[0][0]["found"] == HOLDS
+    assert judged(written(down, tests=[small])[0]) == [HOLDS]
 
 
 def test_where_no_difference_could_be_tested_intervals_judge(written):
     why = comparison("good", "level", 0, 0, reason="measured on different samples")
     lines, markdown, _ = written(("good", "level"), tests=[why])
-    assert lines[0]["found"] == OVERLAP
-    assert f"{OVERLAP} (measured on different samples; in order in 3 of 3 seeds)" in markdown
+    assert judged(lines) == [CHANCE]
+    assert f"{CHANCE} (measured on different samples; in order in 3 of 3 seeds)" in markdown
 
 
 def test_neighbours_in_other_tables_are_paired_where_task_and_unit_are_the_same():
@@ -267,13 +269,13 @@ def test_a_claim_of_equality_is_judged_by_its_margin(written):
     (asked,) = paper(claim).comparisons("table9")
     assert asked.margin == pytest.approx(0.06)
 
-    def found(p, **changes):
+    def verdict(p, **changes):
         test = comparison("good", "level", -0.02, 0.1) | {"margin": 0.06, "p_equivalent": p}
-        return written({**claim, **changes}, tests=[test])[0][0]["found"]
+        return judged(written({**claim, **changes}, tests=[test])[0])
 
-    assert found(0.01) == HOLDS and found(0.2) == UNEQUAL == found(None)
-    assert written(claim)[0][0]["found"] == UNEQUAL  # no test of both
-    assert written({"rows": ("best", "level"), "margin": 6})[0][0]["found"] == REVERSED
+    assert verdict(0.01) == [HOLDS] and verdict(0.2) == [UNEQUAL] == verdict(None)
+    assert judged(written(claim)[0]) == [UNEQUAL]  # no test of both
+    assert judged(written({"rows": ("best", "level"), "margin": 6})[0]) == [OPPOSITE]
     lines, markdown, html = written(claim)
     assert (lines[0]["seeds"], lines[0]["seeds_in_order"]) == ("3", "2")  # 6, 4 and 5 apart
     assert "within the margin in 2 of 3 seeds" in markdown and "equal within ± 6" in markdown
@@ -283,15 +285,15 @@ def test_a_claim_of_a_part_is_judged_by_that_part_of_the_next(written):
     """0.67 is more than 0.7 of 0.85, and less than 0.85 of it; the paired test decides."""
     claims = [{"rows": ("good", "best"), "factor": factor, "ours": True} for factor in (0.7, 0.85)]
     lines, markdown, _ = written(*claims)
-    assert [(line["found"], line["seeds_in_order"]) for line in lines] == [
+    assert [(line["verdict"], line["seeds_in_order"]) for line in lines] == [
         (HOLDS, "3"),
-        (REVERSED, "0"),
+        (OPPOSITE, "0"),
     ]
     assert "**Ours, which the paper does not claim: Claim 0**" in markdown
     assert "| Table 9, CNR, above 0.7 of the next |" in markdown
     test = comparison("good", "best", -0.01, 0.2)
-    assert written(claims[0], tests=[test])[0][0]["found"] == HOLDS  # the test is of another factor
-    assert written(claims[0], tests=[test | {"factor": 0.7}])[0][0]["found"] == UNSURE
+    assert judged(written(claims[0], tests=[test])[0]) == [HOLDS]  # the test is of another factor
+    assert judged(written(claims[0], tests=[test | {"factor": 0.7}])[0]) == [CHANCE]
     assert paper(claims[0]).comparisons("table9")[0].factor == 0.7
     with pytest.raises(ValueError, match="factor is of values of which more is better"):
         paper(claims[0] | {"margin": 1.0})
@@ -303,7 +305,7 @@ def test_the_notes_say_the_level_of_the_tests():
 
 
 def test_equal_values_do_not_hold(written):
-    assert written(("good", "good"))[0][0]["found"] == REVERSED
+    assert judged(written(("good", "good"))[0]) == [AGAINST]
 
 
 @pytest.mark.parametrize(

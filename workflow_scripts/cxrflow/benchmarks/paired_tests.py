@@ -44,6 +44,7 @@ from cxrflow.metrics.crossed import (
     of_rare_classes,
     over_trainings_and_samples,
     resampled,
+    spread_over,
 )
 from cxrflow.metrics.intervals import holm
 from cxrflow.metrics.rare_classes import Supports
@@ -57,6 +58,7 @@ FIELDS = {
 }
 ENDS = ("difference", "difference_low", "difference_high")
 P = ("p", "p_holm", "p_equivalent")
+SPREAD = ("between", "common", "patients")  # variances of the difference, and patients behind it
 RUN = re.compile(r"_seed\d+(?=/|$)")  # in the columns of a head that is learnt in several runs
 
 
@@ -248,7 +250,7 @@ class Inference:
     def compare(self, comparison: PairedComparison) -> dict[str, Any]:
         """A comparison; ``seeds`` are those that both models have, 0 where nothing was trained."""
         entry: dict[str, Any] = {**comparison.model_dump(), "seeds": 0, "reason": None}
-        entry |= dict.fromkeys((*ENDS, *P))
+        entry |= dict.fromkeys((*ENDS, *P, *SPREAD))
         task, margin = comparison.reference_task or comparison.task, comparison.margin
         runs_of_model = self.runs.get((comparison.task, comparison.model), [])
         runs_of_reference = self.runs.get((task, comparison.reference_model), [])
@@ -276,6 +278,9 @@ class Inference:
         interval = over_trainings_and_samples(
             scores, DIFFERENCE, behind, self.settings.level, bool(rare)
         )
+        spread = spread_over(scores, DIFFERENCE, behind, bool(rare))
+        if spread is not None:
+            entry |= {"between": spread.between, "common": spread.common, "patients": behind}
         # Random weights have learnt nothing, but each seed has its own.
         several = max(len(runs_of_model), len(runs_of_reference)) > 1
         trained = several or not all(run.fixed for run, _ in runs)

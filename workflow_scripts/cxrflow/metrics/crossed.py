@@ -44,6 +44,13 @@ class Student(NamedTuple):
     p: Any
 
 
+class Spread(NamedTuple):
+    """Variance of one training's score between trainings, and what is common to all of them."""
+
+    between: Any
+    common: Any
+
+
 @dataclass(frozen=True)
 class Resampled:
     """A training's scores by name: on all samples, and on each of R resamples of them [R]."""
@@ -90,26 +97,58 @@ def student(
     Leading axes are separate cases. NaN with fewer than two patients, where they matter.
     ``unbiased``: the covariance is, and needs no correction for them.
     """
-    scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
+    scores = np.asarray(scores_S, float)
     trainings = scores.shape[-1]
-    variances = np.trace(covariance, axis1=-2, axis2=-1)
-    between = np.zeros(scores.shape[:-1])
-    common = variances
-    if trainings > 1:
-        between = scores.var(axis=-1, ddof=1) / trainings
-        pairs = trainings * (trainings - 1)
-        # The mean of all pairs' covariances; one that is negative by chance counts as 0.
-        common = np.maximum(covariance.sum(axis=(-2, -1)) - variances, 0) / pairs
+    spread = variances(scores, covariance_SS, patients, unbiased)
+    between, common = spread.between / trainings, spread.common
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = common if unbiased else common * np.float64(patients) / (patients - 1)
         variance = between + common
-        share = between / variance
-        inverse = share / max(trainings - 1, 1) + (1 - share) / (patients - 1)
+        inverse = _inverse_df(between / variance, trainings, patients)
         mean, error = scores.mean(axis=-1), np.sqrt(variance)
         # Without any spread the interval is a point, and p is 1 for a mean of zero, else 0.
         half = np.where(variance == 0, 0.0, stdtrit(1 / inverse, (1 + level) / 2) * error)
         p = np.where(variance == 0, mean == 0, 2 * stdtr(1 / inverse, -np.abs(mean) / error))
     return Student(mean - half, mean + half, p)
+
+
+def variances(
+    scores_S: ArrayLike, covariance_SS: ArrayLike, patients: float, unbiased: bool = False
+) -> Spread:
+    """The parts of the variance of a mean of S scores, as above; leading axes are separate cases.
+
+    ``unbiased``: the covariance is, and needs no correction for few patients.
+    """
+    scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
+    trainings = scores.shape[-1]
+    own = np.trace(covariance, axis1=-2, axis2=-1)
+    between, common = np.zeros(scores.shape[:-1]), own
+    if trainings > 1:
+        between = scores.var(axis=-1, ddof=1)
+        pairs = trainings * (trainings - 1)
+        # The mean of all pairs' covariances; one that is negative by chance counts as 0.
+        common = np.maximum(covariance.sum(axis=(-2, -1)) - own, 0) / pairs
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = common if unbiased else common * np.float64(patients) / (patients - 1)
+    return Spread(between, common)
+
+
+def _inverse_df(share_between: Any, trainings: float, patients: float) -> Any:
+    return share_between / max(trainings - 1, 1) + (1 - share_between) / (patients - 1)
+
+
+def half_width(
+    spread: Spread, trainings: int, patients: float, more_patients: float = 1.0, level: float = 0.95
+) -> float:
+    """Half of the interval that so many trainings would give, and so many times the patients.
+
+    Both parts of the variance are taken to stay what they are; *common* falls as 1 / patients.
+    """
+    between, common = spread.between / trainings, spread.common / more_patients
+    variance = between + common
+    if variance == 0:
+        return 0.0
+    inverse = _inverse_df(between / variance, trainings, patients * more_patients)
+    return float(stdtrit(1 / inverse, (1 + level) / 2) * np.sqrt(variance))
 
 
 def over_trainings_and_samples(
@@ -124,14 +163,30 @@ def over_trainings_and_samples(
     ``patients`` is their number; resamples in which the score is undefined are left out.
     ``unbiased``: resamples vary as samples do.
     """
-    replicates_SR = np.stack([training.replicates[name] for training in trainings])
-    defined = np.asarray(np.isfinite(replicates_SR).all(axis=0))
-    if defined.sum() < 2 or patients < 2:
+    covariance_SS = _covariance(trainings, name)
+    if covariance_SS is None or patients < 2:
         return Student(np.nan, np.nan, np.nan)
-    covariance_SS = np.atleast_2d(np.cov(replicates_SR[:, defined]))
     scores_S = [training.value[name] for training in trainings]
     interval = student(scores_S, covariance_SS, patients, level, unbiased)
     return Student(*map(float, interval))
+
+
+def spread_over(
+    trainings: Sequence[Resampled], name: str, patients: float, unbiased: bool = False
+) -> Spread | None:
+    """The parts of the variance behind :func:`over_trainings_and_samples`; None where undefined."""
+    covariance_SS = _covariance(trainings, name)
+    if covariance_SS is None or patients < 2:
+        return None
+    scores_S = [training.value[name] for training in trainings]
+    return Spread(*map(float, variances(scores_S, covariance_SS, patients, unbiased)))
+
+
+def _covariance(trainings: Sequence[Resampled], name: str) -> Floats | None:
+    """Of the trainings' scores over the resamples in which all are defined."""
+    replicates_SR = np.stack([training.replicates[name] for training in trainings])
+    defined = np.asarray(np.isfinite(replicates_SR).all(axis=0))
+    return None if defined.sum() < 2 else np.atleast_2d(np.cov(replicates_SR[:, defined]))
 
 
 def of_rare_classes(

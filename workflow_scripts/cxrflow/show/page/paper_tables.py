@@ -70,7 +70,7 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
     ours = sum(row[column] != "" for row in rows)
     content["synthetic"] = '<p class="synthetic">' in body
     content |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
-    return content | {"found": Counter(row.get("found", "") for row in rows)}
+    return content | {"verdicts": Counter(row.get("verdict", "") for row in rows)}
 
 
 def certificate(run: RunFolder) -> Markup | None:

@@ -9,8 +9,10 @@ published weights among what it starts from.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +24,8 @@ from cxrflow.papers.claims import Ordering
 from cxrflow.papers.table import Address, Column, weights_in_words
 from cxrflow.show.tables.cells import Cell, make_cell
 from cxrflow.show.tables.notes import note_on_data, note_on_learning, note_on_spread, percent
-from cxrflow.show.tables.results import NOT_RUN, Results, read_paper, read_results, results_parser
+from cxrflow.show.tables.results import NOT_RUN as ABSENT
+from cxrflow.show.tables.results import Results, read_paper, read_results, results_parser
 from cxrflow.show.tables.tests import Tested, Tests, read_tests
 from cxrflow.show.tables.text import (
     csv_text,
@@ -31,23 +34,13 @@ from cxrflow.show.tables.text import (
     one_line,
     ours_text,
     published_text,
-    seeds_text,
     template,
     write_texts,
 )
+from cxrflow.show.tables.verdicts import COLUMNS, HOLDS, NOT_RUN, VERDICTS, Comparison, lines
 
 log = logging.getLogger("cxrflow")
 
-CSV_COLUMNS = (
-    "claim", "table", "column", "better", "better_ours", "better_low", "better_high",
-    "better_published", "worse", "worse_ours", "worse_low", "worse_high", "worse_published",
-    "found", "seeds", "seeds_in_order",
-)  # fmt: skip
-HOLDS, OVERLAP, UNSURE, REVERSED, ABSENT, UNEQUAL = (
-    "holds", "in order, intervals overlap", "in order, interval of the difference holds 0",
-    "does not hold", "not measured", "not shown: the difference may exceed the margin",
-)  # fmt: skip
-NOT_JUDGED, NOT_COMPARABLE = "{why}: not judged", "not comparable: {why}"
 OF_SEEDS = "a mean of columns, over seeds alone"
 
 
@@ -76,71 +69,93 @@ class Compared:
     worse: Side
     tested: Tested | None = None
 
-    def gain(self, better: float, worse: float) -> float:
-        """The difference in the direction of the claim: above 0 if ``better`` is better."""
-        worse *= self.claim.factor or 1.0
-        return worse - better if self.claim.smaller else better - worse
-
-    @property
-    def verdict(self) -> str:
-        """The result of the comparison: the claim holds, does not, or cannot be judged."""
-        better, worse = self.better.cell, self.worse.cell
-        if not isinstance(better.ours, float) or not isinstance(worse.ours, float):
-            return ABSENT
-        sides = (self.better, self.worse)
+    @cached_property
+    def record(self) -> Comparison:
+        """All that the verdict reads, as it is written down."""
+        sides, claim = (self.better, self.worse), self.claim
+        ours = [side.cell.ours if isinstance(side.cell.ours, float) else None for side in sides]
         stand_ins = weights_in_words(side.stand_ins for side in sides if side.stand_ins)
         unlearnt = dict.fromkeys(side.model for side in sides if side.cell.unlearnt)
         why = [f"stand-in for {stand_ins}"] if stand_ins else []
         why += [f"training of {' and '.join(unlearnt)} not converged"] if unlearnt else []
-        if why:
-            return NOT_COMPARABLE.format(why="; ".join(why))
-        paired = self.tested if self.tested is not None and self.tested.value is not None else None
-        trained = [cell.seeds for cell in (better, worse) if cell.seeds]
+        tested = self.tested
+        paired = tested if tested is not None and tested.value is not None else None
+        trained = [side.cell.seeds for side in sides if side.cell.seeds]
         trained += [paired.seeds] if paired and trained else []
-        if trained and min(trained) < LEAST_SEEDS:
-            return NOT_JUDGED.format(why=seeds_text(min(trained)))
-        if paired is not None and paired.reason is not None:
-            return NOT_JUDGED.format(why=paired.reason)
-        if self.claim.margin is not None:
-            if abs(better.ours - worse.ours) >= self.claim.margin:
-                return REVERSED
-            return HOLDS if paired is not None and paired.is_equivalent else UNEQUAL
-        if self.gain(better.ours, worse.ours) <= 0:
-            return REVERSED
+        of_seeds = paired is None and any(side.column.mean_of for side in sides)
+        seeds, in_order = self.seeds
+        cells: list[dict[str, Any]] = [
+            {
+                part: side.label,
+                f"{part}_ours": value,
+                f"{part}_low": side.cell.low,
+                f"{part}_high": side.cell.high,
+                f"{part}_published": side.cell.published,
+            }
+            for part, side, value in zip(("better", "worse"), sides, ours, strict=True)
+        ]
+        values: dict[str, Any] = {"not_judged": OF_SEEDS if of_seeds else None}
         if paired is not None:
-            ends = [paired.low, paired.high]
-            holds = all(end is not None and self.gain(end, 0) > 0 for end in ends)
-            return HOLDS if holds else UNSURE
-        if any(side.column.mean_of for side in sides):
-            return NOT_JUDGED.format(why=OF_SEEDS)
-        if self.claim.smaller:
-            better, worse = worse, better
-        if better.low is None or worse.high is None:
-            return OVERLAP
-        return HOLDS if better.low > worse.high * (self.claim.factor or 1.0) else OVERLAP
+            values = {
+                "difference": paired.value, "low": paired.low, "high": paired.high,
+                "between": paired.between, "common": paired.common, "patients": paired.patients,
+                "is_equivalent": paired.is_equivalent, "not_judged": paired.reason,
+            }  # fmt: skip
+        return Comparison(
+            claim=claim.title,
+            table=self.table,
+            column=claim.column,
+            digits=self.better.column.digits,
+            smaller=claim.smaller,
+            margin=claim.margin,
+            factor=claim.factor,
+            **cells[0],
+            **cells[1],
+            trained=min(trained) if trained else None,
+            seeds=seeds,
+            seeds_in_order=in_order,
+            not_comparable="; ".join(why) or None,
+            **values,
+        )
+
+    @property
+    def verdict(self) -> str:
+        """One of the five words of :mod:`cxrflow.show.tables.verdicts`."""
+        return self.record.verdict
 
     @property
     def seeds(self) -> tuple[int, int]:
         """The number of common training seeds, and of those that show the claimed order."""
         trained = [set(side.cell.by_seed) for side in (self.better, self.worse) if side.cell.seeds]
-        common = set.intersection(*trained) if trained and self.verdict != ABSENT else set()
-        gains = [self.gain(self.better.of_seed(seed), self.worse.of_seed(seed)) for seed in common]
+        common = set.intersection(*trained) if trained and self._measured else set()
+        gains = [self._gain(seed) for seed in common]
         margin = self.claim.margin
         if margin is not None:
             return len(common), sum(abs(gain) < margin for gain in gains)
         return len(common), sum(gain > 0 for gain in gains)
 
     @property
+    def _measured(self) -> bool:
+        return all(isinstance(side.cell.ours, float) for side in (self.better, self.worse))
+
+    def _gain(self, seed: int) -> float:
+        worse = self.worse.of_seed(seed) * (self.claim.factor or 1.0)
+        gain = self.better.of_seed(seed) - worse
+        return -gain if self.claim.smaller else gain
+
+    @property
     def finding(self) -> str:
-        """The verdict as people read it: with the seeds, and if the two were not measured alike."""
+        """The verdict as people read it: with its reason, the seeds, and what would decide it."""
         count, in_order = self.seeds
-        notes = []
+        verdict, why = self.record.judged
+        verdict = f"{verdict}: {why}" if why else verdict
+        notes = [f"to decide it: {self.record.decided_by}"] if self.record.decided_by else []
         if self.tested is not None and (self.tested.reason or "").startswith("measured"):
             notes.append(str(self.tested.reason))  # on other samples, say
         if count > 1:
             where = "within the margin" if self.claim.margin else "in order"
             notes.append(f"{where} in {in_order} of {count} seeds")
-        return f"{self.verdict} ({'; '.join(notes)})" if notes else self.verdict
+        return f"{verdict} ({'; '.join(notes)})" if notes else verdict
 
 
 def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
@@ -185,14 +200,7 @@ def _side(
 
 def orderings_csv(compared: Sequence[Compared]) -> str:
     """One line a pair of neighbours."""
-    lines = []
-    for pair in compared:
-        values: list[Any] = [pair.claim.title, pair.table, pair.claim.column]
-        for side in (pair.better, pair.worse):
-            cell = side.cell
-            values += [side.label, cell.ours, cell.low, cell.high, cell.published]
-        lines.append([*values, pair.verdict, *pair.seeds])
-    return csv_text(CSV_COLUMNS, lines)
+    return csv_text(COLUMNS, lines(pair.record for pair in compared))
 
 
 def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
@@ -214,19 +222,19 @@ def _claims(compared: Sequence[Compared]) -> list[dict[str, Any]]:
 
 def _row(side: Side) -> dict[str, str]:
     cell = side.cell
-    row = {"label": side.label, "reason": cell.reason or NOT_RUN, "found": "", "finding": ""}
+    row = {"label": side.label, "reason": cell.reason or ABSENT, "found": "", "finding": ""}
     return row | {"published": published_text(cell), **ours_text(cell, side.column)}
 
 
 def _notes(compared: Sequence[Compared], results: Results, alpha: float) -> list[str]:
-    measured = [pair for pair in compared if pair.verdict != ABSENT]
-    count = sum(pair.verdict == HOLDS for pair in measured)
-    judged = sum(pair.verdict in (HOLDS, OVERLAP, UNSURE, REVERSED, UNEQUAL) for pair in measured)
+    measured = [pair for pair in compared if pair.verdict != NOT_RUN]
+    counts = Counter(pair.verdict for pair in compared)
+    said = ", ".join(f"{word} {counts[word]}" for word in VERDICTS if counts[word])
     cells = [side.cell for pair in measured for side in (pair.better, pair.worse)]
     return [
         note_on_data(results),
-        f"{count} of the {len(measured)} comparisons measured hold; {judged} were judged, which "
-        f"needs {LEAST_SEEDS} training seeds of both.",
+        f"Of {len(compared)} comparisons: {said}. A verdict needs at least {LEAST_SEEDS} training "
+        "seeds of both.",
         f"Cells of one task are compared by the {percent(1 - alpha)} interval of their difference "
         "over training seeds and test samples, both paired; it is not corrected for the number of "
         "claims. Others are compared by whether their intervals are apart. A claim of equality "

@@ -35,6 +35,9 @@ class Tested:
     seeds: int  # that both were trained with; 0: neither was trained
     reason: str | None  # why it is not tested, or where there is a value, not judged
     is_equivalent: bool | None = None  # within the margin; None: not tested
+    between: float | None = None  # variance of the difference between trainings,
+    common: float | None = None  # and what is common to them all
+    patients: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,14 @@ class Tests:
             mark = CORRECTED if p_holm is not None and p_holm < self.alpha else MARK
         equivalent = entry.get("p_equivalent")
         is_equivalent = None if equivalent is None else equivalent < self.alpha
-        fields = (low, high, p, p_holm, mark, entry["seeds"], entry["reason"], is_equivalent)
-        return Tested(reference, value, *fields)
+        between, common = (
+            None if entry.get(part) is None else entry[part] * scale**2
+            for part in ("between", "common")
+        )
+        return Tested(
+            *(reference, value, low, high, p, p_holm, mark, entry["seeds"], entry["reason"]),
+            *(is_equivalent, between, common, entry.get("patients")),
+        )
 
 
 def read_tests(paths: Sequence[Path]) -> Tests:
