@@ -17,7 +17,7 @@ endif
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help env demo study real test lint docs bench fuzz clean
+.PHONY: help env demo study real test lint docs results bench fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ test: $(STAMP) ## all tests; what cannot run here says why
 
 docs: $(STAMP) ## the documentation as a site, and its links checked: build/docs/index.html
 	sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
+
+results: $(STAMP) ## the documentation's tables of results, from the runs recorded in docs/results
+	cxrflow render --records docs/results README.md docs/results.md
 
 bench: $(STAMP) ## races against other software: make bench RACES='mlm_step grounding'
 	python -m speed $(RACES)

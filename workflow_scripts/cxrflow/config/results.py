@@ -1,5 +1,6 @@
 """The tables and figures of a paper in a run, and the results (task, model) that fill them."""
 
+from functools import cached_property
 from typing import Any
 
 from cxrflow.benchmarks.settings import PairedComparison
@@ -58,15 +59,22 @@ class PaperResults:
         task, model = result
         return self._tasks[task].measures(model)
 
+    @cached_property
+    def _headline(self) -> set[Result]:
+        """All that the tables of the headline show."""
+        return set(cells_of(self.paper.tables, self.paper.headline))
+
     def comparisons(self, name: str) -> list[PairedComparison]:
         """The tests of a table between cells that this run measures, in the table's order."""
         cells = set(self.cells(name))
-        uncut = not name.startswith(HEADLINE)  # claims may name cells of other tables
+        # Claims may name cells of other tables; of a headline's, those that it has as well.
+        elsewhere = None if not name.startswith(HEADLINE) else self._headline
         return [
             comparison
             for comparison in self.paper.comparisons(name.removeprefix(HEADLINE))
             if all(
-                result in cells or (uncut and self._measured(result))
+                result in cells
+                or (self._measured(result) and (elsewhere is None or result in elsewhere))
                 for result in comparison.results()
             )
             and self._tasks[comparison.task].benchmark.statistic_module is not None

@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "targets": "config.targets",
     "cost": "config.cost",
     "rehearse": "console.rehearse",
+    "record": "show.records.record",
+    "render": "show.records.documentation",
 }
 BEFORE_TRAINING: Final = {
     "draw_phantom": "cxr_hospital.draw",

@@ -1,0 +1,129 @@
+"""A run is written down, read back, and shown by pages of the documentation."""
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from page_fixtures import load, write_results
+
+from cxr_files.errors import InputError
+from cxrflow.show.records.documentation import main as render
+from cxrflow.show.records.documentation import rendered
+from cxrflow.show.records.record import read_record, read_records, record
+from cxrflow.show.tables.verdicts import NOT_SHOWN
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """A folder with the record of a run of one paper, at one commit of a small checkout."""
+    folder = tmp_path_factory.mktemp("checkout")
+    write_results(folder / "results", load(extent="all"))
+    (folder / "results/timings/evaluate").mkdir(parents=True)
+    (folder / "results/timings/evaluate/a.tsv").write_text("s\th:m:s\n3.5\t0:00:03\n")
+    for words in (["init", "-q"], ["add", "-f", "results/report"], ["commit", "-qm", "run"]):
+        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", *who, *words], cwd=folder, check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        record(Path("results"), Path("records/demo"))
+    return folder
+
+
+def test_a_record_says_how_the_run_was_made(recorded: Path) -> None:
+    run = read_record(recorded / "records/demo").run
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=recorded, capture_output=True, text=True, check=True
+    )
+    assert run["commit"] == commit.stdout.strip()
+    assert run["seconds"] == {"evaluate": 3.5}
+    assert run["seeds"] == {"biovil": 1} and run["scale"] == "demo"
+    assert run["real"] == [] and "mimic_cxr" in run["synthetic"]
+
+
+def test_tables_are_the_runs_own(recorded: Path) -> None:
+    table = recorded / "results/tables/biovil/table5.csv"
+    assert (recorded / "records/demo/biovil/table5.csv").read_bytes() == table.read_bytes()
+    comparisons = read_record(recorded / "records/demo").comparisons("biovil")
+    assert {each.judged for each in comparisons if each.better_ours is not None} >= {
+        (NOT_SHOWN, "one seed")
+    }
+
+
+def test_changes_that_no_commit_holds_are_refused(recorded: Path, monkeypatch) -> None:
+    monkeypatch.chdir(recorded)
+    config = Path("results/report/config.json")
+    before = config.read_text()
+    config.write_text(before + "\n")
+    with pytest.raises(InputError, match=r"the checkout has changes: results/report/config\.json"):
+        record(Path("results"), Path("records/other"))
+    config.write_text(before)
+    assert not Path("records/other").exists()
+
+
+def test_a_table_that_is_not_there_is_named(recorded: Path, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(recorded)
+    table = Path("results/tables/biovil/table5.csv")
+    table.rename(tmp_path / "kept.csv")
+    with pytest.raises(InputError, match=r"table5\.csv: file not found; finish the run"):
+        record(Path("results"), Path("records/other"))
+    (tmp_path / "kept.csv").rename(table)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": 0}, "schema is 0; expected 1: record the run again"),
+        ({"commit": None}, "commit"),
+        ({"seconds": 3}, "seconds"),
+    ],
+)
+def test_another_schema_is_refused(recorded: Path, tmp_path, change, said) -> None:
+    run = json.loads((recorded / "records/demo/run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(run | change))
+    with pytest.raises(InputError, match=said):
+        read_record(tmp_path)
+
+
+def test_pages_show_what_is_recorded(recorded: Path) -> None:
+    records = read_records(recorded / "records")
+    page = "# A\n\n<!-- recorded: {} -->\nSTALE\n<!-- end of recorded -->\n\nB\n"
+    for what in ("claims biovil", "verdicts", "runs", "table demo biovil table5"):
+        text = rendered(page.format(what), records, "page.md")
+        assert text.startswith("# A\n") and text.endswith("\nB\n") and "STALE" not in text
+        assert rendered(text, records, "page.md") == text
+    with (recorded / "records/demo/biovil/table5.csv").open() as file:
+        cells = [row for row in csv.DictReader(file) if row["ours"]]
+    assert all(f"{float(cell['ours']):.3g}".lstrip("-") in text for cell in cells)
+    claims = rendered(page.format("claims biovil"), records, "page.md")
+    assert "**not shown**: one seed | 3 seeds | demo |" in claims
+    none = rendered(page.format("claims convirt"), records, "page.md")
+    assert "No run of this paper is recorded." in none
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("<!-- recorded: runs -->\n", "has no '<!-- end of recorded -->'"),
+        ("<!-- recorded: claim biovil -->\n<!-- end of recorded -->", "expected claims PAPER"),
+        ("<!-- recorded: table x a b -->\n<!-- end of recorded -->", "no recorded run 'x'"),
+        ("<!-- recorded: table demo a b -->\n<!-- end of recorded -->", "has no such table"),
+    ],
+)
+def test_a_place_that_cannot_be_filled_is_named(recorded: Path, page: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rendered(page, read_records(recorded / "records"), "page.md")
+
+
+def test_the_command_renders_and_checks(recorded: Path, tmp_path, capsys) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- recorded: runs -->\n<!-- end of recorded -->\n")
+    typed = ["--records", str(recorded / "records"), str(page)]
+    with pytest.raises(InputError, match="is not what the records give; run `make results`"):
+        render([*typed, "--check"])
+    render(typed)
+    assert "rendered" in capsys.readouterr().out and "| demo |" in page.read_text()
+    render([*typed, "--check"])

@@ -1,0 +1,209 @@
+"""Render the tables of documentation pages from recorded runs: ``make results``.
+
+    cxrflow render --records docs/results README.md docs/results.md
+
+A page says between two comments what stands there; all between them is replaced::
+
+    <!-- recorded: claims biovil -->
+    <!-- end of recorded -->
+
+- ``claims PAPER``: each comparison of the paper's claims: published, ours, the verdict, what would
+  decide it, and the run it is from, that with the most seeds of those that have it.
+- ``verdicts``: how many comparisons of each paper have which verdict.
+- ``table RUN PAPER TABLE``: a table of a run, ours beside the published values.
+- ``runs``: the runs, each with commit, data, sizes and hours.
+
+With ``--check`` nothing is written, and a page that would change is an error.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from cxr_files.atomic import atomic_path
+from cxr_files.errors import InputError
+from cxr_files.program import parser, run
+from cxrflow.papers import load_paper
+from cxrflow.show.records.record import Record, read_records
+from cxrflow.show.tables.text import MINUS, markdown_row
+from cxrflow.show.tables.verdicts import NOT_RUN, VERDICTS, Comparison
+
+START = re.compile(r"<!-- recorded: (?P<what>[^>]*?) -->\n")
+END = "<!-- end of recorded -->"
+PAPERS = ("biovil", "biovil_t", "convirt", "low_data", "medcutmix")
+
+
+def rendered(text: str, records: Sequence[Record], page: str) -> str:
+    """The text of a page with all that is recorded in its place.
+
+    Raises:
+        InputError: a place has no end, or names what is not there.
+    """
+    parts, position = [], 0
+    for start in START.finditer(text):
+        end = text.find(END, start.end())
+        if start.start() < position or end < 0:
+            raise InputError(f"{page}: '{start[0].strip()}' has no '{END}'")
+        parts += [text[position : start.end()], "\n", block(start["what"], records, page), "\n"]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def block(what: str, records: Sequence[Record], page: str) -> str:
+    """What stands in a place."""
+    kind, *names = what.split()
+    if kind == "claims" and len(names) == 1:
+        return claims(names[0], records)
+    if kind == "verdicts" and not names:
+        return verdicts(records)
+    if kind == "table" and len(names) == 3:
+        named = {record.name: record for record in records}
+        if names[0] not in named:
+            known = ", ".join(named) or "none"
+            raise InputError(f"{page}: there is no recorded run '{names[0]}'; there are {known}")
+        return table(named[names[0]], *names[1:])
+    if kind == "runs" and not names:
+        return runs(records)
+    raise InputError(
+        f"{page}: 'recorded: {what}'; expected claims PAPER, verdicts, table RUN PAPER TABLE, or "
+        "runs"
+    )
+
+
+def chosen(paper: str, records: Sequence[Record]) -> list[tuple[Comparison, str]]:
+    """Each comparison of a paper's claims, from the first run that has it, and the run's name."""
+    pairs: dict[tuple[str, ...], tuple[Comparison, str]] = {}
+    for record in records:
+        for each in record.comparisons(paper):
+            key = (each.claim, each.table, each.column, each.better, each.worse)
+            if key not in pairs or pairs[key][0].verdict == NOT_RUN != each.verdict:
+                pairs[key] = (each, record.name)
+    titles = [claim.title for claim in load_paper(paper).orderings]
+    ranked = {title: place for place, title in enumerate(titles)}
+    current = [pair for pair in pairs.values() if pair[0].claim in ranked]
+    return sorted(current, key=lambda pair: ranked[pair[0].claim])
+
+
+def claims(paper: str, records: Sequence[Record]) -> str:
+    """A table of the comparisons of a paper that were run; the other claims by name."""
+    lines = [markdown_row(["claim", "published", "ours", "verdict", "to decide it", "run"])]
+    lines.append(markdown_row(["---"] * 6))
+    missing, last = {}, ""
+    for each, name in chosen(paper, records):
+        if each.verdict == NOT_RUN:
+            missing[each.claim] = True
+            continue
+        claim = each.claim if each.claim != last else "…"
+        last = each.claim
+        verdict, why = each.judged
+        published = [each.better_published, each.worse_published]
+        printed = "" if None in published else " and ".join(map(str, published))
+        words = f"**{verdict}**: {why}" if why else f"**{verdict}**"
+        sides = f"{claim}: *{each.better}* and *{each.worse}*, {each.column}"
+        lines.append(markdown_row([sides, printed, ours(each), words, each.decided_by, name]))
+    text = "\n".join(lines) if last else "No run of this paper is recorded."
+    absent = [claim.title for claim in load_paper(paper).orderings]
+    absent = [
+        title for title in absent if title not in {c.claim for c, _ in chosen(paper, records)}
+    ]
+    unrun = [*missing, *absent] if last else []
+    return f"{text}\n\nNot run: {'; '.join(unrun)}." if unrun else text
+
+
+def ours(each: Comparison) -> str:
+    """Both values, and the interval of their difference or the intervals of both."""
+
+    def number(value: float) -> str:
+        return f"{value:,.{each.digits}f}".replace("-", MINUS)
+
+    def side(value: float | None, low: float | None, high: float | None) -> str:
+        text = "–" if value is None else number(value)
+        if each.difference is None and low is not None and high is not None and low != high:
+            text += f" ({number(low)} to {number(high)})"
+        return text
+
+    text = side(each.better_ours, each.better_low, each.better_high)
+    text += f" and {side(each.worse_ours, each.worse_low, each.worse_high)}"
+    if each.difference is not None:
+        text += f"; difference {number(each.difference)}"
+        if each.low is not None and each.high is not None:
+            text += f" ({number(each.low)} to {number(each.high)})"
+    return text
+
+
+def verdicts(records: Sequence[Record]) -> str:
+    """How many comparisons of each paper's claims have which verdict."""
+    lines = [markdown_row(["paper", *VERDICTS]), markdown_row(["---"] * (1 + len(VERDICTS)))]
+    for paper in PAPERS:
+        counts = Counter(each.verdict for each, _ in chosen(paper, records))
+        named = {each.claim for each, _ in chosen(paper, records)}
+        counts[NOT_RUN] += sum(claim.title not in named for claim in load_paper(paper).orderings)
+        lines.append(markdown_row([paper, *(str(counts[word]) for word in VERDICTS)]))
+    return "\n".join(lines)
+
+
+def table(record: Record, paper: str, name: str) -> str:
+    """A table of a run: rows that have values of ours, ours beside the published ones."""
+    cells = [cell for cell in record.table(paper, name) if cell["ours"]]
+    columns = list(dict.fromkeys(cell["column"] for cell in cells))
+    lines = [markdown_row(["", *columns]), markdown_row(["---"] * (1 + len(columns)))]
+    for row in dict.fromkeys(cell["row"] for cell in cells):
+        of_row = {cell["column"]: cell for cell in cells if cell["row"] == row}
+        lines.append(markdown_row([row, *(_cell(of_row.get(column)) for column in columns)]))
+    return "\n".join(lines)
+
+
+def _cell(cell: dict[str, str] | None) -> str:
+    if cell is None:
+        return "–"
+    text = _short(cell["ours"])
+    if cell["low"] and cell["high"]:
+        text += f" ({_short(cell['low'])} to {_short(cell['high'])})"
+    return f"{text} [{cell['published']}]" if cell["published"] else text
+
+
+def _short(text: str) -> str:
+    try:
+        return format(float(text), ".3g").replace("-", MINUS)
+    except ValueError:
+        return text
+
+
+def runs(records: Sequence[Record]) -> str:
+    """A line a run."""
+    heads = ["run", "commit", "date", "data", "scale", "rows", "seeds", "hours of jobs"]
+    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    for each in sorted(records, key=lambda record: record.name):
+        content = each.run
+        data = "synthetic" if not content["real"] else ", ".join(content["real"])
+        seeds = sorted({*content["seeds"].values()})
+        hours = sum(content["seconds"].values()) / 3600
+        values = [each.name, content["commit"][:8], content["date"], data, content["scale"]]
+        values += [content["extent"], " to ".join(map(str, seeds)), f"{hours:.1f}"]
+        lines.append(markdown_row(values))
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point; see the module's docstring."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_path("--records", "folder of recorded runs")
+    arguments.add_argument("pages", type=Path, nargs="+", help="Markdown files")
+    arguments.add_argument("--check", action="store_true", help="write nothing")
+    options = arguments.parse_args(argv)
+    records = read_records(options.records)
+    for page in options.pages:
+        text = page.read_text(encoding="utf-8")
+        new = rendered(text, records, str(page))
+        if new == text:
+            continue
+        if options.check:
+            raise InputError(f"{page}: is not what the records give; run `make results`")
+        with atomic_path(page) as temporary:
+            temporary.write_text(new, encoding="utf-8")
+        print(f"{page}: rendered")
+
+
+if __name__ == "__main__":
+    run(main)
