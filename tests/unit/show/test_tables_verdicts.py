@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t
 
 from cxr_files.errors import InputError
+from cxrflow.metrics.crossed import Spread, half_width
 from cxrflow.show.tables.text import csv_text
 from cxrflow.show.tables.verdicts import (
     COLUMNS,
@@ -104,7 +105,8 @@ def test_what_more_seeds_do_not_make_smaller_takes_patients() -> None:
     assert comparison(between=0.0, common=0.5).decided_by == "2 times the patients"
     assert comparison(between=0.0, common=40.0).decided_by.startswith("cannot be shown here")
     both = comparison(between=1.0, common=0.5).decided_by
-    assert both.endswith("seeds and 2 times the patients")
+    assert both == "10 seeds and 4 times the patients"
+    assert half_width(Spread(1.0, 0.5), 9, 100, 4) > 1 > half_width(Spread(1.0, 0.5), 10, 100, 4)
 
 
 def test_few_trainings_are_decided_by_three_and_a_verdict_by_nothing() -> None:

@@ -139,9 +139,7 @@ def _sufficient(distance: float, spread: Spread, patients: float, seeds: int) ->
                 few = [f"{number} seeds"] if number > seeds else []
                 few += [f"{times:g} times the patients"] if times > 1 else []
                 return " and ".join(few)
-    return (
-        f"beyond {MOST_SEEDS} seeds and {MOST_PATIENTS:g} times the patients: cannot be shown here"
-    )
+    return f"cannot be shown here: beyond {MOST_SEEDS} seeds, {MOST_PATIENTS:g} times the patients"
 
 
 COLUMNS = (*(field.name for field in fields(Comparison)), "verdict", "why")
