@@ -21,7 +21,7 @@ rule curate_images:
         "<timings>/curate_images/{cohort}.tsv"
     wildcard_constraints:
         cohort=one_of(name for name in run.whole.cohorts if run.cohorts.curation(name)),
-    priority: 50
+    priority: curation_priority
     conda:
         "../envs/gpu.yaml"
     params:

@@ -25,6 +25,7 @@ rule extract_features:
         "<logs>/extract_features/{model}.seed{seed}.{cohort}.log",
     benchmark:
         "<timings>/extract_features/{model}.seed{seed}.{cohort}.tsv"
+    priority: features_priority
     group:
         scoring_group
     conda:
@@ -66,6 +67,7 @@ rule evaluate:
         "<timings>/evaluate/{task}/{model}.seed{seed}.tsv"
     wildcard_constraints:
         task=one_of(tasks_with(models=True)),
+    priority: score_priority
     group:
         scoring_group
     conda:

@@ -22,6 +22,7 @@ rule compare_rows:
         "<logs>/compare_rows/{paper}.{table}.log",
     benchmark:
         "<timings>/compare_rows/{paper}.{table}.tsv"
+    priority: table_priority
     conda:
         "../envs/cpu.yaml"
     params:
@@ -58,6 +59,7 @@ rule make_table:
         "<logs>/make_table/{paper}.{table}.log",
     benchmark:
         "<timings>/make_table/{paper}.{table}.tsv"
+    priority: table_priority
     conda:
         "../envs/cpu.yaml"
     params:

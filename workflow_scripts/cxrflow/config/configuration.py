@@ -5,6 +5,7 @@ may use and what may be shown; the method is in the papers. Everything a run con
 known here, before anything has run.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -76,9 +77,12 @@ class Config:
 
     def needs(self, *extents: tuple[str, str]) -> RunNeeds:
         """The models and tasks of (paper, extent) pairs, and all that they need."""
-        results = [
-            result for paper, extent in extents for result in self.results[paper].all(extent)
-        ]
+        return self.needs_of(
+            [result for paper, extent in extents for result in self.results[paper].all(extent)]
+        )
+
+    def needs_of(self, results: Sequence[Result]) -> RunNeeds:
+        """The same of (task, model) pairs."""
         tasks = list(dict.fromkeys(task for task, _ in results))
         models = [model for _, model in results if model is not None and model in self.models]
         models += self.cohorts.curators(*(self.tasks[task].cohort for task in tasks))

@@ -44,6 +44,7 @@ TABLE = Path(__file__).with_name("seconds.tsv")
 # A job of a dry run: its rule, then what is said of it, a line a key.
 JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    \w.*\n)+)", re.MULTILINE)
 TIMINGS = "timings/"
+TABLE_RULE = "make_table"
 
 Seconds = dict[tuple[str, str], float]
 
@@ -164,15 +165,15 @@ def _paper(name: str) -> str:
     return name.partition("/")[0]
 
 
-def simulate(lasting: Mapping[Job, float], cores: int) -> float:
-    """Return the seconds until the last job ends, if ready jobs start in order of priority."""
+def simulate(lasting: Mapping[Job, float], cores: int) -> dict[Job, float]:
+    """The seconds until each job ends, if ready jobs start in order of priority."""
     maker = {path: job for job in lasting for path in job.outputs}
     waits = {job: {maker[path] for path in job.inputs if path in maker} - {job} for job in lasting}
     waiting, running, free, now = list(lasting), list[tuple[float, int, Job]](), cores, 0.0
     waiting.sort(key=lambda job: -job.priority)
-    finished: set[Job] = set()
+    ends: dict[Job, float] = {}
     while waiting or running:
-        for job in [job for job in waiting if waits[job] <= finished]:
+        for job in [job for job in waiting if waits[job] <= ends.keys()]:
             if min(job.threads, cores) <= free:
                 free -= min(job.threads, cores)
                 waiting.remove(job)
@@ -181,24 +182,27 @@ def simulate(lasting: Mapping[Job, float], cores: int) -> float:
             raise InputError(f"{len(waiting)} jobs wait for each other")
         now, _, job = heappop(running)
         free += min(job.threads, cores)
-        finished.add(job)
-    return now
+        ends[job] = now
+    return ends
 
 
 def summary(target: str, cores: int, files: Sequence[str], typed: Sequence[str] = ()) -> str:
     """Describe the cost of a target: minutes, by rule, and how many jobs have no record."""
     jobs, seconds = plan(target, cores, files, typed), read_table()
     lasting = durations(jobs, seconds)
-    expected = simulate(lasting, cores)
-    shortest = simulate(lasting, sum(job.threads for job in jobs))
+    ends = simulate(lasting, cores)
+    shortest = max(simulate(lasting, sum(job.threads for job in jobs)).values())
+    tables = [end for job, end in ends.items() if job.rule == TABLE_RULE]
     unknown = sum(bool(job.name) and (job.rule, job.name) not in seconds for job in jobs)
     lines = [
-        f"{target}: {expected / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, making the "
-        f"environment not counted; at least {shortest / 60:.1f} on any number of cores",
+        f"{target}: {max(ends.values()) / 60:.1f} minutes on {cores} cores for {len(jobs)} jobs, "
+        f"making the environment not counted; at least {shortest / 60:.1f} on any number of cores",
         f"{unknown} jobs have no record and count as their rule does on average, in their paper",
         "minutes of all jobs of a rule together:",
     ]
     layers = [*map(read_yaml, files), typed_values(typed)]
+    if tables:
+        lines.insert(1, f"the first of {len(tables)} tables after {min(tables) / 60:.1f} minutes")
     scales = [values["scale"] for values in layers if "scale" in values]
     if scales and scales[-1] != "demo":
         lines.insert(1, f"the times are of the demonstration's sizes, the scale is {scales[-1]}")

@@ -64,7 +64,7 @@ class Plan:
                 lasting[replace(job, inputs=frozenset(), priority=FIRST)] = rest
             elif number not in self.lasted:
                 lasting[job] = seconds
-        return simulate(lasting, self.cores)
+        return max(simulate(lasting, self.cores).values(), default=0.0)
 
 
 def progress(log: Path | None) -> tuple[str, float | None]:
