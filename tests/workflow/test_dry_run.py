@@ -208,8 +208,9 @@ def test_one_table_comes_after_the_other(demo: list[Job]) -> None:
     for table in tables:
         waiting = [table]
         for job in waiting:
-            before = [by_product[path] for path in job.input if path in by_product]
-            waiting += [one for one in before if one not in waiting]
+            for path in job.input:
+                if path in by_product and by_product[path] not in waiting:
+                    waiting.append(by_product[path])
         own = [job for job in waiting if job not in behind]
         scores = [job.priority for job in own if job.rule in ("evaluate", "compare_rows")]
         assert all(p == table.priority for p in scores)
