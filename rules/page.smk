@@ -17,6 +17,7 @@ rule record_config:
         "<logs>/record_config/config.log",
     benchmark:
         "<timings>/record_config/config.tsv"
+    priority: urgency(lambda needs: True)  # the page so far reads it
     conda:
         "../envs/cpu.yaml"
     params:

@@ -11,6 +11,7 @@ from logging import WARNING, LogRecord
 from pathlib import Path
 from typing import Any, TextIO
 
+from cxrflow.console.growing_page import TABLE, GrowingPage
 from cxrflow.console.plan import KILLED, Plan, duration, progress, reason
 
 # What Snakemake says in every run.
@@ -71,6 +72,7 @@ class Console:
         self.names: dict[int, str] = {}  # of jobs, by Snakemake's number
         self.reasons: dict[int, str] = {}  # of jobs that failed
         self.last = ""  # message that is no job's
+        self.page: GrowingPage | None = None
         self.live: Any = None  # the part of a terminal that is drawn again
         if stream.isatty() and not dry:
             from rich.console import Console as Terminal
@@ -107,6 +109,7 @@ class Console:
     def begin(self, plan: Plan) -> None:
         """Print how much there is to do."""
         self.plan = plan
+        self.page = GrowingPage.of(list(plan.jobs.values()))
         self.line(f"{self.total} jobs, {plan.cores} at once{self.left()}")
         if self.live:
             self.live.start()
@@ -131,6 +134,20 @@ class Console:
         self.plan.lasted[number] = took = self.clock() - started
         count = f"{len(self.plan.lasted)} of {self.total} done{self.left()}"
         self.line(f"{now()} done  {self.names[number]}, {duration(took)}; {count}")
+        if self.page is not None and number in self.plan.jobs:
+            said = self.page.ended(self.plan.jobs[number].rule, self.so_far())
+            if said:
+                self.line(said)
+
+    def so_far(self) -> str:
+        """How much of the tables there is, and when the next one is expected."""
+        tables = [number for number, job in self.plan.jobs.items() if job.rule == TABLE]
+        done = sum(number in self.plan.lasted for number in tables)
+        text = f"{now()}: {done} of {len(tables)} tables of this run are made"
+        waited = [end for job, end in self.plan.ends(self.clock()).items() if job.rule == TABLE]
+        if waited:
+            text += f", the next one in about {duration(min(waited))}"
+        return text + self.left()
 
     def fail(self, fields: Mapping[str, Any]) -> None:
         """Print why a job failed, once for all attempts that fail so."""
@@ -186,6 +203,8 @@ class Console:
 
     def close(self) -> None:
         """Clear what is drawn again."""
+        if self.page is not None:
+            self.page.close()
         if self.live:
             self.live.stop()
 

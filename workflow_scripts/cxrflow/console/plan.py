@@ -52,8 +52,13 @@ class Plan:
 
     def left(self, now: float) -> float | None:
         """Return the seconds until the last job ends; None where nothing is recorded."""
+        ends = self.ends(now)
+        return max(ends.values(), default=0.0) if self.seconds else None
+
+    def ends(self, now: float) -> dict[Job, float]:
+        """The seconds until each job ends that is not done; empty where nothing is recorded."""
         if not self.seconds:
-            return None
+            return {}
         slowness, lasting = self.slowness, {}
         for number, job in self.jobs.items():
             seconds = self.seconds[job] * slowness
@@ -64,7 +69,7 @@ class Plan:
                 lasting[replace(job, inputs=frozenset(), priority=FIRST)] = rest
             elif number not in self.lasted:
                 lasting[job] = seconds
-        return max(simulate(lasting, self.cores).values(), default=0.0)
+        return simulate(lasting, self.cores)
 
 
 def progress(log: Path | None) -> tuple[str, float | None]:

@@ -21,12 +21,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="PAPER=EXTENT",
         help="papers to show and how much of each (default: as configured)",
     )
+    arguments.add_argument(
+        "--so-far", default="", help="of a run that goes on: what there is of it"
+    )
     arguments.add_path("--output", "the page to write")
     options = arguments.parse_args(argv)
 
     from cxrflow.show.page.page import build_page
 
-    html = build_page(options.config, options.results, options.papers)
+    html = build_page(options.config, options.results, options.papers, options.so_far)
     with atomic_path(options.output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     log.info("%s: %.1f MB", options.output, len(html.encode()) / 1e6)

@@ -180,18 +180,20 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def build_page(config: Path, results: Path, papers: Sequence[str] = ()) -> str:
+def build_page(config: Path, results: Path, papers: Sequence[str] = (), so_far: str = "") -> str:
     """The page as text; ``papers`` as :meth:`RunFolder.read` takes them.
+
+    ``so_far``: of a run that goes on, what there is of it; such a page renews itself.
 
     Raises:
         InputError: naming the input that is damaged, stale, or makes the page too large.
     """
     run = RunFolder.read(config, results, papers)
     template = _environment().get_template("page.html.jinja")
-    html = template.render(**gather(run, Album(ROOM)))
+    html = template.render(**gather(run, Album(ROOM)), so_far=so_far)
     excess = len(html.encode()) - LARGEST
     if excess > 0:  # what else there is to show is long: fewer pictures
-        html = template.render(**gather(run, Album(ROOM - excess)))
+        html = template.render(**gather(run, Album(ROOM - excess)), so_far=so_far)
     if len(html.encode()) > LARGEST:
         raise InputError(
             f"{results}: the page would be {len(html.encode()):,} bytes, more than {LARGEST:,}; "
