@@ -5,7 +5,7 @@ Training draws its batches by a sampler; those of validation are always the same
 
 import logging
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -62,12 +62,12 @@ class UniformSampler:
     """
 
     def __init__(self, samples: int, batch_size: int, seed: int) -> None:
-        self.samples, self.seed = samples, seed
         self.batch_size = min(batch_size, samples)
         self.batches_per_epoch = samples // self.batch_size if samples else 0
+        self._order = lru_cache(maxsize=1)(partial(epoch_order, samples, seed))
 
     def rows(self, epoch: int, index: int) -> np.ndarray:
-        order = epoch_order(self.samples, self.seed, epoch)
+        order = self._order(epoch)
         return order[index * self.batch_size : (index + 1) * self.batch_size]
 
 
