@@ -5,6 +5,9 @@ another that jobs get what is said here: read this file again before the number 
 """
 
 import gc
+import subprocess
+import sys
+import threading
 
 from snakemake.pathvars import Pathvars
 from snakemake.resources import Resources
@@ -79,3 +82,43 @@ def ask_for_resources():
         if stage.ruleinfo.resources is None:
             for resources in (job(name), options.overwrite_resources.get(stage.name, {})):
                 stage.resources.update(Resources.from_mapping(resources))
+
+
+def outlast_slurm():
+    """While Slurm's controller does not answer, its jobs are neither forgotten nor given up.
+
+    Of a question without an answer the plugin drops the jobs and waits for them for ever; a job that
+    it cannot submit has failed. For versions of snakemake-executor-plugin-slurm that begin with 2.8.
+    """
+    plugin = sys.modules.get("snakemake_executor_plugin_slurm")
+    if plugin is None:
+        return
+    executor, cancelled = plugin.Executor, threading.Event()
+    ask, submit, cancel = plugin.query_job_status, executor.run_job, executor.cancel_jobs
+
+    async def states(command, logger):
+        if not controller_answers():  # accounting would answer, of a requeued job that it is lost
+            return {}, 0.0
+        answer, seconds = await ask(command, logger)
+        return answer or {}, seconds or 0.0
+
+    def submit_later(self, job):
+        if not controller_answers():
+            logger.warning(f"Slurm does not answer: {job.name} waits to be submitted")
+            while not cancelled.wait(5) and not controller_answers():
+                pass
+        if not cancelled.is_set():
+            submit(self, job)
+
+    def cancel_all(self, jobs):
+        cancelled.set()
+        cancel(self, jobs)
+
+    plugin.query_job_status = states
+    executor.run_job, executor.cancel_jobs = submit_later, cancel_all
+
+
+def controller_answers():
+    """False if Slurm's controller, and each that stands in for it, is away."""
+    said = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, check=False).stdout
+    return "UP" in said or "DOWN" not in said

@@ -167,15 +167,50 @@ def submissions(output: str) -> int:
     return output.count("has been submitted with SLURM jobid")
 
 
-def test_a_chain_of_stages_runs_on_slurm(copied: Checkout, cluster: Path) -> None:
-    """From images to a score: each rule a job, but features and what is scored with them one."""
+def test_a_chain_of_stages_outlasts_the_controller_and_a_node(copied: Checkout, cluster: Path):
+    """From images to a score: each rule a job, but features and what is scored with them one.
+
+    Slurm does not answer when the first is submitted, nor when it is asked for afterwards; the last
+    is on a node that is lost. No attempt is spent.
+    """
     for name in REMOVED:
         shutil.rmtree(copied.folder / "results" / name)
     planned = copied.planned(CHAIN)
     assert planned == dict.fromkeys(CHAIN_RULES, 1)
-    done = copied.snakemake(CHAIN, "--profile", "slurm", *POLLING, **on(cluster))
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert submissions(done.stdout) == sum(planned.values()) - 1  # features and score are one
+    said = copied.folder / "said.txt"
+    tell(cluster, "lose-controller")
+    with said.open("w") as output:
+        running = subprocess.Popen(
+            copied.command(CHAIN, "--profile", "slurm", *POLLING),
+            cwd=copied.folder,
+            env=copied.environment(**on(cluster)),
+            text=True,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+    def says(words: str) -> Callable[[], bool]:
+        return lambda: words in said.read_text()
+
+    try:
+        wait_until(says("Slurm does not answer: store_pixels waits"), 120, running)
+        tell(cluster, "return-controller")
+        wait_until(says("has been submitted"), 60, running)
+        tell(cluster, "lose-controller")
+        wait_until(says("MinJobAge=None"), 60, running)  # it has been asked
+        tell(cluster, "return-controller")
+        wait_until(lambda: bool(node_of(cluster, "scores")), 240, running)
+        (job,), lost = jobs_of(cluster, "scores"), node_of(cluster, "scores")
+        tell(cluster, "lose-node", lost)
+        wait_until(lambda: node_of(cluster, "scores") not in ("", lost), 180, running)
+        assert running.wait(timeout=120) == 0, said.read_text()[-6000:]
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(timeout=120)
+        for name, *rest in (("return-controller",), ("return-node", "cpu1"), ("return-node", "gpu1")):
+            pass
+    assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
+    assert submissions(said.read_text()) == sum(planned.values()) - 1  # features and score are one
     assert copied.planned(CHAIN) == {}
 
 

@@ -15,7 +15,7 @@ LATE = 0.1  # of its recorded time a job still takes that has lasted longer
 TAIL = 4096  # bytes at the end of a log
 PROGRESS = re.compile(r"step (\d+/\d+) .*?(\d+) s left")
 WORK = re.compile(r"\d{4}-\d\d-\d\d [\d:]+ (?:INFO|WARNING) ")  # a line of one that works
-KILLED = "it ended without a word, as one that the system kills (memory, time limit)"
+KILLED = "it ended without a word, as one that the system kills (memory, time limit, a lost node)"
 
 
 @dataclass
