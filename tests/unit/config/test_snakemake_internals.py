@@ -1,8 +1,11 @@
 """What rules know of Snakemake beyond its documentation: in one file, for one version."""
 
+import importlib.metadata
+import inspect
 import re
 
 import snakemake.api
+import snakemake_executor_plugin_slurm as slurm
 from config_overlays import ROOT
 
 INTERNALS = ROOT / "rules/internals.smk"
@@ -14,6 +17,7 @@ REACHING = (
     "dag_settings",
     "pathvars.update",
     "gc.freeze",
+    "query_job_status",
 )
 
 
@@ -32,6 +36,18 @@ def test_they_hold_for_the_version_that_is_installed() -> None:
         (snakemake.pathvars.Pathvars, ("from_config", "update")),
     ):
         assert all(hasattr(owner, name) for name in names), owner
+
+
+def test_it_outlasts_slurm_in_the_version_that_is_installed() -> None:
+    (version,) = re.findall(r"slurm that begin with (.+)\.$", INTERNALS.read_text(), re.MULTILINE)
+    installed = importlib.metadata.version("snakemake-executor-plugin-slurm")
+    assert f"{installed}.".startswith(f"{version}."), f"read {INTERNALS} again"
+    for function, names in (
+        (slurm.query_job_status, ["command", "logger"]),
+        (slurm.Executor.run_job, ["self", "job"]),
+        (slurm.Executor.cancel_jobs, ["self", "active_jobs"]),
+    ):
+        assert list(inspect.signature(function).parameters) == names, function
 
 
 def test_no_other_rule_reaches_into_snakemake() -> None:
