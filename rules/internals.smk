@@ -116,7 +116,8 @@ def outlast_slurm():
             if lacking[number] < 3:
                 yield job
             else:
-                self.report_job_error(job, msg=f"Slurm does not know its job {number} any more. ")
+                state = "SLURM status is: 'FORGOTTEN'. "  # as the plugin says the others
+                self.report_job_error(job, msg=f"SLURM-job '{number}' is unknown, {state}")
 
     def submit_later(self, job):
         if not controller_answers():

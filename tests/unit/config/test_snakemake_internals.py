@@ -114,7 +114,7 @@ def test_no_answer_of_slurm_loses_no_job(outlasting: SimpleNamespace) -> None:
     assert executor.said == []
     outlasting.answers = [{}]
     assert asyncio.run(active()) == []
-    assert executor.said == ["Slurm does not know its job 7 any more."]
+    assert executor.said == ["SLURM-job '7' is unknown, SLURM status is: 'FORGOTTEN'."]
 
 
 def test_a_submission_waits_for_slurm_but_not_after_a_cancellation(
