@@ -66,6 +66,7 @@ include: "rules/targets.smk"
 
 
 ask_for_resources()
+outlast_slurm()
 
 
 rule all:

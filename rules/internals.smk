@@ -5,6 +5,10 @@ another that jobs get what is said here: read this file again before the number 
 """
 
 import gc
+import subprocess
+import sys
+import threading
+from collections import Counter
 
 from snakemake.pathvars import Pathvars
 from snakemake.resources import Resources
@@ -79,3 +83,59 @@ def ask_for_resources():
         if stage.ruleinfo.resources is None:
             for resources in (job(name), options.overwrite_resources.get(stage.name, {})):
                 stage.resources.update(Resources.from_mapping(resources))
+
+
+def outlast_slurm():
+    """While Slurm's controller does not answer, its jobs are neither forgotten nor given up.
+
+    Of a question without an answer the plugin drops the jobs and waits for them for ever; a job that
+    it cannot submit has failed. It also waits for ever for a job that Slurm does not know, as after
+    a crash of the controller: that has failed when the third answer in a row lacks it.
+    For versions of snakemake-executor-plugin-slurm that begin with 2.8.
+    """
+    plugin = sys.modules.get("snakemake_executor_plugin_slurm")
+    if plugin is None:
+        return
+    executor, cancelled = plugin.Executor, threading.Event()
+    ask, submit, cancel = plugin.query_job_status, executor.run_job, executor.cancel_jobs
+    check, known, lacking = executor.check_active_jobs, [], Counter()
+
+    async def states(command, logger):
+        known.clear()
+        if not controller_answers():  # accounting would answer, of a requeued job that it is lost
+            return {}, 0.0
+        answer, seconds = await ask(command, logger)
+        if answer is not None and command.startswith("squeue"):
+            known.append({number.partition("_")[0] for number in answer})  # of an array, its own
+        return answer or {}, seconds or 0.0
+
+    async def check_jobs(self, active_jobs):
+        async for job in check(self, active_jobs):
+            number = job.external_jobid.partition("_")[0]
+            lacking[number] += 1 if known and number not in known[0] else -lacking[number]
+            if lacking[number] < 3:
+                yield job
+            else:
+                state = "SLURM status is: 'FORGOTTEN'. "  # as the plugin says the others
+                self.report_job_error(job, msg=f"SLURM-job '{number}' is unknown, {state}")
+
+    def submit_later(self, job):
+        if not controller_answers():
+            logger.warning(f"Slurm does not answer: {job.name} waits to be submitted")
+            while not cancelled.wait(5) and not controller_answers():
+                pass
+        if not cancelled.is_set():
+            submit(self, job)
+
+    def cancel_all(self, jobs):
+        cancelled.set()
+        cancel(self, jobs)
+
+    plugin.query_job_status, executor.check_active_jobs = states, check_jobs
+    executor.run_job, executor.cancel_jobs = submit_later, cancel_all
+
+
+def controller_answers():
+    """False if Slurm's controller, and each that stands in for it, is away."""
+    said = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, check=False).stdout
+    return "UP" in said or "DOWN" not in said

@@ -4,8 +4,11 @@
 #
 #   tests/slurm_cluster.sh start FOLDER              make and start it, print the folder to put first in PATH
 #   tests/slurm_cluster.sh stop FOLDER               cancel its jobs, end its processes
-#   tests/slurm_cluster.sh lose-node FOLDER NODE     NODE (cpu1 or gpu1) and its jobs are killed
+#   tests/slurm_cluster.sh lose-node FOLDER NODE     NODE (cpu1 or gpu1) and its jobs are killed; the
+#                                                    controller finds that out, in half a minute
 #   tests/slurm_cluster.sh return-node FOLDER NODE   and it comes back
+#   tests/slurm_cluster.sh lose-controller FOLDER    slurmctld ends, jobs go on
+#   tests/slurm_cluster.sh return-controller FOLDER  and it comes back
 #
 # Partition "urgent" preempts "all", the default one: its jobs are queued again.
 #
@@ -86,6 +89,11 @@ start_node() { # start_node NODE
     launch "$1" slurmd -D -N "$1" -f "$folder/slurm.conf"
 }
 
+start_controller() {
+    launch slurmctld slurmctld -D -f "$folder/slurm.conf"
+    until_true 30 slurmctld controller_answers
+}
+
 start() {
     local ports user command
     [ "${#folder}" -le 60 ] || cannot "the folder's name is too long for sockets: $folder"
@@ -133,6 +141,7 @@ GresTypes=gpu
 ReturnToService=2
 MinJobAge=300
 KillWait=20
+SlurmdTimeout=10
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=1
 NodeName=cpu1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=${ports[1]} CPUs=2 RealMemory=8000
 NodeName=gpu1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=${ports[2]} CPUs=2 RealMemory=8000 Gres=gpu:1
@@ -150,8 +159,7 @@ END
         chmod 755 "$folder/bin/$command"
     done
 
-    launch slurmctld slurmctld -D -f "$folder/slurm.conf"
-    until_true 30 slurmctld controller_answers
+    start_controller
     start_node cpu1
     start_node gpu1
     until_true 60 slurmd nodes_idle
@@ -163,22 +171,25 @@ ours() { # ours PID: does it run, and was it started for this folder?
 }
 
 stop() {
-    local name pid end
+    local name end
     if controller_answers; then
         "$folder/bin/scancel" --user="$(id -un)" || true
         end=$((SECONDS + 30))
         while [ -n "$("$folder/bin/squeue" -h)" ] && [ "$SECONDS" -lt "$end" ]; do sleep 0.5; done
     fi
-    for name in cpu1 gpu1 slurmctld munged; do
-        [ -e "$folder/$name.pid" ] || continue
-        pid=$(cat "$folder/$name.pid")
-        ours "$pid" || continue
-        kill -TERM "$pid"
-        end=$((SECONDS + 15))
-        while ours "$pid" && [ "$SECONDS" -lt "$end" ]; do sleep 0.1; done
-        if ours "$pid"; then kill -KILL "$pid"; fi
-        rm -f "$folder/$name.pid"
-    done
+    for name in cpu1 gpu1 slurmctld munged; do end "$name"; done
+}
+
+end() { # end NAME: a daemon that was launched for this folder
+    local pid end
+    [ -e "$folder/$1.pid" ] || return 0
+    pid=$(cat "$folder/$1.pid")
+    ours "$pid" || return 0
+    kill -TERM "$pid"
+    end=$((SECONDS + 15))
+    while ours "$pid" && [ "$SECONDS" -lt "$end" ]; do sleep 0.1; done
+    if ours "$pid"; then kill -KILL "$pid"; fi
+    rm -f "$folder/$1.pid"
 }
 
 processes_on() { # processes_on NODE: those of its jobs, and the slurmstepd above each
@@ -196,8 +207,6 @@ lose_node() {
     kill -KILL "$(cat "$folder/$1.pid")"
     for pid in $(processes_on "$1" | sort -u); do kill -KILL "$pid" 2> /dev/null || true; done
     rm -f "$folder/$1.pid"
-    # The controller would find out by itself after SlurmdTimeout (300 s).
-    "$folder/bin/scontrol" update nodename="$1" state=down reason="lost"
 }
 
 # A node that registers again may be back, and even at work, before it is resumed.
@@ -220,5 +229,7 @@ case $1 in
     start | stop) "$1" ;;
     lose-node) lose_node "$3" ;;
     return-node) return_node "$3" ;;
+    lose-controller) end slurmctld ;;
+    return-controller) start_controller ;;
     *) exit 2 ;;
 esac

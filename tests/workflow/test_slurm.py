@@ -79,13 +79,19 @@ def jobs_of(cluster: Path, rule: str) -> list[str]:
     return [line.split()[0] for line in done.stdout.splitlines() if f"rule_{rule}" in line]
 
 
+def node_of(cluster: Path, rule: str) -> str:
+    """The node on which a rule's job runs; nothing while there is none."""
+    running = answer(cluster, "squeue", "-h", "-t", "RUNNING", "-o", "%N %k").splitlines()
+    return next((line.split()[0] for line in running if f"rule_{rule}" in line), "")
+
+
 def wait_until(
     condition: Callable[[], bool], seconds: float, running: subprocess.Popen[str]
 ) -> None:
     """Poll ``condition``; fail when the workflow ends before, or the time is up."""
     end = time.monotonic() + seconds
     while not condition():
-        assert running.poll() is None, running.communicate()[0][-4000:]
+        assert running.poll() is None, (running.communicate()[0] or "it has ended")[-4000:]
         assert time.monotonic() < end, "timed out"
         time.sleep(0.2)
 
@@ -101,6 +107,11 @@ def answer(cluster: Path, command: str, *arguments: str) -> str:
         [str(cluster / command), *arguments], capture_output=True, text=True, check=True
     )
     return done.stdout
+
+
+def tell(cluster: Path, command: str, *node: str) -> None:
+    """Lose or return a part of the cluster (tests/slurm_cluster.sh)."""
+    subprocess.run([str(SCRIPT), command, str(cluster.parent), *node], check=True)
 
 
 @contextmanager
@@ -167,15 +178,51 @@ def submissions(output: str) -> int:
     return output.count("has been submitted with SLURM jobid")
 
 
-def test_a_chain_of_stages_runs_on_slurm(copied: Checkout, cluster: Path) -> None:
-    """From images to a score: each rule a job, but features and what is scored with them one."""
+def test_a_chain_of_stages_outlasts_the_controller_and_a_node(copied: Checkout, cluster: Path):
+    """From images to a score: each rule a job, but features and what is scored with them one.
+
+    Slurm does not answer when the first is submitted, nor when it is asked for afterwards; the last
+    is on a node that is lost. No attempt is spent.
+    """
     for name in REMOVED:
         shutil.rmtree(copied.folder / "results" / name)
     planned = copied.planned(CHAIN)
     assert planned == dict.fromkeys(CHAIN_RULES, 1)
-    done = copied.snakemake(CHAIN, "--profile", "slurm", *POLLING, **on(cluster))
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert submissions(done.stdout) == sum(planned.values()) - 1  # features and score are one
+    said = copied.folder / "said.txt"
+    tell(cluster, "lose-controller")
+    with said.open("w") as output:
+        running = subprocess.Popen(
+            copied.command(CHAIN, "--profile", "slurm", *POLLING),
+            cwd=copied.folder,
+            env=copied.environment(**on(cluster)),
+            text=True,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+    def says(words: str) -> Callable[[], bool]:
+        return lambda: words in said.read_text()
+
+    try:
+        wait_until(says("Slurm does not answer: store_pixels waits"), 120, running)
+        tell(cluster, "return-controller")
+        wait_until(says("has been submitted"), 60, running)
+        tell(cluster, "lose-controller")
+        wait_until(says("MinJobAge=None"), 60, running)  # it has been asked
+        tell(cluster, "return-controller")
+        wait_until(lambda: bool(node_of(cluster, "scores")), 240, running)
+        (job,), lost = jobs_of(cluster, "scores"), node_of(cluster, "scores")
+        tell(cluster, "lose-node", lost)
+        wait_until(lambda: node_of(cluster, "scores") not in ("", lost), 180, running)
+        assert running.wait(timeout=120) == 0
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGINT)
+            running.wait(timeout=120)
+        print(said.read_text()[-6000:])  # shown with a failure
+    tell(cluster, "return-node", lost)
+    assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
+    assert submissions(said.read_text()) == sum(planned.values()) - 1  # features and score are one
     assert copied.planned(CHAIN) == {}
 
 
@@ -211,11 +258,10 @@ def test_a_training_goes_on_whatever_cuts_it_off(copied: Checkout, cluster: Path
         answer(cluster, "sbatch", "-o", "/dev/null", *urgent)
         again = resumed(checkout, again, running)
         assert "Restarts=1" in answer(cluster, "scontrol", "show", "job", job)
-        folder = str(cluster.parent)
-        subprocess.run([str(SCRIPT), "lose-node", folder, "gpu1"], check=True)
+        tell(cluster, "lose-node", "gpu1")  # the controller has to find out by itself
         waits = ["squeue", "-h", "-t", "PENDING", "-o", "%A"]
-        wait_until(lambda: job in answer(cluster, *waits).split(), 60, running)
-        subprocess.run([str(SCRIPT), "return-node", folder, "gpu1"], check=True)
+        wait_until(lambda: job in answer(cluster, *waits).split(), 120, running)
+        tell(cluster, "return-node", "gpu1")
         output = went_on(checkout, running)
     assert resumption(checkout) != again
     assert "Restarts=2" in answer(cluster, "scontrol", "show", "job", job)

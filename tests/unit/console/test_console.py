@@ -146,6 +146,23 @@ def test_a_killed_job_is_told_from_a_defect_and_said_once(console, tmp_path):
     assert said(console) == f"FAILED build: {KILLED}\n  log: {log}"
 
 
+def test_a_job_lost_with_its_node_is_not_taken_for_one_that_was_asked_to_stop(console, tmp_path):
+    """Its log breaks off after an earlier stop; Slurm's follows, and so does what Slurm says."""
+    log, of_slurm = tmp_path / "c.log", tmp_path / "34.log"
+    work = "2026-01-01 10:00:00 INFO resuming at step 2 of 300\n"
+    log.write_text(f"interrupted: state of step 2 saved\n{work}")
+    of_slurm.write_text("Select jobs to execute...\n")
+    state = (
+        "SLURM-job '34' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed nodes"
+    )
+    fields = {"jobid": 7, "rule_name": "build", "rule_msg": state}
+    logs = [str(log), str(of_slurm)]
+    console.handle(record("Error", logging.ERROR, event="job_error", log=logs, **fields))
+    assert said(console).startswith(f"FAILED build: {KILLED}; Slurm says NODE_FAIL\n")
+    log.write_text(f"{work}interrupted: state of step 9 saved\n")
+    assert reason([log, of_slurm]) == "state of step 9 saved"
+
+
 def test_bash_prints_no_command_of_a_killed_program():
     rules = (Path(__file__).parents[3] / "rules/common.smk").read_text("utf-8")
     (trap,) = re.findall(r'"(trap : .*; )"', rules)

@@ -56,6 +56,8 @@ MISTYPED = (
         "names the line",
     ),
 )
+# How a job of Slurm ended, as the plugin says it.
+STATE = re.compile(r"SLURM status is: '(\w+)'")
 # Lines of ours, not of the user's.
 PLACE = re.compile(r"WorkflowError(?: in file [^\n]*)?:\n|\n  File \"[^\n]*")
 
@@ -154,7 +156,10 @@ class Console:
         number = int(fields["jobid"])
         self.plan.started.pop(number, None)
         logs = [str(log).partition(" ")[0] for log in fields["log"]]
-        why = reason(map(Path, logs)) or str(fields["rule_msg"] or KILLED)
+        message = str(fields["rule_msg"] or "")
+        why = reason(map(Path, logs)) or message or KILLED
+        if why == KILLED and (state := STATE.search(message)):
+            why = f"{KILLED}; Slurm says {state[1]}"
         if why != self.reasons.get(number) and not why.startswith(AGAIN):
             self.reasons[number] = why
             name = self.names.get(number) or job_name(fields)

@@ -15,7 +15,7 @@ LATE = 0.1  # of its recorded time a job still takes that has lasted longer
 TAIL = 4096  # bytes at the end of a log
 PROGRESS = re.compile(r"step (\d+/\d+) .*?(\d+) s left")
 WORK = re.compile(r"\d{4}-\d\d-\d\d [\d:]+ (?:INFO|WARNING) ")  # a line of one that works
-KILLED = "it ended without a word, as one that the system kills (memory, time limit)"
+KILLED = "it ended without a word, as one that the system kills (memory, time limit, a lost node)"
 
 
 @dataclass
@@ -79,16 +79,20 @@ def progress(log: Path | None) -> tuple[str, float | None]:
 
 
 def reason(logs: Iterable[Path]) -> str:
-    """Return why a job failed, by its logs: the line of a refusal, else the last lines.
+    """Return why a job failed, by the first log that says anything.
 
+    The line of a refusal, or of an interruption after which it did not go on, else the last lines.
     Where the log breaks off in the middle of the work, that it was killed.
     """
-    text = "".join(map(tail, logs)).rstrip()
-    refusals = re.findall(r"^(?:error|interrupted): (.*)$", text, re.MULTILINE)
+    lines = next(filter(None, (tail(log).rstrip() for log in logs)), "").splitlines()
+    worked = max((n for n, line in enumerate(lines) if WORK.match(line)), default=-1)
+    refusals = [line for line in lines if line.startswith("error: ")]
+    refusals = refusals or [
+        line for line in lines[worked + 1 :] if line.startswith("interrupted: ")
+    ]
     if refusals:
-        return refusals[-1]
-    lines = text.splitlines()
-    return KILLED if lines and WORK.match(lines[-1]) else "\n".join(lines[-12:])
+        return refusals[-1].partition(": ")[2]
+    return KILLED if lines and worked == len(lines) - 1 else "\n".join(lines[-12:])
 
 
 def tail(log: Path | None) -> str:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from cxr_files.atomic import atomic_path, file_digest, fingerprint, write_json
 from cxr_files.drops import Tally
-from cxr_files.errors import InputError
+from cxr_files.errors import PassingError
 from cxr_files.outputs import claim_folder
 from cxr_files.parallel import chunks, guarded_map
 from cxr_files.progress import progress
@@ -177,5 +177,5 @@ def _lock(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder}: another process is building this store") from None
+            raise PassingError(f"{folder}: another process is building this store") from None
         yield
