@@ -10,7 +10,7 @@ enough for git and holds no image, text or name of a sample. `make results` show
 import csv
 import shutil
 import subprocess
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -158,7 +158,7 @@ def _commit() -> str:
 
 def _seconds(timings: Path) -> dict[str, float]:
     """Seconds of jobs, by rule."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for file in timings.rglob("*.tsv"):
         rule = file.relative_to(timings).with_suffix("").parts[0]
         with file.open(encoding="utf-8", newline="") as lines:
