@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cxrflow.metrics.intervals import Floats, ratio
-from cxrflow.metrics.operating_points import OperatingPoints, Ranking, by_sample
+from cxrflow.metrics.operating_points import Counts, OperatingPoints, Ranking, by_sample
 
 # Where F1 or Matthews' correlation is greatest on the scored samples, or a score set beforehand.
 ThresholdRule = Literal["best_f1", "best_mcc"] | float
@@ -43,7 +43,7 @@ def auroc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
 
 def _area(points: OperatingPoints) -> Floats:
     """Share of the pairs of a positive and a negative in the right order, ties half."""
-    above = np.einsum("k...,k...->...", points.gained, points.false_positives)
+    above = _dot(points.gained, points.false_positives)
     wrong = above - points.tied_pairs / 2
     pairs = points.positives * points.negatives
     return ratio(pairs - wrong, pairs)
@@ -52,8 +52,14 @@ def _area(points: OperatingPoints) -> Floats:
 def average_precision(points: OperatingPoints) -> Floats:
     """Sum over thresholds of precision times the recall gained there; NaN without any positive."""
     hits = points.true_positives
-    precision = np.nan_to_num(ratio(hits, hits + points.false_positives))
-    return ratio(np.einsum("k...,k...->...", precision, points.gained), points.positives)
+    called = (hits + points.false_positives).astype(np.float64)
+    precision = np.nan_to_num(ratio(hits, called))
+    return ratio(_dot(precision, points.gained), points.positives)
+
+
+def _dot(first: Counts, second: Counts) -> Floats:
+    """Sum of products down the thresholds."""
+    return np.asarray(np.einsum("k...,k...->...", first, second, dtype=np.float64))
 
 
 def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> dict[str, Floats]:
@@ -68,7 +74,7 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
         above = int((points.thresholds >= rule).sum())
         hits, alarms = (count[above - 1] if above else 0 * count[-1] for count in counts)
     else:
-        best = np.argmax(_matthews(points) if rule == "best_mcc" else _f1(points), axis=0)
+        best = np.argmax(_matthews(points) if rule == "best_mcc" else _half_f1(points), axis=0)
         hits, alarms = (np.take_along_axis(count, best[None], axis=0)[0] for count in counts)
         threshold = points.thresholds[best]
     positives, negatives = points.positives, points.negatives
@@ -87,17 +93,20 @@ def at_threshold(points: OperatingPoints, rule: ThresholdRule = "best_f1") -> di
     }
 
 
-def _f1(points: OperatingPoints) -> Floats:
-    """F1 at every threshold; NaN or 0 without any positive."""
-    below = points.true_positives + points.false_positives
-    below += points.positives
+def _half_f1(points: OperatingPoints) -> Floats:
+    """Half of F1 at every threshold; NaN or 0 without any positive."""
+    hits = points.true_positives
+    below = hits + points.false_positives
+    below += hits[-1]
     with np.errstate(invalid="ignore"):
-        return 2 * points.true_positives / below
+        return np.asarray(np.divide(hits, below, dtype=np.float64))
 
 
 def _matthews(points: OperatingPoints) -> Floats:
     """Matthews' correlation at every threshold; 0 where all predictions or all labels agree."""
-    hits, alarms = points.true_positives, points.false_positives
+    hits, alarms = (
+        count.astype(np.float64) for count in (points.true_positives, points.false_positives)
+    )
     misses, rejections = points.positives - hits, points.negatives - alarms
     spread = (hits + alarms) * points.positives * points.negatives * (misses + rejections)
     return np.asarray((hits * rejections - alarms * misses) / np.sqrt(np.maximum(spread, 1)))

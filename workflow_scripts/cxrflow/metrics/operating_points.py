@@ -19,7 +19,9 @@ from scipy import sparse
 
 from cxrflow.metrics.intervals import Floats
 
-_WHOLE = 2**24  # below, sums of whole numbers are exact in float32
+_WHOLE = 2**22  # below, sums of a few such whole numbers are exact in float32
+
+Counts = NDArray[np.float32] | Floats
 
 
 @dataclass(frozen=True)
@@ -34,24 +36,24 @@ class OperatingPoints:
     """
 
     thresholds: Floats
-    gained: Floats
-    false_positives: Floats
+    gained: Counts
+    false_positives: Counts
     tied_pairs: Floats
 
     @cached_property
-    def true_positives(self) -> Floats:
+    def true_positives(self) -> Counts:
         """Positives at or above each threshold."""
         return accumulate(self.gained.copy())
 
     @property
     def positives(self) -> Floats:
         """All of them; a number, or [R]."""
-        return np.asarray(self.true_positives[-1])
+        return np.asarray(self.true_positives[-1], np.float64)
 
     @property
     def negatives(self) -> Floats:
         """All of them; a number, or [R]."""
-        return np.asarray(self.false_positives[-1])
+        return np.asarray(self.false_positives[-1], np.float64)
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,11 @@ class Ranking:
         )
         return cls(ordered[last[kept]], tied, sums)
 
-    def points(self, weights_NR: NDArray[Any]) -> OperatingPoints:
+    def points(self, weights_NR: Counts) -> OperatingPoints:
         """Counts [K, R] by weights of :func:`by_sample`."""
-        sums = (self.sums @ weights_NR).astype(np.float64)
-        gained, lost, tied = np.split(sums, np.array([1, 2]) * len(self.thresholds))
-        pairs = np.einsum("tr,tr->r", gained[self.tied], tied)
+        ends = np.array([1, 2]) * len(self.thresholds)
+        gained, lost, tied = np.split(self.sums @ weights_NR, ends)
+        pairs = np.einsum("tr,tr->r", gained[self.tied], tied, dtype=np.float64)
         return OperatingPoints(self.thresholds, gained, accumulate(lost), pairs)
 
 
@@ -142,7 +144,7 @@ def operating_points(labels: ArrayLike, scores: ArrayLike) -> OperatingPoints:
     return OperatingPoints(points.thresholds, *(count[..., 0] for count in counts))
 
 
-def by_sample(weights: ArrayLike) -> NDArray[Any]:
+def by_sample(weights: ArrayLike) -> Counts:
     """Weights [R, N] as rows [N, R] of samples, in float32 where that changes no sum."""
     rows = np.asarray(weights, np.float64)
     short = np.ascontiguousarray(rows.T, np.float32)
@@ -150,7 +152,7 @@ def by_sample(weights: ArrayLike) -> NDArray[Any]:
     return short if is_exact else np.ascontiguousarray(rows.T)
 
 
-def accumulate(numbers_KR: Floats) -> Floats:
+def accumulate(numbers_KR: Counts) -> Counts:
     """Running sums down the first axis, in place; numpy's goes column by column, past the cache."""
     size = math.isqrt(len(numbers_KR))
     even = len(numbers_KR) // size * size
