@@ -31,7 +31,10 @@ def by_class(
     rules: Sequence[ThresholdRule] = [rule] * truth.shape[1] if one_rule else list(rule)  # type: ignore[arg-type, list-item]
     classes = []
     for label_N, score_N, of_class in zip(truth.T, values.T, rules, strict=True):
-        labelled, threshold = np.isfinite(label_N), of_class if isinstance(of_class, float) else None
+        labelled, threshold = (
+            np.isfinite(label_N),
+            of_class if isinstance(of_class, float) else None,
+        )
         classes.append(
             Ranking.of(label_N, score_N, threshold, counted=labelled) if labelled.any() else None
         )
