@@ -90,7 +90,7 @@ def race(
         ours=lambda: watched(ours),
         peers={peer: lambda work=work: watched(work) for peer, work in peers.items()},
         check=same,
-        gates={"scikit-learn": 50},
+        gates={"scikit-learn": 100},
         shares=dict.fromkeys(peers, scored / intervals.replicates),
         amount=intervals.replicates * classes,
         unit="resample of a class",

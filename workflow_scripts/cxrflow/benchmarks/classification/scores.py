@@ -17,7 +17,7 @@ from cxrflow.benchmarks.classification.settings import LabelSettings, Metric
 from cxrflow.benchmarks.heads.shares import percent, score_column
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics import multiclass
-from cxrflow.metrics.classification import AREAS
+from cxrflow.metrics.classification import AREAS, BINARY
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multilabel import by_class, fixed_mean
 from cxrflow.metrics.rare_classes import Behind, Labels
@@ -53,8 +53,8 @@ def class_metrics(
     """
     rule = settings.threshold if threshold_C is None else threshold_C.tolist()
     wanted: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
-    # An answer of exclusive classes is no matter of a threshold.
-    of_class = [name for name in wanted if name in AREAS or not settings.exclusive]
+    # Of exclusive classes the answer is no matter of a threshold.
+    of_class = [name for name in (AREAS if settings.exclusive else BINARY) if name in wanted]
     of_classes = by_class(labels_NC, scores_NC, rule, of_class)
 
     def each_class(counts: Floats) -> dict[str, Floats]:
