@@ -51,9 +51,8 @@ def _area(points: OperatingPoints) -> Floats:
 
 def average_precision(points: OperatingPoints) -> Floats:
     """Sum over thresholds of precision times the recall gained there; NaN without any positive."""
-    hits = points.true_positives
-    called = (hits + points.false_positives).astype(np.float64)
-    precision = np.nan_to_num(ratio(hits, called))
+    hits = points.true_positives.astype(np.float64)
+    precision = np.nan_to_num(ratio(hits, hits + points.false_positives))
     return ratio(_dot(precision, points.gained), points.positives)
 
 

@@ -140,8 +140,8 @@ def operating_points(labels: ArrayLike, scores: ArrayLike) -> OperatingPoints:
     """
     ranking = Ranking.of(labels, scores, every=True)
     points = ranking.points(np.ones((ranking.sums.shape[1], 1)))
-    counts = (points.gained, points.false_positives, points.tied_pairs)
-    return OperatingPoints(points.thresholds, *(count[..., 0] for count in counts))
+    gained, lost, tied = points.gained[:, 0], points.false_positives[:, 0], points.tied_pairs[0]
+    return OperatingPoints(points.thresholds, gained, lost, np.asarray(tied))
 
 
 def by_sample(weights: ArrayLike) -> Counts:
