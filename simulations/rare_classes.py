@@ -27,7 +27,7 @@ from cxrflow.metrics.rare_classes import Supports
 IMAGES, ALIKE, REPLICATES, SETTINGS = 725, 0.7, 200, LabelSettings(metrics=["auroc"])
 AREAS, OTHERS = (0.6, 0.8, 0.95), 60
 PATIENTS = tuple((positives,) for positives in (2, 3, 5, 10, 20, 50, 99, 120))
-RARE = ((2,), (2, 3, 4, 5), (5,) * 4, (2,) * 8, (5,) * 8, (20,) * 8)  # of eight classes
+RARE = ((2,), (2, 3, 4, 5), (5,) * 4, (2,) * 8, (5,) * 8)  # of eight classes
 MEANS = tuple(rare + (OTHERS,) * (8 - len(rare)) for rare in RARE)
 
 

@@ -27,7 +27,7 @@ def _resident(process: int) -> int:
 
 def watched(work: Work) -> Measured:
     """Do the work in this process, whose memory, its inputs with it, is looked at meanwhile."""
-    peak = 0
+    peak = _resident(os.getpid())
     with ThreadPoolExecutor(1) as pool:
         turn = pool.submit(work)
         while not turn.done():
