@@ -3,25 +3,32 @@
     python -m simulations.rare_classes --samples 300
 
 Of about 725 images of patients with one to four; half of the later images of a positive patient are
-negative. Scores are normal, those of a patient correlate by 0.7. Prints the share of 95 % intervals
-that hold the true value, with their mean width: of one class by its number of positive patients and
-true AUROC; of the mean of 14 classes of which ``few`` have two to five positive patients and the
-others 60; of the difference of two models with the same AUROC.
+negative. Scores are normal, those of a patient correlate by 0.7, those of two classes by 0.5, and
+those of two models for one class by 0.5. Prints the share of 95 % intervals that hold the true
+value, with their mean width: of a class by its number of positive patients and true AUROC; of the
+mean of eight classes of which some are rare and the others have 60; of the difference of two models
+with the same AUROC, of a class and of such a mean.
 """
 
 import argparse
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from cxrflow.metrics.classification import auroc
+from cxrflow.benchmarks.classification.scores import class_metrics
+from cxrflow.benchmarks.classification.settings import LabelSettings
+from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics.crossed import DIFFERENCE, over_trainings_and_samples, resampled
-from cxrflow.metrics.intervals import Floats, Statistic
-from cxrflow.metrics.rare_classes import Behind, Labels, Supports
+from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.rare_classes import Supports
 
-IMAGES, ALIKE, REPLICATES = 725, 0.7, 200
-PATIENTS, AREAS = (2, 3, 5, 10, 20, 50, 99, 120), (0.6, 0.8, 0.95)
+IMAGES, ALIKE, REPLICATES, SETTINGS = 725, 0.7, 200, LabelSettings(metrics=["auroc"])
+AREAS, OTHERS = (0.6, 0.8, 0.95), 60
+PATIENTS = tuple((positives,) for positives in (2, 3, 5, 10, 20, 50, 99, 120))
+RARE = ((2,), (2, 3, 4, 5), (5,) * 4, (2,) * 8, (5,) * 8)  # of eight classes
+MEANS = tuple(rare + (OTHERS,) * (8 - len(rare)) for rare in RARE)
 
 
 def clusters(rng: np.random.Generator) -> NDArray[np.int64]:
@@ -30,9 +37,7 @@ def clusters(rng: np.random.Generator) -> NDArray[np.int64]:
     return np.repeat(np.arange(IMAGES), sizes)[:IMAGES]
 
 
-def labels(
-    rng: np.random.Generator, patients_N: NDArray[np.int64], positives: int
-) -> NDArray[np.float64]:
+def labels(rng: np.random.Generator, patients_N: NDArray[np.int64], positives: int) -> Floats:
     """Labels [N] of a class with so many positive patients."""
     patients = rng.choice(patients_N.max() + 1, positives, replace=False)
     is_first = np.diff(patients_N, prepend=-1) > 0
@@ -45,88 +50,52 @@ def noise(rng: np.random.Generator, patients_N: NDArray[np.int64]) -> Floats:
     return np.sqrt(ALIKE) * of_patients + np.sqrt(1 - ALIKE) * rng.normal(size=IMAGES)
 
 
-def scores_of(labels_N: Floats, noise_N: Floats, area: float) -> Floats:
-    """Scores [N] with this true AUROC."""
-    return noise_N + np.sqrt(2) * float(ndtri(area)) * labels_N
+def models(
+    rng: np.random.Generator, positives: Sequence[int], area: float, count: int
+) -> tuple[NDArray[np.int64], list[CountedStatistic]]:
+    """Patients [N], and the AUROC of so many models: of one class, or the mean of several."""
+    patients_N = clusters(rng)
+    labels_NC = np.stack([labels(rng, patients_N, number) for number in positives], axis=1)
+    names = [str(number) for number in range(len(positives))] if len(positives) > 1 else []
+    shift, common_N = np.sqrt(2) * float(ndtri(area)), noise(rng, patients_N)
+    classes_NC = np.stack([noise(rng, patients_N) for _ in positives], axis=1)
+    statistics = []
+    for _ in range(count):
+        shared_NC = common_N[:, None] + classes_NC + noise(rng, patients_N)[:, None]
+        rest_NC = np.stack([noise(rng, patients_N) for _ in positives], axis=1)
+        scores_NC = (shared_NC + rest_NC) / 2 + shift * labels_NC
+        statistics.append(class_metrics(labels_NC, scores_NC, names, SETTINGS))
+    return patients_N, statistics
 
 
-def areas(labels_CN: list[Floats], scores_CN: list[Floats]) -> tuple[Statistic, Labels]:
-    """AUROCs of classes and their mean ``auroc``, and what is behind them."""
-    names = [f"auroc/{number}" for number in range(len(labels_CN))]
-    weights = dict.fromkeys(names, 1 / len(names))
-
-    def statistic(counts: Floats) -> dict[str, Floats]:
-        values = [auroc(*pair, counts) for pair in zip(labels_CN, scores_CN, strict=True)]
-        return {**dict(zip(names, values, strict=True)), "auroc": np.mean(values, axis=0)}
-
-    def behind(metric: str) -> Behind:
-        if metric in weights:
-            return Behind((metric,), True)
-        return Behind(tuple(names), True, weights)
-
-    return statistic, Labels(dict(zip(names, labels_CN, strict=True)), behind)
-
-
-def of_a_class(positives: int, area: float, samples: int) -> tuple[float, float]:
-    """Coverage and mean width of the interval of one class."""
-    rng = np.random.default_rng([positives, int(100 * area)])
+def of_an_area(positives: Sequence[int], area: float, samples: int) -> tuple[float, float]:
+    """Coverage and mean width of the interval of an AUROC."""
+    rng = np.random.default_rng([*positives, int(100 * area)])
     ends = []
     for seed in range(samples):
-        patients_N = clusters(rng)
-        labels_N = labels(rng, patients_N, positives)
-        scores_N = scores_of(labels_N, noise(rng, patients_N), area)
-        ends.append(interval([labels_N], [scores_N], patients_N, seed))
+        patients_N, (statistic,) = models(rng, positives, area, 1)
+        supports = Supports(statistic.labels, patients_N)
+        values, replicates = supports.replicated(statistic, REPLICATES, seed)
+        ends.append(supports.interval("auroc", values, replicates, IMAGES))
     return covered(ends, area)
 
 
-def of_a_mean(few: int, area: float, samples: int) -> tuple[float, float]:
-    """Coverage and mean width of the interval of a mean; the classes' scores correlate by half."""
-    rng = np.random.default_rng([few, int(100 * area)])
+def of_a_difference(positives: Sequence[int], area: float, samples: int) -> tuple[float, float]:
+    """Coverage and mean width of the interval of the difference of two models."""
+    rng = np.random.default_rng([*positives, int(100 * area)])
     ends = []
     for seed in range(samples):
-        patients_N = clusters(rng)
-        common_N = noise(rng, patients_N)
-        labels_CN = [
-            labels(rng, patients_N, 2 + number % 4 if number < few else 60) for number in range(14)
-        ]
-        scores_CN = [
-            scores_of(y_N, np.sqrt(0.5) * (common_N + noise(rng, patients_N)), area)
-            for y_N in labels_CN
-        ]
-        ends.append(interval(labels_CN, scores_CN, patients_N, seed))
-    return covered(ends, area)
-
-
-def of_a_difference(positives: int, area: float, samples: int) -> tuple[float, float]:
-    """Coverage and mean width of the interval of a difference, of scores that correlate by half."""
-    rng = np.random.default_rng([positives, int(100 * area)])
-    ends = []
-    for seed in range(samples):
-        patients_N = clusters(rng)
-        labels_N = labels(rng, patients_N, positives)
-        common_N = noise(rng, patients_N)
-        runs = []
-        for _ in range(2):
-            noise_N = np.sqrt(0.5) * (common_N + noise(rng, patients_N))
-            statistic, behind = areas([labels_N], [scores_of(labels_N, noise_N, area)])
-            supports = Supports(behind, patients_N)
-            runs.append(resampled(statistic, patients_N, REPLICATES, seed, supports))
-        gap = runs[0].minus(runs[1], "auroc/0", "auroc/0")
-        few = supports.patients("auroc/0")
-        patients = supports.count if few is None else few
-        limits = over_trainings_and_samples([gap], DIFFERENCE, patients, unbiased=few is not None)
+        patients_N, statistics = models(rng, positives, area, 2)
+        supports = Supports(statistics[0].labels, patients_N)
+        first, second = (
+            resampled(statistic, patients_N, REPLICATES, seed, supports) for statistic in statistics
+        )
+        gap = first.minus(second, "auroc", "auroc")
+        few = supports.patients("auroc")
+        count = supports.count if few is None else few
+        limits = over_trainings_and_samples([gap], DIFFERENCE, count, unbiased=few is not None)
         ends.append((limits.low, limits.high))
     return covered(ends, 0)
-
-
-def interval(
-    labels_CN: list[Floats], scores_CN: list[Floats], patients_N: NDArray[np.int64], seed: int
-) -> tuple[float, float]:
-    """Interval of the mean AUROC over classes of one draw of images."""
-    statistic, behind = areas(labels_CN, scores_CN)
-    supports = Supports(behind, patients_N)
-    values, replicates = supports.replicated(statistic, REPLICATES, seed)
-    return supports.interval("auroc", values, replicates, IMAGES)
 
 
 def covered(ends: list[tuple[float, float]], truth: float) -> tuple[float, float]:
@@ -138,18 +107,20 @@ def covered(ends: list[tuple[float, float]], truth: float) -> tuple[float, float
 def main() -> None:
     """Print the tables."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--samples", type=int, default=2000, help="draws of images of each cell")
+    arguments.add_argument("--samples", type=int, default=300, help="draws of images of each cell")
     samples = arguments.parse_args().samples
     tables = {
-        "a class, by positive patients": (of_a_class, PATIENTS),
-        "a difference, by positive patients": (of_a_difference, (2, 3, 5, 10, 20)),
-        "a mean of 14 classes, by rare ones": (of_a_mean, (1, 4, 14)),
+        "a class": (of_an_area, PATIENTS),
+        "a mean of 8 classes": (of_an_area, MEANS),
+        "a difference of a class": (of_a_difference, PATIENTS[:5]),
+        "a difference of a mean of 8 classes": (of_a_difference, MEANS),
     }
     for title, (simulation, rows) in tables.items():
-        print(f"{title:36}", *(f"{area:14}" for area in AREAS))
+        print(f"{title + ', by positive patients':58}", *(f"{area:14}" for area in AREAS))
         for row in rows:
             cells = [simulation(row, area, samples) for area in AREAS]
-            print(f"{row:36}", *(f"{share:8.3f} ({width:.2f})" for share, width in cells))
+            words = (f"{share:8.3f} ({width:.2f})" for share, width in cells)
+            print(f"{' '.join(map(str, row)):58}", *words, flush=True)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ class Race:
 
     ``check(ours, peer)`` gets what the two returned and raises :class:`AssertionError` when that is
     not the same; it runs before any timing. ``gate`` is the ratio peer / ours that the project
-    holds itself to, by peer; a peer without a gate is shown for orientation. ``amount`` of ``unit``
-    is what one turn does, for the rate. Where turns return :class:`Measured`, ``memory_gates`` are
-    the largest ratios ours / peer of their median peak memory. ``most_rounds`` keeps a long race
-    short, whatever is asked for.
+    holds itself to, by peer; a peer without a gate is shown for orientation. A peer with a share of
+    the work in ``shares`` does only that in a turn; its seconds are divided by it. ``amount`` of
+    ``unit`` is what one turn does, for the rate. Where turns return :class:`Measured`,
+    ``memory_gates`` are the largest ratios ours / peer of their median peak memory. ``most_rounds``
+    keeps a long race short, whatever is asked for.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Race:
     check: Callable[[Any, Any], None]
     gates: Mapping[str, float] = field(default_factory=dict)
     memory_gates: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
     amount: float = 1.0
     unit: str = "turn"
     notes: Sequence[str] = ()
@@ -111,7 +113,7 @@ def run(race: Race, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         for name, work in runners.items():
             seconds, result = timed(work)
-            times[name].append(seconds)
+            times[name].append(seconds / race.shares.get(name, 1))
             if isinstance(result, Measured):
                 peaks[name].append(result.peak_mb)
     medians = {name: statistics.median(taken) for name, taken in times.items()}

@@ -1,11 +1,14 @@
-"""Turns that run as programs of their own, so that start-up counts and memory can be measured."""
+"""Turns whose memory is measured, and those that are programs of their own, with their start."""
 
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from speed.race import Measured, Work
 
 _EVERY = 0.02  # seconds between two looks at the memory
 _ROOT = Path(__file__).parents[1]
@@ -20,6 +23,17 @@ def _resident(process: int) -> int:
     except (OSError, IndexError):
         return 0
     return pages + sum(map(_resident, children))
+
+
+def watched(work: Work) -> Measured:
+    """Do the work in this process, whose memory, its inputs with it, is looked at meanwhile."""
+    peak = _resident(os.getpid())
+    with ThreadPoolExecutor(1) as pool:
+        turn = pool.submit(work)
+        while not turn.done():
+            peak = max(peak, _resident(os.getpid()))
+            time.sleep(_EVERY)
+    return Measured(turn.result(), peak * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
 def run_module(module: str, arguments: Sequence[object], threads: int) -> float:

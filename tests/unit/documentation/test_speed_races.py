@@ -10,6 +10,7 @@ from speed.race import run
 from speed.races import (
     fold_probe,
     grounding,
+    intervals,
     linear_sweep,
     mlm_step,
     report_decoding,
@@ -18,6 +19,7 @@ from speed.races import (
     stopped_sweep,
 )
 
+from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.encoders.settings import ResNetSettings, TextEncoderSettings
 
 TEXT = TextEncoderSettings(layers=2, width=64, heads=2, feed_forward=128)
@@ -56,6 +58,18 @@ def test_probes_of_all_classes_and_folds():
     assert run(race, rounds=1)["ratio"]["scikit-learn"] > 0
     with pytest.raises(AssertionError):
         race.check(race.ours(), race.ours().flip(0))
+
+
+def test_intervals_are_of_the_same_resamples():
+    race = intervals.race("small", 300, 5, 2, 100, IntervalSettings(replicates=100))
+    result = run(race, rounds=1)
+    assert all(ratio > 0 for ratio in result["ratio"].values()) and len(result["ratio"]) == 2
+    assert result["memory"]["peak_mb"]["ours"] > 20
+    # A peer does a tenth of the resamples; its time is that of all.
+    assert race.shares == dict.fromkeys(race.peers, 0.1)
+    for peer in race.peers.values():
+        with pytest.raises(AssertionError):
+            race.check({k: 1 - v for k, v in race.ours().value.items()}, peer().value)
 
 
 def test_decoded_reports_are_the_same():

@@ -6,15 +6,10 @@ from sklearn import metrics as sk
 from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 from cxrflow.metrics import multiclass
-from cxrflow.metrics.classification import (
-    at_threshold,
-    auroc,
-    binary_metrics,
-    operating_points,
-    roc_curve,
-)
+from cxrflow.metrics.classification import at_threshold, auroc, binary_metrics, roc_curve
 from cxrflow.metrics.multiclass import accuracy, class_f1
 from cxrflow.metrics.multilabel import by_class, fixed_mean
+from cxrflow.metrics.operating_points import operating_points
 
 
 def sample(seed: int, ties: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +117,7 @@ def test_against_scikit_learn(answers) -> None:
 
 def test_a_class_without_a_known_label_is_left_out_of_the_mean() -> None:
     labels = [[1, np.nan], [0, np.nan], [1, np.nan]]
-    aurocs = by_class(labels, [[0.9, 0.1], [0.2, 0.3], [0.4, 0.5]], np.ones((2, 3)))["auroc"]
+    aurocs = by_class(labels, [[0.9, 0.1], [0.2, 0.3], [0.4, 0.5]])(np.ones((2, 3)))["auroc"]
     assert aurocs[:, 0].tolist() == [1.0, 1.0] and np.isnan(aurocs[:, 1]).all()
     included = np.isfinite(aurocs[0])
     assert fixed_mean(aurocs, aurocs[0], included).tolist() == [1.0, 1.0]
@@ -156,7 +151,7 @@ def test_classes_without_both_labels_are_left_out_of_the_mean() -> None:
     labels = np.array([[1, 1, np.nan], [0, 1, 1], [1, 1, 0], [0, 1, np.nan]])
     scores = np.array([[4, 1, 9], [3, 2, 2], [2, 3, 1], [1, 4, 9]]) / 10
     counts = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [2, 1, 0, 0]], float)
-    area = by_class(labels, scores, counts)["auroc"]
+    area = by_class(labels, scores)(counts)["auroc"]
     # Of the second class there is no 0 at all; of the others in some resamples.
     np.testing.assert_allclose(area, [[0.75, np.nan, 1], [np.nan] * 3, [1, np.nan, np.nan]])
     # In a resample they have their values on all samples: the mean is of two classes in all three.

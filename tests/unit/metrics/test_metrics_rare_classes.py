@@ -28,13 +28,16 @@ INTERVALS = IntervalSettings(replicates=200)
 @pytest.mark.parametrize("area", [0.6, 0.95])
 def test_intervals_hold_at_few_positives(positives: int, area: float) -> None:
     """Nominally 95 % (docs/inference.md)."""
-    share, width = simulation.of_a_class(positives, area, 40)
+    share, width = simulation.of_an_area((positives,), area, 40)
     assert share >= 0.9 and width < 0.8
 
 
 def test_the_interval_of_a_mean_holds() -> None:
-    share, width = simulation.of_a_mean(4, 0.8, 12)
+    classes = (2, 3, 4, 5, 60, 60, 60, 60)
+    share, width = simulation.of_an_area(classes, 0.8, 12)
     assert share >= 0.75 and width < 0.25
+    share, width = simulation.of_a_difference(classes, 0.8, 12)
+    assert share >= 0.75 and width < 0.35
 
 
 def test_an_area_s_interval_is_that_of_ranks() -> None:

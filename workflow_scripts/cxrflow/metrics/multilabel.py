@@ -6,40 +6,48 @@
 AUROC there (NaN). The classes of a mean are the same in every resample.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrflow.metrics.classification import ThresholdRule, binary_metrics
+from cxrflow.metrics.classification import BINARY, ThresholdRule, metrics_at
 from cxrflow.metrics.intervals import Floats, ratio
+from cxrflow.metrics.operating_points import Ranking, by_sample
 
 
 def by_class(
     labels: ArrayLike,
     scores: ArrayLike,
-    counts: Floats,
     rule: ThresholdRule | Sequence[float] = "best_f1",
-) -> dict[str, Floats]:
-    """Binary metrics of each class over its labelled samples: [R, C] by name; NaN without any.
+    names: Collection[str] = BINARY,
+) -> Callable[[Floats], dict[str, Floats]]:
+    """Sort each class's labelled samples; of counts, the metrics [R, C] by name.
 
-    ``rule``: of all classes, or the threshold of each.
+    NaN for a class without any label. ``rule``: of all classes, or the threshold of each.
     """
     truth, values = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
     one_rule = isinstance(rule, str | float)
     rules: Sequence[ThresholdRule] = [rule] * truth.shape[1] if one_rule else list(rule)  # type: ignore[arg-type, list-item]
-    classes: list[dict[str, Floats] | None] = []
-    for label_N, score_N, rule_of_class in zip(truth.T, values.T, rules, strict=True):
-        labelled = np.isfinite(label_N)
-        weights = counts if labelled.all() else counts[:, labelled]
-        pair = (label_N[labelled], score_N[labelled])
-        classes.append(binary_metrics(*pair, weights, rule_of_class) if labelled.any() else None)
-    names = next(metrics for metrics in classes if metrics is not None)
-    nan = np.full(len(counts), np.nan)
-    return {
-        name: np.stack([nan if scores_R is None else scores_R[name] for scores_R in classes], -1)
-        for name in names
-    }
+    classes = []
+    for label_N, score_N, of_class in zip(truth.T, values.T, rules, strict=True):
+        labelled, threshold = (
+            np.isfinite(label_N),
+            of_class if isinstance(of_class, float) else None,
+        )
+        classes.append(
+            Ranking.of(label_N, score_N, threshold, counted=labelled) if labelled.any() else None
+        )
+
+    def metrics(counts: Floats) -> dict[str, Floats]:
+        weights_NR, nan = by_sample(counts), np.full(len(counts), np.nan)
+        each = [
+            {} if ranking is None else metrics_at(ranking.points(weights_NR), of_class, names)
+            for ranking, of_class in zip(classes, rules, strict=True)
+        ]
+        return {n: np.stack([of_class.get(n, nan) for of_class in each], -1) for n in names}
+
+    return metrics
 
 
 def fixed_mean(values: Floats, observed: Floats, included: NDArray[np.bool_]) -> Floats:

@@ -50,15 +50,16 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
     names = class_names(predictions)
     labels_NC = np.where(np.isfinite(scores_NC), labels_NC, np.nan)
     filled_NC = np.nan_to_num(scores_NC)
-    folds = [(predictions[FOLD] == fold).to_numpy() for fold in sorted(set(predictions[FOLD]))]
+    wanted: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
+    folds = []
+    for fold in sorted(set(predictions[FOLD])):
+        rows = (predictions[FOLD] == fold).to_numpy()
+        of_fold = np.where(rows[:, None], labels_NC, np.nan)
+        if np.isfinite(of_fold).any():  # else no class can be scored in it
+            folds.append(by_class(of_fold, filled_NC, settings.threshold, wanted))
 
     def by_fold(counts: Floats) -> list[dict[str, Floats]]:
-        # A fold that no class can be scored in is empty for all of them.
-        return [
-            by_class(labels_NC[rows], filled_NC[rows], counts[:, rows], settings.threshold)
-            for rows in folds
-            if np.isfinite(labels_NC[rows]).any()
-        ]
+        return [metrics(counts) for metrics in folds]
 
     observed = by_fold(np.ones((1, len(labels_NC))))
     scored_KC = np.stack([np.isfinite(of_fold["auroc"][0]) for of_fold in observed])

@@ -8,8 +8,9 @@ import pandas as pd
 from cxrflow.benchmarks.classification.scores import class_names, columns_of, threshold_words
 from cxrflow.benchmarks.classification.settings import LabelSettings
 from cxrflow.benchmarks.result import Figure, png_of
-from cxrflow.metrics.classification import operating_points, roc_curve
+from cxrflow.metrics.classification import roc_curve
 from cxrflow.metrics.intervals import Estimate
+from cxrflow.metrics.operating_points import operating_points
 from cxrflow.metrics.rare_classes import counts_text
 
 BLUE, RED = "#1b5e8c", "#b3441f"

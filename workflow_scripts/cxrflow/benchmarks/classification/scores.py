@@ -17,11 +17,11 @@ from cxrflow.benchmarks.classification.settings import LabelSettings, Metric
 from cxrflow.benchmarks.heads.shares import percent, score_column
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics import multiclass
+from cxrflow.metrics.classification import AREAS, BINARY
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multilabel import by_class, fixed_mean
 from cxrflow.metrics.rare_classes import Behind, Labels
 
-AREAS = ("auroc", "average_precision")  # that need no threshold
 OVERALL = ("accuracy", "balanced_accuracy")  # of exclusive classes: of all answers
 
 
@@ -52,9 +52,13 @@ def class_metrics(
     that needs it.
     """
     rule = settings.threshold if threshold_C is None else threshold_C.tolist()
+    wanted: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
+    # Of exclusive classes the answer is no matter of a threshold.
+    of_class = [name for name in (AREAS if settings.exclusive else BINARY) if name in wanted]
+    of_classes = by_class(labels_NC, scores_NC, rule, of_class)
 
     def each_class(counts: Floats) -> dict[str, Floats]:
-        each = by_class(labels_NC, scores_NC, counts, rule)
+        each = of_classes(counts)
         return _of_answers(labels_NC, scores_NC, counts, each) if settings.exclusive else each
 
     observed = {name: value[0] for name, value in each_class(np.ones((1, len(labels_NC)))).items()}
@@ -72,8 +76,7 @@ def class_metrics(
                 "accuracy": multiclass.accuracy(*answers, counts),
                 "balanced_accuracy": fixed_mean(recalls, all_recalls, np.isfinite(all_recalls)),
             }
-        names_of_metrics: list[str] = ["auroc", *settings.metrics]
-        for name in dict.fromkeys(names_of_metrics):
+        for name in wanted:
             if name in overall:
                 scores[name] = overall[name]
             elif name in each and names:
@@ -128,8 +131,7 @@ def _of_answers(
     names = range(labels_NC.shape[1])
     recalls = multiclass.recalls(labels_N, called_N, names, counts)
     f1 = np.stack([multiclass.class_f1(labels_N, called_N, n, counts) for n in names], axis=-1)
-    areas = {name: each[name] for name in AREAS}
-    return areas | {"sensitivity": recalls, "f1": f1}
+    return {**each, "sensitivity": recalls, "f1": f1}
 
 
 def threshold_words(settings: LabelSettings) -> str:

@@ -260,5 +260,6 @@ def best_thresholds(
 ) -> Floats:
     """The best threshold [C] of each class on these samples; NaN of a class without both labels."""
     labels_SC = columns_of(images.samples(), "label")
-    best = by_class(labels_SC, scores_SC, np.ones((1, len(scores_SC))), settings.threshold)
+    metrics = by_class(labels_SC, scores_SC, settings.threshold, ["auroc", "threshold"])
+    best = metrics(np.ones((1, len(scores_SC))))
     return np.where(np.isfinite(best["auroc"]), best["threshold"], np.nan)[0]

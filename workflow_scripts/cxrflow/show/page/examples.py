@@ -168,7 +168,8 @@ def _roc(path: Path) -> tuple[list[float], list[float]] | None:
     import numpy as np
 
     from cxr_files.parquet import read_table
-    from cxrflow.metrics.classification import operating_points, roc_curve
+    from cxrflow.metrics.classification import roc_curve
+    from cxrflow.metrics.operating_points import operating_points
 
     table = read_table(path)
     if any(str(name).startswith("label/") for name in table):
