@@ -64,8 +64,8 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         yield "trained on", f"{data.get('name')}{origin}, {data['train_samples']} samples"
     if model.limits:
         yield "warning", model.limits
-    if (model.run.get("permuted_pairs") or {}).get("differs") is False:
-        yield "warning", "its validation loss does not differ from that of permuted pairs"
+    if learnt(model.run) is False:
+        yield "warning", "it has not learnt: its pairs are told apart no better than untrained"
 
 
 if __name__ == "__main__":

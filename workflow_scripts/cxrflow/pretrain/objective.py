@@ -336,18 +336,18 @@ class TermsProgram(Program):
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation samples: on all, unless a term compares them."""
         batches, first = self.validation_batches()
-        values = self.validated((self.views("validate", batch) for batch in batches), first)
+        own = batches[self.run.processes.rank :: self.run.processes.world]
+        values = self.validated((self.views("validate", batch) for batch in own), first)
         return values if self.selection is None else {**values, **self.selection()}
 
     def validation_batches(self) -> tuple[list[Batch], np.ndarray]:
-        """This process's batches of a validation, and the rows of all that count as pairs."""
-        processes, training = self.run.processes, self.settings.training
+        """The batches of a validation, of all processes, and the rows that count as pairs."""
+        training = self.settings.training
         cut = contrastive_batches if self.compares else even_batches
         samples = self.samples["validate"]
         batches = drawn_batches(cut(len(samples), training.batch_size), training.validation_batches)
-        own = batches[processes.rank :: processes.world]
         first = samples.first_of_patients(np.concatenate(batches))
-        return [Batch(rows, 0, 0, ALONE, samples) for rows in own], first
+        return [Batch(rows, 0, 0, ALONE, samples) for rows in batches], first
 
     def validated(
         self, batches: Iterable[Views], first: np.ndarray | None = None

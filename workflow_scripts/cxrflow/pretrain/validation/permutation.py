@@ -70,7 +70,6 @@ class Comparisons(NamedTuple):
         """Those of a term that compares each sample with each other."""
         return cls([PairGroup(score_NN, np.arange(len(score_NN)))], slope)
 
-
     def counted(self, counts: NDArray[np.bool_] | None) -> Iterator[NDArray[np.float64]]:
         """The scores [K, K] of each group of two pairs or more of samples that count, [N]."""
         for group in self.groups:
@@ -199,11 +198,9 @@ class Validation:
         p_of = {question: min(1.0, len(ps) * min(ps)) for question, ps in questions.items()}
         differs = _every(p_of)
         beside = self._beside_twins(pairs, twins or {})
-        record = {"permuted_pairs": {"differs": differs, "terms": terms}}
-        if twins is not None:
-            record["twins"] = beside
         p_of |= {question: answer["p"] for question, answer in beside.items()}
-        return {"learnt": _every(p_of), **record}
+        record = {"permuted_pairs": {"differs": differs, "terms": terms}}
+        return {"learnt": _every(p_of), **record, **({"twins": beside} if beside else {})}
 
     def _beside_twins(
         self, pairs: Mapping[str, str], twins: Mapping[str, Sequence[float]]

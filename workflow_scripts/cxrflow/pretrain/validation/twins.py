@@ -14,14 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from cxr_files.atomic import fingerprint, read_object, write_json
 from cxr_files.errors import InputError
 from cxrflow.metrics.permuted_pairs import RankSums
 from cxrflow.metrics.twins import TWINS
-from cxrflow.pretrain.objective import TermsProgram
+from cxrflow.pretrain.objective import Batch, TermsProgram
+from cxrflow.pretrain.validation.shared_trunks import SharedTrunks
 from cxrflow.training.processes import Processes
 
 #: What terms pair that untrained starts are asked as well: the start of a text encoder reads masked
@@ -60,7 +62,8 @@ class Twins:
             self._ranks = self.processes.collect(self.processes.first(self._kept))[0]
         if self._ranks is None:
             ranks = self._ranks = untrained_ranks(self.draw, self.processes)
-            self.processes.first(lambda: self.path and write_json(self.path, ranks))
+            if self.path is not None and self.processes.is_first:
+                write_json(self.path, ranks)
         return self._ranks
 
     def _kept(self) -> Ranks | None:
@@ -94,10 +97,11 @@ def untrained_ranks(draw: Callable[[], TermsProgram], processes: Processes) -> R
         for seed in range(TWINS):
             torch.manual_seed(seed)
             programs.append(draw())
-            for module in programs[-1].modules.values():
-                module.eval()
-            share_trunks(programs[0], programs[-1])
-        sums_here = _validated(programs)
+            if seed == 0:
+                trunks = SharedTrunks(programs[0].modules)
+            else:
+                trunks.give(programs[-1].modules)
+        sums_here = _validated(programs, trunks, processes)
     sums: dict[str, list[RankSums]] = {}
     for of_process in processes.collect(sums_here):
         for name, ranks in of_process.items():
@@ -107,77 +111,46 @@ def untrained_ranks(draw: Callable[[], TermsProgram], processes: Processes) -> R
     return {n: [x for x in of_n if x is not None] for n, of_n in means.items() if None not in of_n}
 
 
-def _validated(programs: Sequence[TermsProgram]) -> dict[str, list[RankSums]]:
+def _validated(
+    programs: Sequence[TermsProgram], trunks: SharedTrunks, processes: Processes
+) -> dict[str, list[RankSums]]:
     """The sums of ranks of this process's batches, by term and twin."""
     terms = [name for name, term in programs[0].terms.items() if term.pairs in QUESTIONS]
     sums = {name: [RankSums()] * len(programs) for name in terms}
     batches, first = programs[0].validation_batches()
-    for batch in batches:
-        counts = torch.isin(torch.from_numpy(batch.rows), torch.from_numpy(first)).numpy()
-        forget(programs[0])
+    for program in programs:
+        _normalise(program, trunks, batches[0], terms)
+    for batch in batches[processes.rank :: processes.world]:
+        counts = np.isin(batch.rows, first)
         for place, program in enumerate(programs):
             views = program.views("validate", batch)
             for name in terms:
                 compared = program.terms[name].comparisons(views)
                 for score_KK in () if compared is None else compared.counted(counts):
                     sums[name][place] += RankSums.of(score_KK)
+        trunks.forget()
     return sums
 
 
-#: By encoder: its attribute that most recipes load, and the functions through which it is used.
-_TRUNKS = {
-    "image": ("encoder", ("encoder.forward", "encoder.forward_until", "encoder.forward_from")),
-    "text": ("bert", ("last_states",)),
-}
+def _normalise(
+    program: TermsProgram, trunks: SharedTrunks, batch: Batch, terms: Sequence[str]
+) -> None:
+    """Give the batch normalisations that a twin has drawn the statistics of a batch.
 
-
-class Remembered:
-    """A function that gives again what it gave for equal arguments, until it is to forget."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.calls = function, list[tuple[Any, Any]]()
-
-    def __call__(self, *arguments: Any) -> Any:
-        for before, result in self.calls:
-            if _equal(before, arguments):
-                return result
-        self.calls.append((arguments, self.function(*arguments)))
-        return self.calls[-1][1]
-
-
-def share_trunks(first: TermsProgram, twin: TermsProgram) -> None:
-    """Give a twin the first one's trunks where they are equal, whose results are remembered."""
-    for name, (part, functions) in _TRUNKS.items():
-        shared, own = first.modules[name], twin.modules[name]
-        same = shared is own or _equal(*(_weights(getattr(m, part)) for m in (shared, own)))
-        if same and shared is not own:
-            setattr(own, part, getattr(shared, part))
-        for path in functions if same else ():
-            *owner, function = path.split(".")
-            source, target = (m.get_submodule(".".join(owner)) for m in (shared, own))
-            known = getattr(source, function)
-            remembered = known if isinstance(known, Remembered) else Remembered(known)
-            setattr(target, function, remembered)
-
-
-def forget(first: TermsProgram) -> None:
-    """Forget what the trunks of twins gave for a batch."""
-    for name, (_, functions) in _TRUNKS.items():
-        for path in functions:
-            *owner, function = path.split(".")
-            getattr(first.modules[name].get_submodule(".".join(owner)), function).calls.clear()
-
-
-def _weights(module: nn.Module) -> list[torch.Tensor]:
-    return list(module.state_dict().values())
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Compare arguments, tensors by their values."""
-    if a is b:
-        return True
-    if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.shape == b.shape and torch.equal(a, b)
-    if isinstance(a, Sequence) and not isinstance(a, str):
-        return isinstance(b, Sequence) and len(a) == len(b) and all(map(_equal, a, b))
-    return bool(a == b)
+    A step of training would, whether or not it teaches anything. Without them deep layers of a new
+    encoder see next to no difference between images. Trunks that are loaded bring their own.
+    """
+    for module in program.modules.values():
+        module.eval()
+    layers = (layer for module in program.modules.values() for layer in module.modules())
+    drawn = [x for x in layers if isinstance(x, _BatchNorm) and x not in trunks.layers()]
+    if not drawn or len(batch.rows) < 2:  # a single sample has no statistics
+        return
+    for layer in drawn:
+        layer.train()
+        layer.momentum = 1.0
+    views = program.views("validate", batch)
+    for name in terms:
+        program.terms[name].comparisons(views)
+    for layer in drawn:
+        layer.eval()
