@@ -40,6 +40,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
     from cxrflow.encoders.released.published import projection_is_new
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.inference_view import seen_geometry
+    from cxrflow.models.run_record import learnt
 
     halves = {
         "text": model.text_encoder,

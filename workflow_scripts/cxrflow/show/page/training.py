@@ -71,14 +71,13 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                     xs, ys = thinned(xs, ys)
                 dots = split == "validate"
                 series.append(ChartLine(f"{split}, seed {seed}", split, xs, ys, dots))
+        untrained = {name: ranks for name, _, ranks, _ in beside_twins(training.run)}
         rows.append(
             {
                 "seed": seed,
                 "permuted": learning(training).get(term, {}).get("permuted"),
                 "rank": learning(training).get(term, {}).get("rank"),
-                "untrained": next(
-                    (u for n, _, u, _ in beside_twins(training.run) if n == term), None
-                ),
+                "untrained": untrained.get(term),
                 "first": ys_of["train"][0] if "train" in ys_of else None,
                 "last": ys_of["train"][-1] if "train" in ys_of else None,
                 "validate": ys_of["validate"][-1] if "validate" in ys_of else None,

@@ -91,8 +91,8 @@ def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> s
         return ""
     return (
         f"Training not converged: {'; '.join(places)}. Pairs are told apart no better than by "
-        "untrained starts, or than permuted ones (5 %), so the value says nothing of the method, and "
-        "no ranking is taken from it."
+        "untrained starts, or than permuted ones (at 5 %), so the value says nothing of the "
+        "method, and no ranking is taken from it."
     )
 
 
