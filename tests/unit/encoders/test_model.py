@@ -75,6 +75,8 @@ def test_half_a_model_is_not_taken_for_a_whole_one(tmp_path: Path, name: str, sa
         ({"data": {"geometry": 32}}, "geometry '32': expected"),
         ({"settings": "x"}, "field 'settings' is 'x'"),
         ({"permuted_pairs": True}, "field 'permuted_pairs' is True"),
+        ({"twins": [1]}, "field 'twins' is [1]"),
+        ({"learnt": "yes"}, "field 'learnt' is 'yes'"),
     ],
 )
 def test_a_record_with_other_values_is_one_line(tmp_path: Path, record: Any, said: str) -> None:
@@ -190,6 +192,6 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     like_permuted = {**RECORD["permuted_pairs"], "differs": False}
     bad = {**RECORD, "permuted_pairs": like_permuted, "data": {"name": "x", "synthetic": True}}
     text = card(tmp_path / "models/mine/one/seed1", bad, {})
-    assert "does not differ from that of permuted pairs" in text
+    assert "It has not learnt: its pairs are told apart no better than untrained." in text
     assert "knows nothing of patients" in text
     assert "drawn by cxrflow (MIT)" in text
