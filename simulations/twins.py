@@ -15,6 +15,7 @@ Math Stat 22:558), of the validation whose weights were kept.
 
 import argparse
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -128,14 +129,16 @@ def trained(
     return kept
 
 
-def shares(pairs: int, models: int, random: torch.Generator) -> dict[str, tuple[float, float]]:
+def shares(
+    pairs: int, models: int, random: torch.Generator, kinds: Sequence[str] = tuple(KINDS)
+) -> dict[str, tuple[float, float]]:
     """By kind of model the shares that have learnt by twins and by permuted pairs."""
     of = spaces(models, random)
     validation = features(of, pairs, random)
     twins = torch.stack([rank(scores(validation, start(models, random))) for _ in range(TWINS)], 1)
     found = {}
-    for kind, seen in KINDS.items():
-        weights = start(models, random)
+    for kind in kinds:
+        weights, seen = start(models, random), KINDS[kind]
         score = scores(validation, weights)
         if seen:
             image, text = features(of, seen, random)

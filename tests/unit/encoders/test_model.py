@@ -75,7 +75,7 @@ def test_half_a_model_is_not_taken_for_a_whole_one(tmp_path: Path, name: str, sa
         ({"data": {"geometry": 32}}, "geometry '32': expected"),
         ({"settings": "x"}, "field 'settings' is 'x'"),
         ({"permuted_pairs": True}, "field 'permuted_pairs' is True"),
-        ({"twins": [1]}, "field 'twins' is [1]"),
+        ({"twins": [1]}, r"field 'twins' is \[1\]"),
         ({"learnt": "yes"}, "field 'learnt' is 'yes'"),
     ],
 )

@@ -10,6 +10,8 @@ ranks are kept in a file, whose name follows from all that decides them, and not
 training: its seeds have the same twins.
 """
 
+import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from cxrflow.metrics.twins import TWINS
 from cxrflow.pretrain.objective import Batch, TermsProgram
 from cxrflow.pretrain.validation.shared_trunks import SharedTrunks
 from cxrflow.training.processes import Processes
+
+log = logging.getLogger("cxrflow")
 
 #: What terms pair that untrained starts are asked as well: the start of a text encoder reads masked
 #: words already, and a joint training need not teach it more.
@@ -61,7 +65,9 @@ class Twins:
         if self._ranks is None:
             self._ranks = self.processes.collect(self.processes.first(self._kept))[0]
         if self._ranks is None:
+            begun = time.monotonic()
             ranks = self._ranks = untrained_ranks(self.draw, self.processes)
+            log.info("validated %d untrained starts in %.0f s", TWINS, time.monotonic() - begun)
             if self.path is not None and self.processes.is_first:
                 write_json(self.path, ranks)
         return self._ranks
