@@ -77,7 +77,7 @@ def test_twins_are_measured_once_and_change_no_weight(
     for run in runs.values():
         (questions, mlm) = run["twins"].values(), run["permuted_pairs"]["terms"]["mlm"]
         ps = [*(question["p"] for question in questions), mlm["p"]]
-        assert run["learnt"] is all(p <= 0.05 for p in ps)
+        assert run["pairs_learnt"] is all(p <= 0.05 for p in ps)
     monkeypatch.setattr(twins.Twins, "__call__", lambda self: {})
     trained(toy, "without", tmp_path, 0).succeeds()
     assert "twins" not in json.loads((tmp_path / "without" / "run.json").read_text())

@@ -76,7 +76,7 @@ def test_half_a_model_is_not_taken_for_a_whole_one(tmp_path: Path, name: str, sa
         ({"settings": "x"}, "field 'settings' is 'x'"),
         ({"permuted_pairs": True}, "field 'permuted_pairs' is True"),
         ({"twins": [1]}, r"field 'twins' is \[1\]"),
-        ({"learnt": "yes"}, "field 'learnt' is 'yes'"),
+        ({"pairs_learnt": "yes"}, "field 'pairs_learnt' is 'yes'"),
     ],
 )
 def test_a_record_with_other_values_is_one_line(tmp_path: Path, record: Any, said: str) -> None:

@@ -289,14 +289,14 @@ def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
 
     spread = np.linspace(0.4, 0.6, TWINS).tolist()
     said = answer((SIGNAL, SIGNAL), a=spread)
-    assert said["learnt"] is True and learnt(said) is True
+    assert said["pairs_learnt"] is True and learnt(said) is True
     assert list(beside_twins(said)) == [("a", 1.0, spread, 1 / (1 + TWINS))]
     # It differs from permuted pairs, as do its twins.
     said = answer((SIGNAL, SIGNAL), a=[*spread[1:], 1.0])
-    assert said["permuted_pairs"]["differs"] is True and said["learnt"] is False
+    assert said["permuted_pairs"]["differs"] is True and said["pairs_learnt"] is False
     assert said["twins"]["image and text"]["p"] == 2 / (1 + TWINS)
-    assert answer((SIGNAL, weak), a=spread)["learnt"] is False
-    assert answer((weak, SIGNAL), a=[0.1] * TWINS)["learnt"] is True
+    assert answer((SIGNAL, weak), a=spread)["pairs_learnt"] is False
+    assert answer((weak, SIGNAL), a=[0.1] * TWINS)["pairs_learnt"] is True
     assert "twins" not in answer((SIGNAL, SIGNAL))
     # A record from before there were twins.
     assert learnt({"permuted_pairs": {"differs": False}}) is False and learnt({}) is None

@@ -10,7 +10,7 @@ from cxr_files.atomic import read_object, require_fields, require_whole
 #: Types of the fields that are read, where they are there.
 FIELDS = {
     **{name: dict | NoneType for name in ("data", "settings", "permuted_pairs", "twins")},
-    "learnt": bool | NoneType,
+    "pairs_learnt": bool | NoneType,
 }
 
 #: The name in ``data`` of published weights, whose training data no record names.
@@ -22,8 +22,8 @@ def learnt(record: Mapping[str, Any]) -> bool | None:
 
     Of a record without an answer, from before there were twins, by permuted pairs.
     """
-    if "learnt" in record:
-        answer: bool | None = record["learnt"]
+    if "pairs_learnt" in record:
+        answer: bool | None = record["pairs_learnt"]
     else:
         answer = (record.get("permuted_pairs") or {}).get("differs")
     return answer

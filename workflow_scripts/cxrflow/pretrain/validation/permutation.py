@@ -200,7 +200,7 @@ class Validation:
         beside = self._beside_twins(pairs, twins or {})
         p_of |= {question: answer["p"] for question, answer in beside.items()}
         record = {"permuted_pairs": {"differs": differs, "terms": terms}}
-        return {"learnt": _every(p_of), **record, **({"twins": beside} if beside else {})}
+        return {"pairs_learnt": _every(p_of), **record, **({"twins": beside} if beside else {})}
 
     def _beside_twins(
         self, pairs: Mapping[str, str], twins: Mapping[str, Sequence[float]]

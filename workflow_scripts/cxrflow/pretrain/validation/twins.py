@@ -26,6 +26,7 @@ from cxrflow.metrics.permuted_pairs import RankSums
 from cxrflow.metrics.twins import TWINS
 from cxrflow.pretrain.objective import Batch, TermsProgram
 from cxrflow.pretrain.validation.shared_trunks import SharedTrunks
+from cxrflow.training.batch_norm import revert
 from cxrflow.training.processes import Processes
 
 log = logging.getLogger("cxrflow")
@@ -144,10 +145,11 @@ def _normalise(
     """Give the batch normalisations that a twin has drawn the statistics of a batch.
 
     A step of training would, whether or not it teaches anything. Without them deep layers of a new
-    encoder see next to no difference between images. Trunks that are loaded bring their own.
+    encoder see next to no difference between images. Trunks that are loaded bring their own. All
+    processes have the batch, and none asks the others.
     """
     for module in program.modules.values():
-        module.eval()
+        revert(module.eval())
     layers = (layer for module in program.modules.values() for layer in module.modules())
     drawn = [x for x in layers if isinstance(x, _BatchNorm) and x not in trunks.layers()]
     if not drawn or len(batch.rows) < 2:  # a single sample has no statistics
