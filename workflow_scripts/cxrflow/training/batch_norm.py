@@ -41,7 +41,7 @@ def convert(module: nn.Module, group: int | None) -> nn.Module:
 
 def revert(module: nn.Module) -> None:
     """Undo :func:`convert`: statistics of this process's samples alone, without a message."""
-    plain = {changed: kind for kind, changed in REPLACEMENTS.items()}
+    plain: dict[type, type] = {changed: kind for kind, changed in REPLACEMENTS.items()}
     for layer in module.modules():
         if type(layer) in plain:
             layer.__class__ = plain[type(layer)]

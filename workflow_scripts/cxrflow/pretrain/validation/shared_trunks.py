@@ -1,16 +1,24 @@
 """Trunks that the twins of a training have in common: each input passes through them once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-#: By encoder: the attribute that is its trunk.
-_TRUNKS = {"image": "encoder", "text": "bert"}
-#: By encoder: through what the trunk is used, and whether these are functions of the trunk.
-_FUNCTIONS = {"image": (True, ("forward", "forward_until", "forward_from")),
-              "text": (False, ("last_states",))}  # fmt: skip
+
+class _Used(NamedTuple):
+    """What of an encoder is shared if it is equal, and the functions through which it is used."""
+
+    parts: tuple[str, ...]
+    functions: tuple[str, ...]
+    of_part: bool  # they are the first part's; or else the encoder's
+
+
+_USED = {
+    "image": _Used(("encoder",), ("forward", "forward_until", "forward_from"), True),
+    "text": _Used(("bert", "cls"), ("last_states", "predict_tokens"), False),
+}
 
 
 class Remembered:
@@ -34,27 +42,26 @@ class SharedTrunks:
     """
 
     def __init__(self, modules: Mapping[str, nn.Module]) -> None:
-        self.encoders = {name: modules[name] for name in _TRUNKS}
+        self.encoders = {name: modules[name] for name in _USED}
         self.shared: dict[str, list[Remembered]] = {}  # by encoder
 
     def give(self, modules: Mapping[str, nn.Module]) -> None:
         """Give another program's encoders the trunks of the first where they are equal."""
-        for name, first in self.encoders.items():
-            part, encoder = _TRUNKS[name], modules[name]
-            trunk = getattr(first, part)
-            if not _equal(_weights(trunk), _weights(getattr(encoder, part))):
+        for name, (parts, functions, _) in _USED.items():
+            first, encoder = self.encoders[name], modules[name]
+            if not all(_equal(_weights(first, part), _weights(encoder, part)) for part in parts):
                 continue
-            setattr(encoder, part, trunk)
-            of_trunk, functions = _FUNCTIONS[name]
+            for part in parts:
+                setattr(encoder, part, getattr(first, part))
             if name not in self.shared:
-                source = trunk if of_trunk else first
+                source = _source(first, name)
                 self.shared[name] = [Remembered(getattr(source, each)) for each in functions]
                 self._set(first, name)
             self._set(encoder, name)
 
     def layers(self) -> set[nn.Module]:
         """All layers of the trunks that are shared."""
-        trunks = (getattr(self.encoders[name], _TRUNKS[name]) for name in self.shared)
+        trunks = (getattr(self.encoders[n], part) for n in self.shared for part in _USED[n].parts)
         return {layer for trunk in trunks for layer in trunk.modules()}
 
     def forget(self) -> None:
@@ -64,14 +71,18 @@ class SharedTrunks:
                 each.calls.clear()
 
     def _set(self, encoder: nn.Module, name: str) -> None:
-        of_trunk, functions = _FUNCTIONS[name]
-        target = getattr(encoder, _TRUNKS[name]) if of_trunk else encoder
-        for function, remembered in zip(functions, self.shared[name], strict=True):
-            setattr(target, function, remembered)
+        for function, remembered in zip(_USED[name].functions, self.shared[name], strict=True):
+            setattr(_source(encoder, name), function, remembered)
 
 
-def _weights(module: nn.Module) -> list[torch.Tensor]:
-    return list(module.state_dict().values())
+def _source(encoder: nn.Module, name: str) -> nn.Module:
+    """The module whose functions are remembered."""
+    source: nn.Module = getattr(encoder, _USED[name].parts[0]) if _USED[name].of_part else encoder
+    return source
+
+
+def _weights(encoder: nn.Module, part: str) -> list[torch.Tensor]:
+    return list(getattr(encoder, part).state_dict().values())
 
 
 def _equal(a: Any, b: Any) -> bool:
