@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -73,8 +74,8 @@ def test_a_joint_training_is_said_to_be_like_its_twins():
     }
     (words,) = unlearnt({0: SimpleNamespace(run=run, log=[])})
     assert words.startswith(
-        "seed 0: Global alignment (rank of the true pair 0.520; of untrained starts 0.480 to 0.530, "
-        "p = 0.1), "
+        "seed 0: Global alignment (rank of the true pair 0.520; of untrained starts 0.480 to "
+        "0.530, p = 0.1), "
     )
     assert words.endswith("(6.9; of permuted pairs one in twenty is below 6.91, p = 0.001)")
     assert unlearnt({0: SimpleNamespace(run=run | {"pairs_learnt": True}, log=[])}) == []
