@@ -73,6 +73,8 @@ def training_options(wildcards, input):
         files = input[name] if name == "tokens" else [input[name]]
         named = f"--{name.replace('_', '-')}"
         options += option(named, *(files if name == "pairs" else folders(files)))
+    if "joint" in run.models[wildcards.model].recipe.kind.offers:
+        options += option("--twins", f"{RESULTS}/state/twins")
     return [*options, *selection_options(wildcards, as_json)]
 
 

@@ -97,7 +97,7 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     module = importlib.import_module(f"cxrflow.{toy.module}")
     torch.manual_seed(0)
     program: TermsProgram
-    program, _, _ = module.prepare(given, settings, Run(0, torch.device("cpu"), processes))
+    program, *_ = module.prepare(given, settings, Run(0, torch.device("cpu"), processes))
     return program
 
 

@@ -94,7 +94,7 @@ def test_nothing_is_expected_of_trainings_that_have_not_learnt() -> None:
     given = cells(1.0, 0.002, SHARES)
     at_chance = [*given[:3], replace(given[3], unlearnt=2)]
     doubt = beyond(SHARES, at_chance)["doubt"]
-    assert doubt.startswith("2 of 3 trainings at 100 do not differ from permuted pairs")
+    assert doubt.startswith("2 of 3 trainings at 100 have not learnt; it would")
     assert beyond(SHARES, [replace(given[0], unlearnt=3), *given[1:]])["doubt"] is None
 
 
@@ -162,5 +162,5 @@ def test_a_note_says_which_shares_were_not_learnt() -> None:
         Cell("theirs", "s10", ours=0.5, seeds=3, unlearnt=1),
     ]
     words = note_on_learning(ours, columns)
-    assert words.startswith("Training not converged: ours (1 %); theirs. The validation loss")
+    assert words.startswith("Training not converged: ours (1 %); theirs. Pairs are told")
     assert note_on_learning(ours[1:2], columns) == ""

@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "pretrain": {*LIBRARIES, "training", "models"},
     "benchmarks": {*LIBRARIES, "cxr_hospital", "training", "models"},  # the truth of what is drawn
     "console": {"config"},  # the times on record
-    "show": {*LIBRARIES, "papers", "config"},
+    "show": {*LIBRARIES, "papers", "config", "models"},  # what a training has recorded
     "cxrflow": {"cxr_labels", "images", "losses", "metrics", "models"},  # the public names
     "losses": {"objectives"},  # and those of losses
     "__main__": {"cxrflow"},
@@ -183,7 +183,10 @@ PRETRAINING = (
     ("pairs.tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
     ("pairs.images_and_texts", "writing.captions", "writing.reports"),
     ("pairs.images_with_priors", "pairs.whole_reports"),
-    ("arguments", "demands", "pairs.preparation", "validation.selection"),
+    (
+        *("arguments", "demands", "pairs.preparation"),
+        *("validation.selection", "validation.twins", "validation.shared_trunks"),
+    ),
     ("initial", "imported", *(name for name, entry in TRAINING_PROGRAMS.items() if entry.learns)),
 )
 

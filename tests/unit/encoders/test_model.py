@@ -75,6 +75,8 @@ def test_half_a_model_is_not_taken_for_a_whole_one(tmp_path: Path, name: str, sa
         ({"data": {"geometry": 32}}, "geometry '32': expected"),
         ({"settings": "x"}, "field 'settings' is 'x'"),
         ({"permuted_pairs": True}, "field 'permuted_pairs' is True"),
+        ({"twins": [1]}, r"field 'twins' is \[1\]"),
+        ({"pairs_learnt": "yes"}, "field 'pairs_learnt' is 'yes'"),
     ],
 )
 def test_a_record_with_other_values_is_one_line(tmp_path: Path, record: Any, said: str) -> None:
@@ -183,6 +185,17 @@ def test_a_card_has_data_sizes_scores_limits_and_licence(tmp_path: Path) -> None
     assert "s5000" not in text  # of no study
 
 
+def test_a_card_has_the_ranks_of_twins(tmp_path: Path) -> None:
+    ranks = {"global_alignment": {"rank": 0.52, "untrained": [0.47, 0.53, 0.5]}}
+    twins = {"image and text": {"p": 0.5, "terms": ranks}}
+    like_twins = {**RECORD, "twins": twins, "pairs_learnt": False}
+    text = card(tmp_path / "models/mine/one/seed1", like_twins, {})
+    said = "global_alignment 0.52 (untrained starts 0.47 to 0.53)"
+    assert f"- rank of the true pair: {said}\n" in text
+    assert "It has not learnt" in text  # though it differs from permuted pairs
+    assert "It has not learnt" not in card(tmp_path, like_twins | {"pairs_learnt": True}, {})
+
+
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     text = card(tmp_path / "somewhere", {}, {})
     assert "# somewhere\n" in text and "- data set: unknown\n" in text
@@ -190,6 +203,6 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     like_permuted = {**RECORD["permuted_pairs"], "differs": False}
     bad = {**RECORD, "permuted_pairs": like_permuted, "data": {"name": "x", "synthetic": True}}
     text = card(tmp_path / "models/mine/one/seed1", bad, {})
-    assert "does not differ from that of permuted pairs" in text
+    assert "It has not learnt: its pairs are told apart no better than untrained." in text
     assert "knows nothing of patients" in text
     assert "drawn by cxrflow (MIT)" in text

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
 from cxrflow.metrics.permuted_pairs import DRAWS
+from cxrflow.metrics.twins import TWINS
+from cxrflow.models.run_record import beside_twins, learnt
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.objectives.token_alignment import TokenMatching
 from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
@@ -270,6 +272,34 @@ def test_terms_that_pair_the_same_answer_one_question() -> None:
         compared = dict(zip(names, map(Comparisons.of_batch, scores), strict=True))
         losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
         assert record(Validated(losses, compared), pairs=names)["differs"] is differs
+
+
+def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
+    """Only the question they were asked; the others stay with permuted pairs."""
+    weak = drawn(12, 12)
+    names = {"a": "image and text", "b": "place and word"}
+
+    def answer(scores: Any, **twins: list[float]) -> dict[str, Any]:
+        compared = dict(zip(names, map(Comparisons.of_batch, scores), strict=True))
+        losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
+        said: dict[str, Any] = Validation([Validated(losses, compared)], ALONE).record(
+            names, None, twins
+        )
+        return said
+
+    spread = np.linspace(0.4, 0.6, TWINS).tolist()
+    said = answer((SIGNAL, SIGNAL), a=spread)
+    assert said["pairs_learnt"] is True and learnt(said) is True
+    assert list(beside_twins(said)) == [("a", 1.0, spread, 1 / (1 + TWINS))]
+    # It differs from permuted pairs, as do its twins.
+    said = answer((SIGNAL, SIGNAL), a=[*spread[1:], 1.0])
+    assert said["permuted_pairs"]["differs"] is True and said["pairs_learnt"] is False
+    assert said["twins"]["image and text"]["p"] == 2 / (1 + TWINS)
+    assert answer((SIGNAL, weak), a=spread)["pairs_learnt"] is False
+    assert answer((weak, SIGNAL), a=[0.1] * TWINS)["pairs_learnt"] is True
+    assert "twins" not in answer((SIGNAL, SIGNAL))
+    # A record from before there were twins.
+    assert learnt({"permuted_pairs": {"differs": False}}) is False and learnt({}) is None
 
 
 def test_a_term_without_pairs_is_not_judged() -> None:

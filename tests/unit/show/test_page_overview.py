@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from cxrflow.show.page import page
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.page.labels import SENTENCES, agreement
 from cxrflow.show.page.overview import _card, _verdict, differing, starts
+from cxrflow.show.page.training import unlearnt
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.results import read_results
 from cxrflow.show.tables.tests import Tested as Difference
@@ -49,16 +51,34 @@ def test_a_training_that_did_not_learn_is_said(results):
         "seed 0: Global alignment (6.899; of permuted pairs one in twenty is below 6.871, p = "
         "0.31). No ranking is taken" in own
     )
-    assert "It starts from simclr, which does not differ from permuted pairs." in own
+    assert "It starts from simclr, which has not learnt." in own
     rank = r"permuted pairs 6.93; rank of the true pair 0.517 \(0.466 to 0.568;"
     assert re.search(rf"validation [\d.]+[^<]*, {rank}", own)
     blameless = card(html, "cxr_bert")
     assert ">training not converged<" not in blameless and "permuted pairs 5.7;" in blameless
     assert "not assessed" not in html
     opening = html.partition("What may not be concluded")[2].partition("</section>")[0]
-    assert "does not differ from that of permuted pairs: simclr, biovil." in opening
+    assert "by untrained starts, or than permuted ones: simclr, biovil." in opening
     assert re.search(r"<li>simclr is what .*\bbiovil\b.* start from.</li>", opening)
     assert "With fewer than 3 training seeds" in opening
+
+
+def test_a_joint_training_is_said_to_be_like_its_twins():
+    """Its pairs differ from permuted ones, as those of untrained starts do."""
+    term = {"loss": 6.9, "p": 0.001, "permuted": {"low": 6.91}, "rank": {"value": 0.52}}
+    ranks = {"rank": 0.52, "untrained": [0.48, 0.53]}
+    run = {
+        "pairs_learnt": False,
+        "permuted_pairs": {"differs": True, "terms": {"global_alignment": term, "mlm": term}},
+        "twins": {"image and text": {"p": 0.1, "terms": {"global_alignment": ranks}}},
+    }
+    (words,) = unlearnt({0: SimpleNamespace(run=run, log=[])})
+    assert words.startswith(
+        "seed 0: Global alignment (rank of the true pair 0.520; of untrained starts 0.480 to "
+        "0.530, p = 0.1), "
+    )
+    assert words.endswith("(6.9; of permuted pairs one in twenty is below 6.91, p = 0.001)")
+    assert unlearnt({0: SimpleNamespace(run=run | {"pairs_learnt": True}, log=[])}) == []
 
 
 def test_what_leads_stands_beside_what_has_learnt_nothing(results):

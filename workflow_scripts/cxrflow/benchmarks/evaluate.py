@@ -19,7 +19,7 @@ from cxr_files.outputs import claim_folder, remove_folder
 from cxr_files.program import Parser, parser, run, seed_number, thread_count
 from cxr_files.settings import read_settings
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.models.run_record import read_run
+from cxrflow.models.run_record import learnt, read_run
 from cxrflow.names import reference_name
 
 COHORT, PIXELS = "<paper>/<cohort>", "<paper>/<cohort>/<geometry>"
@@ -68,7 +68,7 @@ def read_options(argv: Sequence[str] | None) -> tuple[Parser, argparse.Namespace
 
 
 def name_of(options: argparse.Namespace) -> tuple[str, bool | None, bool]:
-    """Return the result's name, if its model differs from permuted pairs, if weights are drawn."""
+    """Return the result's name, whether its model has learnt, and if weights are drawn."""
     if options.reference is not None:
         return reference_name(options.reference), None, False
     if options.external is not None:
@@ -76,9 +76,8 @@ def name_of(options: argparse.Namespace) -> tuple[str, bool | None, bool]:
     if options.model is not None:
         record = read_run(options.model)
         name = str(record.get("model") or options.model.resolve().parent.name)
-        differs = (record.get("permuted_pairs") or {}).get("differs")
-        return name, differs, record.get("drawn", "steps" in record)
-    # Decisions are a model's, and say whether it differs.
+        return name, learnt(record), record.get("drawn", "steps" in record)
+    # Decisions are a model's, and say whether it has learnt.
     decided = options.curation and read_object(options.curation / "curation.json")
     return options.benchmark, decided["learnt"] if decided else None, False
 

@@ -70,7 +70,7 @@ class SeedPredictions:
     file: Path
     model: str
     seed: int
-    learnt: bool | None  # it differs from permuted pairs; None: not assessed
+    learnt: bool | None  # by its run.json; None: not assessed
     fixed: bool  # it was not trained, nor has it weights that its seed draws
     fingerprint: str
     protocol: Mapping[str, Any]
@@ -189,7 +189,7 @@ def why_not_compared(
         return "no predictions of both"
     for run in (*runs_of_model, *runs_of_reference):
         if run.learnt is False:
-            return f"{short_name(run.model)} does not differ from permuted pairs"
+            return f"{short_name(run.model)} has not learnt"
     return why_not([*runs_of_model, *runs_of_reference], of_one_task) or (
         None if pairs else "trained with different seeds"
     )

@@ -111,8 +111,8 @@ class Result:
     ) -> None:
         """Write the result folder in one piece.
 
-        ``learnt``: whether the model differs from permuted pairs by its run.json; None where
-        that was not assessed, or nothing was trained. ``drawn``: another seed gives other weights.
+        ``learnt``: whether the model has learnt by its run.json; None where that was not
+        assessed, or nothing was trained. ``drawn``: another seed gives other weights.
         """
         with atomic_folder(folder, f"{self.benchmark} result") as unfinished:
             self.predictions.to_parquet(unfinished / "predictions.parquet", index=False)

@@ -40,6 +40,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
     from cxrflow.encoders.released.published import projection_is_new
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.inference_view import seen_geometry
+    from cxrflow.models.run_record import learnt
 
     halves = {
         "text": model.text_encoder,
@@ -64,8 +65,8 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         yield "trained on", f"{data.get('name')}{origin}, {data['train_samples']} samples"
     if model.limits:
         yield "warning", model.limits
-    if (model.run.get("permuted_pairs") or {}).get("differs") is False:
-        yield "warning", "its validation loss does not differ from that of permuted pairs"
+    if learnt(model.run) is False:
+        yield "warning", "it has not learnt: its pairs are told apart no better than untrained"
 
 
 if __name__ == "__main__":

@@ -89,14 +89,19 @@ class RankSums:
             self.of_couples + other.of_couples,
         )
 
+    @property
+    def mean(self) -> float | None:
+        """The mean rank; None where no pair has another candidate."""
+        return min(1.0, self.ranks / self.count) if self.count > 1 else None
+
     def interval(self, level: float = 0.95) -> dict[str, float] | None:
         """The mean rank with its interval, Student's on the logit's scale, which few pairs need.
 
         None where no pair has another candidate.
         """
-        if self.count < 2:
+        rank = self.mean
+        if rank is None:
             return None
-        rank = min(1.0, self.ranks / self.count)
         xx, xy, yy = (self.of_pairs - self.of_couples).tolist()
         variance = max(0.0, xx - 2 * rank * xy + rank**2 * yy) / self.count**2
         if not 0 < rank < 1:

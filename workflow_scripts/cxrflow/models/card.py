@@ -14,6 +14,7 @@ import yaml
 
 from cxr_files.atomic import read_object
 from cxr_files.reading import leads_out
+from cxrflow.models.run_record import beside_twins, learnt
 
 SHOWN = 8  # metrics of a task
 
@@ -57,8 +58,8 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
     if synthetic:
         limits.insert(0, "Trained on drawn radiographs and reports: it knows nothing of patients.")
     permuted_pairs = record.get("permuted_pairs") or {}
-    if permuted_pairs.get("differs") is False:
-        limits.insert(0, "Its validation loss does not differ from that of permuted pairs.")
+    if learnt(record) is False:
+        limits.insert(0, "It has not learnt: its pairs are told apart no better than untrained.")
     if data.get("notice"):
         limits.insert(0, f"{data['notice']}.")
     rows = list(score_lines(results_of(model), str(name), seed))
@@ -81,6 +82,7 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "steps": record.get("steps"),
         "seed": seed,
         "validation loss": _losses(permuted_pairs.get("terms") or {}),
+        **_twins(record),
         **_chosen_by(data.get("selection") or {}),
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
@@ -119,6 +121,15 @@ def _losses(terms: Mapping[str, Any]) -> str | None:
             text += f", rank of the true pair {term['rank']['value']:.2f}"
         texts.append(text)
     return "; ".join(texts) or None
+
+
+def _twins(record: Mapping[str, Any]) -> dict[str, str]:
+    """The ranks of terms beside those of untrained starts, where a training has them."""
+    texts = [
+        f"{name} {rank:.2f} (untrained starts {min(untrained):.2f} to {max(untrained):.2f})"
+        for name, rank, untrained, _ in beside_twins(record)
+    ]
+    return {"rank of the true pair": "; ".join(texts)} if texts else {}
 
 
 def _licence(synthetic: bool) -> str:

@@ -1,5 +1,6 @@
 """``run.json`` of a model folder: what its training has recorded."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -7,10 +8,35 @@ from typing import Any
 from cxr_files.atomic import read_object, require_fields, require_whole
 
 #: Types of the fields that are read, where they are there.
-FIELDS = {"data": dict | NoneType, "settings": dict | NoneType, "permuted_pairs": dict | NoneType}
+FIELDS = {
+    **{name: dict | NoneType for name in ("data", "settings", "permuted_pairs", "twins")},
+    "pairs_learnt": bool | NoneType,
+}
 
 #: The name in ``data`` of published weights, whose training data no record names.
 UNNAMED_DATA = "published weights"
+
+
+def learnt(record: Mapping[str, Any]) -> bool | None:
+    """Whether the training has learnt (docs/inference.md); None where that was not assessed.
+
+    Of a record without an answer, from before there were twins, by permuted pairs.
+    """
+    if "pairs_learnt" in record:
+        answer: bool | None = record["pairs_learnt"]
+    else:
+        answer = (record.get("permuted_pairs") or {}).get("differs")
+    return answer
+
+
+def beside_twins(record: Mapping[str, Any]) -> Iterator[tuple[str, float, Sequence[float], float]]:
+    """Of each term that was compared with twins: name, rank, those of the twins, and p.
+
+    The p is that of its question, which other terms may answer as well.
+    """
+    for question in (record.get("twins") or {}).values():
+        for name, term in question["terms"].items():
+            yield name, term["rank"], term["untrained"], question["p"]
 
 
 def read_run(folder: Path) -> dict[str, Any]:

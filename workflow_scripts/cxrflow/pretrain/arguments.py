@@ -49,6 +49,8 @@ def training_parser(name: str, description: str | None) -> argparse.ArgumentPars
         add("--selection-pixels", type=Path, help="its pixel store")
         add("--selection-task", help="its benchmark")
         add("--selection-settings", default="{}", help="the benchmark's settings")
+    if "joint" in program.offers:
+        add("--twins", type=Path, help="folder that keeps what untrained starts score")
     add("--model", required=True, help="name of this model")
     drawn = "of new weights, batches, augmentation, masks and dropout"
     add("--seed", type=seed_number, required=True, help=drawn)
@@ -63,6 +65,7 @@ class Prepared(NamedTuple):
     program: "TermsProgram"
     data: dict[str, Any]  # what run.json says of its inputs, which must not change between starts
     memory_advice: Sequence[str]  # what needs less memory
+    draw: "Callable[[], TermsProgram] | None" = None  # makes the program again, of images and texts
 
 
 def run_training(
@@ -82,15 +85,14 @@ def run_training(
 
     from cxrflow.pretrain.inputs import Run
     from cxrflow.training.engine import Engine
-    from cxrflow.training.precision import choose_device
+    from cxrflow.training.precision import choose_device, choose_precision
     from cxrflow.training.processes import joined
 
     with joined() as processes:
         torch.manual_seed(options.seed)  # of the initial weights
         device = choose_device(settings.training.device, processes)
-        program, data, memory_advice = prepare(
-            options, settings, Run(options.seed, device, processes)
-        )
+        prepared = prepare(options, settings, Run(options.seed, device, processes))
+        program, data, memory_advice, draw = prepared
         if chosen_by is not None:
             selection = import_module("cxrflow.pretrain.validation.selection")
             data = {**data, "selection": selection.select_by(program, options)}
@@ -102,6 +104,14 @@ def run_training(
             "data": data,
         }
         code = code_digest(*code_of(program, name))
+        if draw is not None:
+            validation = import_module("cxrflow.pretrain.validation.twins")
+            decides = {
+                **validation.deciding(settings.record(), data),
+                "program": [name, code, torch.__version__],
+                "machine": [device.type, choose_precision(settings.training.precision, device)],
+            }
+            program.twins = validation.Twins(draw, decides, options.twins, processes)
         engine = Engine(
             program, settings.training, options.seed, identity, memory_advice, processes, code
         )

@@ -254,6 +254,8 @@ class TermsProgram(Program):
     text_names: Collection[str] = ()
     stacked = False
     selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task
+    # The ranks of untrained starts by term (``validation/twins.py``), of images and texts.
+    twins: "Callable[[], Mapping[str, Sequence[float]]] | None" = None
 
     def __init__(
         self,
@@ -333,14 +335,19 @@ class TermsProgram(Program):
 
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation samples: on all, unless a term compares them."""
-        processes, training = self.run.processes, self.settings.training
+        batches, first = self.validation_batches()
+        own = batches[self.run.processes.rank :: self.run.processes.world]
+        values = self.validated((self.views("validate", batch) for batch in own), first)
+        return values if self.selection is None else {**values, **self.selection()}
+
+    def validation_batches(self) -> tuple[list[Batch], np.ndarray]:
+        """The batches of a validation, of all processes, and the rows that count as pairs."""
+        training = self.settings.training
         cut = contrastive_batches if self.compares else even_batches
         samples = self.samples["validate"]
         batches = drawn_batches(cut(len(samples), training.batch_size), training.validation_batches)
-        own = batches[processes.rank :: processes.world]
-        views = (self.views("validate", Batch(rows, 0, 0, ALONE, samples)) for rows in own)
-        values = self.validated(views, samples.first_of_patients(np.concatenate(batches)))
-        return values if self.selection is None else {**values, **self.selection()}
+        first = samples.first_of_patients(np.concatenate(batches))
+        return [Batch(rows, 0, 0, ALONE, samples) for rows in batches], first
 
     def validated(
         self, batches: Iterable[Views], first: np.ndarray | None = None
@@ -361,9 +368,11 @@ class TermsProgram(Program):
         validation.add_smallest(self.validation_state)
         best = self.settings.training.stopping.keep == "best"
         pairs = {name: term.pairs for name, term in self.terms.items()}
-        self._record = validation.record(pairs, self.validation_state if best else None)
+        smallest = self.validation_state if best else None
+        twins = None if self.twins is None else self.twins()
+        self._record = validation.record(pairs, smallest, twins)
         return validation.means()
 
     def validation_record(self) -> dict[str, Any]:
-        """Whether each term differs from permuted pairs, by the last validation."""
+        """Whether the model has learnt, by the last validation."""
         return self._record

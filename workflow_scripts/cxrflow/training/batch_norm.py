@@ -39,6 +39,14 @@ def convert(module: nn.Module, group: int | None) -> nn.Module:
     return module
 
 
+def revert(module: nn.Module) -> None:
+    """Undo :func:`convert`: statistics of this process's samples alone, without a message."""
+    plain: dict[type, type] = {changed: kind for kind, changed in REPLACEMENTS.items()}
+    for layer in module.modules():
+        if type(layer) in plain:
+            layer.__class__ = plain[type(layer)]
+
+
 @contextmanager
 def kept_statistics(module: nn.Module) -> Iterator[None]:
     """Running statistics stay as they are: for a pass in training mode that only reads."""

@@ -19,6 +19,7 @@ from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.settings import CurationSettings
 from cxrflow.images.curation import decide
 from cxrflow.models.model import Model
+from cxrflow.models.run_record import learnt
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 from cxrflow.training.precision import choose_device
 
@@ -55,7 +56,7 @@ def curate(options: Namespace, settings: CurationSettings) -> None:
     record: dict[str, Any] = {
         "data": cohort.data,
         "model": file_digest(options.model / "image" / "model.safetensors")[:16],
-        "learnt": model.run.get("permuted_pairs", {}).get("differs"),
+        "learnt": learnt(model.run),
         "settings": settings.model_dump(mode="json"),
         "studies": int(decided["study_id"].nunique()),
         "studies_with_several": int(table.loc[several, "study_id"].nunique()),

@@ -55,40 +55,50 @@ class PairMethod:
 def prepare_pairs(
     options: Namespace, settings: JointPretrainingSettings, run: Run, method: PairMethod
 ) -> Prepared:
-    """Read the pairs and the encoders that training starts from, and make the program of them."""
+    """Read the pairs and make the program of them and of the encoders that training starts from.
+
+    It can be drawn again: from what was read, and from torch's random state.
+    """
     pairs = method.table(options.pairs, settings.share(run.seed))
     store = PixelStore(options.pixels)
-    # The image encoder first: new weights are drawn in this order.
-    image = method.start(options.image, settings.encoder)
-    text = start_text(
-        options.text, settings.dropout, settings.attention_dropout, settings.text_pooling
-    )
-    if method.new_projection:
-        renew_projection(text, settings.encoder)
     tokenizer = read_tokenizer(options.text)
-    require_embeddings(text, tokenizer.get_vocab_size(), options.text)
-    require_positions(text, settings.length)
+    priors = settings.encoder.takes_prior
     images, texts, samples = {}, dict[str, Texts](), dict[str, SampleTable]()
     for split in ("train", "validate"):
-        rows = pairs.rows(split, settings, store, image.takes_prior)
+        rows = pairs.rows(split, settings, store, priors)
         reports = pairs.samples_of(rows)
         shown = reports
         if settings.shuffled_pairs and split == "train":
             shown = reports.iloc[other_patients(reports["subject_id"], run.seed)]
-        images[split] = pairs.images(store, rows, shown, run.device, image.takes_prior)
-        with_prior = images[split].priors >= 0 if image.takes_prior else None
+        images[split] = pairs.images(store, rows, shown, run.device, priors)
+        with_prior = images[split].priors >= 0 if priors else None
         samples[split] = pairs.samples(reports, with_prior=with_prior)
         texts[split] = method.texts(settings, reports, tokenizer, split == "train")
-    program = method.program(settings, run, samples, images, texts, image, text, options.text)
-    for name, term in program.terms.items():
-        if term.needs.true_boxes and getattr(options, "truth", None) is None:
-            raise InputError(
-                f"settings: terms.{name} reads the boxes of findings, but --truth is missing; "
-                "expected `truth: true` in the recipe, and a synthetic hospital with finding_truth"
-            )
-        if term.needs.true_boxes:
-            control: Any = term
-            control.true_boxes = TrueBoxMasks(options.truth, store, images["train"].rows)
+
+    def draw() -> ImageTextProgram:
+        # The image encoder first: new weights are drawn in this order.
+        image = method.start(options.image, settings.encoder)
+        text = start_text(
+            options.text, settings.dropout, settings.attention_dropout, settings.text_pooling
+        )
+        if method.new_projection:
+            renew_projection(text, settings.encoder)
+        require_embeddings(text, tokenizer.get_vocab_size(), options.text)
+        require_positions(text, settings.length)
+        program = method.program(settings, run, samples, images, texts, image, text, options.text)
+        for name, term in program.terms.items():
+            if term.needs.true_boxes and getattr(options, "truth", None) is None:
+                raise InputError(
+                    f"settings: terms.{name} reads the boxes of findings, but --truth is missing; "
+                    "expected `truth: true` in the recipe, and a synthetic hospital with "
+                    "finding_truth"
+                )
+            if term.needs.true_boxes:
+                control: Any = term
+                control.true_boxes = TrueBoxMasks(options.truth, store, images["train"].rows)
+        return program
+
+    program = draw()
     data: dict[str, Any] = {
         **images_record(pairs, store, samples),
         "text": model_fingerprint(options.text),
@@ -100,7 +110,7 @@ def prepare_pairs(
     if samples["train"].with_prior is not None:
         data["train_samples_with_prior"] = int(samples["train"].with_prior.sum())
     memory_advice = ("a smaller training.batch_size", "a smaller length", SMALLER_IMAGES)
-    return Prepared(program, data, memory_advice)
+    return Prepared(program, data, memory_advice, draw)
 
 
 def renew_projection(text: CXRBert, settings: ImageEncoderSettings) -> None:

@@ -17,6 +17,10 @@ are the same ones in every validation.
 
 *Several terms.* Terms that pair the same things answer one question, and their smallest p counts,
 times their number. A model differs from permuted pairs if it does in every question.
+
+*Twins.* An untrained model of images and texts differs as well, given pairs enough. So whether such
+a model has learnt is asked by its rank beside those of untrained starts, where a training has
+them (:mod:`cxrflow.pretrain.validation.twins`), and by permuted pairs in its other questions.
 """
 
 from collections import defaultdict
@@ -36,6 +40,7 @@ from cxrflow.metrics.permuted_pairs import (
     permutation_p,
     permuted_sums,
 )
+from cxrflow.metrics.twins import twin_p
 from cxrflow.training.processes import Processes
 from cxrflow.training.program import Losses
 
@@ -64,6 +69,16 @@ class Comparisons(NamedTuple):
     def of_batch(cls, score_NN: Tensor, slope: float = 1.0) -> "Comparisons":
         """Those of a term that compares each sample with each other."""
         return cls([PairGroup(score_NN, np.arange(len(score_NN)))], slope)
+
+    def counted(self, counts: NDArray[np.bool_] | None) -> Iterator[NDArray[np.float64]]:
+        """The scores [K, K] of each group of two pairs or more of samples that count, [N]."""
+        for group in self.groups:
+            score_KK = group.score_KK.double().cpu().numpy()
+            if counts is not None:
+                counts_K = counts[group.samples_K]
+                score_KK = score_KK[np.ix_(counts_K, counts_K)]
+            if len(score_KK) > 1:
+                yield score_KK
 
 
 class Validated(NamedTuple):
@@ -100,13 +115,7 @@ class ScoreSums:
         if compared is None:
             return tally
         generator = np.random.default_rng(number)
-        for group in compared.groups:
-            score_KK = group.score_KK.double().cpu().numpy()
-            if batch.counts is not None:
-                counts = batch.counts[group.samples_K]
-                score_KK = score_KK[np.ix_(counts, counts)]
-            if len(score_KK) < 2:
-                continue
+        for score_KK in compared.counted(batch.counts):
             true_K, slope = np.diag(score_KK), compared.slope
             tally += cls(
                 len(score_KK),
@@ -158,12 +167,16 @@ class Validation:
             smallest[name] = torch.fmin(permuted_D, smallest.get(name, permuted_D))
 
     def record(
-        self, pairs: Mapping[str, str], smallest: Mapping[str, Tensor] | None = None
+        self,
+        pairs: Mapping[str, str],
+        smallest: Mapping[str, Tensor] | None = None,
+        twins: Mapping[str, Sequence[float]] | None = None,
     ) -> dict[str, Any]:
-        """For run.json: of each term, and of the model, whether it differs from permuted pairs.
+        """For run.json: whether the model has learnt, by each question that its terms answer.
 
         ``pairs``: what each term pairs. ``smallest``: losses [D] of the permutations, the smallest
-        of the validations of which the best is kept; without, they are this one's.
+        of the validations of which the best is kept; without, they are this one's. ``twins``: by
+        term the ranks of its twins, which answer in the place of permuted pairs.
         """
         means, permuted = self.means(), dict(self.permuted())
         terms: dict[str, dict[str, Any]] = {}
@@ -182,5 +195,34 @@ class Validation:
             }
             terms[name] |= {"p": p, "permuted": interval, "rank": tally.ranks.interval()}
             questions[question].append(p)
-        answers = [len(ps) * min(ps) <= ALPHA for ps in questions.values()]
-        return {"permuted_pairs": {"differs": all(answers) if answers else None, "terms": terms}}
+        p_of = {question: min(1.0, len(ps) * min(ps)) for question, ps in questions.items()}
+        differs = _every(p_of)
+        beside = self._beside_twins(pairs, twins or {})
+        p_of |= {question: answer["p"] for question, answer in beside.items()}
+        record = {"permuted_pairs": {"differs": differs, "terms": terms}}
+        return {"pairs_learnt": _every(p_of), **record, **({"twins": beside} if beside else {})}
+
+    def _beside_twins(
+        self, pairs: Mapping[str, str], twins: Mapping[str, Sequence[float]]
+    ) -> dict[str, dict[str, Any]]:
+        """By question: the p of the model's ranks among its twins', and the ranks by term."""
+        terms = defaultdict[str, dict[str, dict[str, Any]]](dict)
+        for name, ranks in twins.items():
+            rank = self.tallies[name].ranks.mean if name in self.tallies else None
+            if rank is not None:
+                terms[pairs[name]][name] = {"rank": rank, "untrained": list(ranks)}
+        return {
+            question: {
+                "p": twin_p(
+                    [term["rank"] for term in named.values()],
+                    [term["untrained"] for term in named.values()],
+                ),
+                "terms": named,
+            }
+            for question, named in terms.items()
+        }
+
+
+def _every(p_of: Mapping[str, float]) -> bool | None:
+    """True if every question has a small p; None where there is no question."""
+    return all(p <= ALPHA for p in p_of.values()) if p_of else None

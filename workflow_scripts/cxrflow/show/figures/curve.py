@@ -126,10 +126,7 @@ def beyond(
         return {"doubt": f"no score at {shares[-1]:g}"}
     if cells[-1].unlearnt:
         of = f"{cells[-1].unlearnt} of {len(cells[-1].by_seed)} trainings at {shares[-1]:g}"
-        return {
-            "doubt": f"{of} do not differ from permuted pairs; it would take longer trainings, or "
-            "more pairs"
-        }
+        return {"doubt": f"{of} have not learnt; it would take longer trainings, or more pairs"}
     numbers, scores, sets = zip(*scored, strict=True)
     trainings = min(len(cell.by_seed) for cell in cells if cell.by_seed)
     try:

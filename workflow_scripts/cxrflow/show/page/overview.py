@@ -190,14 +190,14 @@ def _beside(table: Table, row: Row, column: Column) -> list[Row]:
 def conclusions(config: Config, trainings: Mapping[str, Mapping[int, Training]]) -> list[str]:
     """Sentences about conclusions that the numbers above do not support."""
     sentences = []
-    like_permuted = [name for name, runs in trainings.items() if unlearnt(runs)]
-    if like_permuted:
+    not_learnt = [name for name, runs in trainings.items() if unlearnt(runs)]
+    if not_learnt:
         sentences.append(
-            "Training not converged, as the validation loss does not differ from that of permuted "
-            f"pairs: {', '.join(map(short_name, like_permuted))}. Their scores say nothing of "
-            "their methods, and no ranking is taken from them."
+            "Training not converged, as pairs are told apart no better than by untrained starts, "
+            f"or than permuted ones: {', '.join(map(short_name, not_learnt))}. Their scores say "
+            "nothing of their methods, and no ranking is taken from them."
         )
-    for parent in like_permuted:
+    for parent in not_learnt:
         started = [name for name in trainings if parent in config.models[name].parents.values()]
         if started:
             sentences.append(

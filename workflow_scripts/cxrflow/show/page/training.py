@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cxr_files.atomic import fingerprint
+from cxrflow.models.run_record import beside_twins, learnt
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.show.page.inputs import RunFolder, Training
 from cxrflow.show.page.svg import ChartLine, line_chart
@@ -70,11 +71,13 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                     xs, ys = thinned(xs, ys)
                 dots = split == "validate"
                 series.append(ChartLine(f"{split}, seed {seed}", split, xs, ys, dots))
+        untrained = {name: ranks for name, _, ranks, _ in beside_twins(training.run)}
         rows.append(
             {
                 "seed": seed,
                 "permuted": learning(training).get(term, {}).get("permuted"),
                 "rank": learning(training).get(term, {}).get("rank"),
+                "untrained": untrained.get(term),
                 "first": ys_of["train"][0] if "train" in ys_of else None,
                 "last": ys_of["train"][-1] if "train" in ys_of else None,
                 "validate": ys_of["validate"][-1] if "validate" in ys_of else None,
@@ -107,23 +110,28 @@ def _short(value: float | None) -> str:
 
 
 def learning(training: Training) -> dict[str, Any]:
-    """Return what a training says of each term beside permuted pairs; empty if not assessed."""
+    """Return what a training says of each term and its pairs; empty if not assessed."""
     terms: dict[str, Any] = training.run.get("permuted_pairs", {}).get("terms", {})
     return terms
 
 
 def unlearnt(trainings: Mapping[int, Training]) -> list[str]:
-    """Name the terms of each seed that does not differ from permuted pairs, in words."""
+    """Name the terms of each seed that has not learnt and how they were judged, in words."""
     words = []
     for seed, training in trainings.items():
-        terms = [
-            f"{term_title(name)} ({term['loss']:.4g}; of permuted pairs one in twenty is below "
-            f"{term['permuted']['low']:.4g}, p = {term['p']:.2g})"
+        beside = {
+            name: f"{term_title(name)} (rank of the true pair {rank:.3f}; of untrained starts "
+            f"{min(untrained):.3f} to {max(untrained):.3f}, p = {p:.2g})"
+            for name, rank, untrained, p in beside_twins(training.run)
+        }
+        permuted = {
+            name: f"{term_title(name)} ({term['loss']:.4g}; of permuted pairs one in twenty is "
+            f"below {term['permuted']['low']:.4g}, p = {term['p']:.2g})"
             for name, term in learning(training).items()
             if term["p"] is not None
-        ]
-        if training.run.get("permuted_pairs", {}).get("differs") is False:
-            words.append(f"seed {seed}: {', '.join(terms)}")
+        }
+        if learnt(training.run) is False:
+            words.append(f"seed {seed}: {', '.join((permuted | beside).values())}")
     return words
 
 

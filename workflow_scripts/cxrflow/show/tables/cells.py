@@ -38,7 +38,7 @@ class Cell:
     over: Over = "samples"  # what the interval is of
     level: float = LEVEL  # of the interval
     seeds: int = 0  # of trainings, or random starts; none of data, published weights, references
-    unlearnt: int = 0  # trainings that do not differ from permuted pairs
+    unlearnt: int = 0  # trainings that have not learnt
     above: bool = False  # its interval lies beyond the best baseline without learning
     published: str | None = None
     published_sd: str | None = None

@@ -73,7 +73,7 @@ def percent(share: float) -> str:
 
 
 def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> str:
-    """A sentence about models that do not differ from permuted pairs; empty if there is none.
+    """A sentence about models that have not learnt; empty if there is none.
 
     Of a row with several models, as of several shares of the pairs, it names their ``columns``.
     """
@@ -90,9 +90,9 @@ def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> s
     if not places:
         return ""
     return (
-        f"Training not converged: {'; '.join(places)}. The validation loss does not differ from "
-        "that of permuted pairs at 5 %, so the value says nothing of the method, and no ranking is "
-        "taken from it."
+        f"Training not converged: {'; '.join(places)}. Pairs are told apart no better than by "
+        "untrained starts, or than permuted ones (at 5 %), so the value says nothing of the "
+        "method, and no ranking is taken from it."
     )
 
 

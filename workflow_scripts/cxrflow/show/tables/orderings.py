@@ -4,7 +4,7 @@ A claim names cells of a table, best first. Each is compared with the next: by t
 over seeds and samples if both are from one task, else by whether their intervals are disjoint. The
 number of seeds in which the ranking holds is also given. With fewer than three trainings of a
 model no ranking is judged, nor of a mean of columns, whose interval is over seeds alone; none is
-taken from a model that does not differ from permuted pairs, or that has a stand-in in the place of
+taken from a model that has not learnt, or that has a stand-in in the place of
 published weights among what it starts from.
 """
 

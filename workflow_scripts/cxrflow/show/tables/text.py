@@ -79,7 +79,7 @@ def one_line(texts: Mapping[str, str]) -> str:
 
 
 def unlearnt_text(cell: Cell) -> str:
-    """The badge of a model that does not differ from permuted pairs in all or some trainings.
+    """The badge of a model that has not learnt in all or some trainings.
 
     None stands beside a value above the baselines without learning: the score has seen more.
     """

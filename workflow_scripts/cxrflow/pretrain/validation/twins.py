@@ -1,0 +1,164 @@
+"""The twins of a joint training: the same recipe, drawn again by other seeds and never trained.
+
+What a recipe loads (an image encoder of SimCLR, CXR-BERT) twins load as well; what it draws
+(projections, heads, an encoder without a start) each draws for itself. All are validated on the
+pairs of the training. Their statistic is the rank of the true pair, on which no temperature bears
+(:mod:`cxrflow.metrics.permuted_pairs`); the test is :func:`cxrflow.metrics.twins.twin_p`.
+
+They cost forward passes alone, of the trunks one for all of them where the trunks are loaded. Their
+ranks are kept in a file, whose name follows from all that decides them, and not from the seed of a
+training: its seeds have the same twins.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from cxr_files.atomic import fingerprint, read_object, write_json
+from cxr_files.errors import InputError
+from cxrflow.metrics.permuted_pairs import RankSums
+from cxrflow.metrics.twins import TWINS
+from cxrflow.pretrain.objective import Batch, TermsProgram
+from cxrflow.pretrain.validation.shared_trunks import SharedTrunks
+from cxrflow.training.batch_norm import revert
+from cxrflow.training.processes import Processes
+
+log = logging.getLogger("cxrflow")
+
+#: What terms pair that untrained starts are asked as well: the start of a text encoder reads masked
+#: words already, and a joint training need not teach it more.
+QUESTIONS = ("image and text", "side of image and text")
+
+Ranks = dict[str, list[float]]  # by term, of each twin
+
+#: Settings of a training that decide its validation.
+_VALIDATING = ("batch_size", "validation_batches")
+#: Entries of ``run.json`` on the data that do.
+_VALIDATED = ("fingerprint", "pixels", "text", "image")
+
+
+class Twins:
+    """The ranks of a training's twins; measured when they are first asked for, all processes alike.
+
+    ``draw``: makes the program from torch's random state. ``decides``: what the ranks follow from.
+    ``folder``: keeps them; None: they are measured anew.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[], TermsProgram],
+        decides: Mapping[str, Any],
+        folder: Path | None,
+        processes: Processes,
+    ) -> None:
+        self.draw, self.processes = draw, processes
+        self.path = folder and folder / f"{fingerprint({**decides, 'twins': TWINS})}.json"
+        self._ranks: Ranks | None = None
+
+    def __call__(self) -> Ranks:
+        """By term that pairs images and texts; a term that scores no pair untrained is left out."""
+        if self._ranks is None:
+            self._ranks = self.processes.collect(self.processes.first(self._kept))[0]
+        if self._ranks is None:
+            begun = time.monotonic()
+            ranks = self._ranks = untrained_ranks(self.draw, self.processes)
+            log.info("validated %d untrained starts in %.0f s", TWINS, time.monotonic() - begun)
+            if self.path is not None and self.processes.is_first:
+                write_json(self.path, ranks)
+        return self._ranks
+
+    def _kept(self) -> Ranks | None:
+        if self.path is None or not self.path.is_file():
+            return None
+        ranks: Ranks = read_object(self.path)
+        for name, values in ranks.items():
+            whole = isinstance(values, list) and len(values) == TWINS
+            if not whole or not all(isinstance(x, float) and 0 <= x <= 1 for x in values):
+                raise InputError(
+                    f"{self.path}: field '{name}' is {values!r}; expected the ranks of {TWINS} "
+                    "twins, from 0 to 1. Delete the file to have them measured again"
+                )
+        return ranks
+
+
+def deciding(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a training's record what decides its twins: no seed, no optimiser, no shuffled text."""
+    kept = {k: v for k, v in settings.items() if k not in ("training", "shuffled_pairs")}
+    return {
+        "settings": {**kept, **{name: settings["training"].get(name) for name in _VALIDATING}},
+        "data": {name: data[name] for name in _VALIDATED},
+    }
+
+
+@torch.no_grad()
+def untrained_ranks(draw: Callable[[], TermsProgram], processes: Processes) -> Ranks:
+    """Draw the twins and validate them; torch's random state is left as it was."""
+    with torch.random.fork_rng():
+        programs = []
+        for seed in range(TWINS):
+            torch.manual_seed(seed)
+            programs.append(draw())
+            if seed == 0:
+                trunks = SharedTrunks(programs[0].modules)
+            else:
+                trunks.give(programs[-1].modules)
+        sums_here = _validated(programs, trunks, processes)
+    sums: dict[str, list[RankSums]] = {}
+    for of_process in processes.collect(sums_here):
+        for name, ranks in of_process.items():
+            before = sums.get(name, [RankSums()] * TWINS)
+            sums[name] = [a + b for a, b in zip(before, ranks, strict=True)]
+    means = {name: [each.mean for each in of_twins] for name, of_twins in sums.items()}
+    return {n: [x for x in of_n if x is not None] for n, of_n in means.items() if None not in of_n}
+
+
+def _validated(
+    programs: Sequence[TermsProgram], trunks: SharedTrunks, processes: Processes
+) -> dict[str, list[RankSums]]:
+    """The sums of ranks of this process's batches, by term and twin."""
+    terms = [name for name, term in programs[0].terms.items() if term.pairs in QUESTIONS]
+    sums = {name: [RankSums()] * len(programs) for name in terms}
+    batches, first = programs[0].validation_batches()
+    for program in programs:
+        _normalise(program, trunks, batches[0], terms)
+    for batch in batches[processes.rank :: processes.world]:
+        counts = np.isin(batch.rows, first)
+        for place, program in enumerate(programs):
+            views = program.views("validate", batch)
+            for name in terms:
+                compared = program.terms[name].comparisons(views)
+                for score_KK in () if compared is None else compared.counted(counts):
+                    sums[name][place] += RankSums.of(score_KK)
+        trunks.forget()
+    return sums
+
+
+def _normalise(
+    program: TermsProgram, trunks: SharedTrunks, batch: Batch, terms: Sequence[str]
+) -> None:
+    """Give the batch normalisations that a twin has drawn the statistics of a batch.
+
+    A step of training would, whether or not it teaches anything. Without them deep layers of a new
+    encoder see next to no difference between images. Trunks that are loaded bring their own. All
+    processes have the batch, and none asks the others.
+    """
+    for module in program.modules.values():
+        revert(module.eval())
+    layers = (layer for module in program.modules.values() for layer in module.modules())
+    drawn = [x for x in layers if isinstance(x, _BatchNorm) and x not in trunks.layers()]
+    if not drawn or len(batch.rows) < 2:  # a single sample has no statistics
+        return
+    for layer in drawn:
+        layer.train()
+        layer.momentum = 1.0
+    views = program.views("validate", batch)
+    for name in terms:
+        program.terms[name].comparisons(views)
+    for layer in drawn:
+        layer.eval()
