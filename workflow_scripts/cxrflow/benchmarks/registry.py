@@ -4,9 +4,10 @@ Light: the configuration reads it in every job. What computes is named, not impo
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
-from cxrflow.benchmarks.benchmark import Benchmark
+from cxrflow.benchmarks.benchmark import Benchmark, Knows
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
@@ -70,7 +71,11 @@ EXTERNAL = "rows.external:ExternalFile"  # the row of a file that was made elsew
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
 PAIRS = ("current", "thumbnail", "intensity")  # of two images, or of the current one alone
-TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN))
+TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN), "oracle")
+# Rows that must succeed, and what they know.
+ORACLE: Mapping[str, Knows] = {"oracle": "answers"}
+STATES: Mapping[str, Knows] = {"states": "states"}
+SUPERVISED: Mapping[str, Knows] = {"supervised": "labels"}
 
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
@@ -95,7 +100,8 @@ BENCHMARKS |= {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         shows={"figures": "images", "figure_phrases": "text"},
-        references=("centre", "mean_box", "finding_box", "place_box"),
+        references=("centre", "mean_box", "finding_box", "place_box", "oracle"),
+        ceilings=ORACLE,
         baselines="rows.boxes:Phrases",
         external=True,
     ),
@@ -107,7 +113,8 @@ BENCHMARKS |= {
         compares=True,
         reads="features",
         own=("score",),
-        references=("nothing", "brightness", "thumbnail"),
+        references=("nothing", "brightness", "thumbnail", "oracle"),
+        ceilings=ORACLE,
         baselines="rows.pictures:Prompted",
         external=True,
     ),
@@ -120,7 +127,8 @@ BENCHMARKS |= {
         reads="pixels",
         statistic="classification.zero_shot_classification",
         own=("reference", "score"),
-        references=("nothing", "brightness", "thumbnail"),
+        references=("nothing", "brightness", "thumbnail", "states"),
+        ceilings=STATES,
         baselines="rows.pictures:Prompted",
         external=True,
     ),
@@ -133,7 +141,8 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         own=("features", "start", "solution"),
-        references=("nothing", *PLAIN),
+        references=("nothing", *PLAIN, "oracle"),
+        ceilings=ORACLE,
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -144,7 +153,8 @@ BENCHMARKS |= {
         needs=IMAGE,
         reads="pixels",
         own=("features", "reference", "solution"),
-        references=("nothing", *PLAIN),
+        references=("nothing", *PLAIN, "states"),
+        ceilings=STATES,
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -158,6 +168,7 @@ BENCHMARKS |= {
         statistic="classification.scores",
         resumes=True,
         references=TRANSFER,
+        ceilings=ORACLE,
         baselines="rows.pictures:Transferred",
         external=True,
     ),
@@ -171,6 +182,7 @@ BENCHMARKS |= {
         statistic="classification.scores",
         resumes=True,
         references=TRANSFER,
+        ceilings=ORACLE,
         baselines="rows.pictures:Transferred",
     ),
     "segmentation": Benchmark(
@@ -184,7 +196,8 @@ BENCHMARKS |= {
         statistic="grounding.segmentation_scores",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
-        references=("mean_box", "brightness"),
+        references=("mean_box", "brightness", "oracle"),
+        ceilings=ORACLE,
         baselines="rows.boxes:Segments",
     ),
     "mixed_pairs": Benchmark(
@@ -196,6 +209,7 @@ BENCHMARKS |= {
         own=("grid",),
         of_training=True,
         truth="findings",
+        no_rows="it counts what a training's mixed samples hold, and scores no answer",
     ),
     "image_retrieval": Benchmark(
         "retrieval.image_retrieval",
@@ -204,7 +218,8 @@ BENCHMARKS |= {
         needs=IMAGE,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing", *PLAIN),
+        references=("nothing", *PLAIN, "oracle"),
+        ceilings=ORACLE,
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -216,7 +231,8 @@ BENCHMARKS |= {
         compares=True,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing",),
+        references=("nothing", "oracle"),
+        ceilings=ORACLE,
         baselines="rows.pictures:Pictures",
     ),
     "pair_retrieval": Benchmark(
@@ -226,7 +242,8 @@ BENCHMARKS |= {
         needs=JOINT,
         compares=True,
         reads="pixels",
-        references=("nothing", "frequent", "length", "thumbnail"),
+        references=("nothing", "frequent", "length", "thumbnail", "states"),
+        ceilings=STATES,
         baselines="rows.pairs:RankedPairs",
     ),
     "retrieval_auroc": Benchmark(
@@ -237,7 +254,7 @@ BENCHMARKS |= {
         compares=True,
         reads="pixels",
         references=("nothing", "thumbnail", "length", "labels", "states"),
-        oracles=("states",),
+        ceilings={"states": "states", "labels": "labels"},
         baselines="rows.pairs:AllPairs",
     ),
     "temporal_classification": Benchmark(
@@ -250,7 +267,11 @@ BENCHMARKS |= {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        references=("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS)),
+        references=(
+            *("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS)),
+            "oracle",
+        ),
+        ceilings=ORACLE,
         baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(
@@ -269,7 +290,8 @@ BENCHMARKS |= {
         reports=True,
         statistic="temporal.scores",
         own=("prior_image", "prompt"),
-        references=("nothing", "random", "brightness"),
+        references=("nothing", "random", "brightness", "oracle"),
+        ceilings=ORACLE,
         baselines="rows.changes:PromptedChanges",
     ),
     "attention_rollout": Benchmark(
@@ -280,6 +302,7 @@ BENCHMARKS |= {
         reads="pixels",
         truth="used",
         shows={"figures": "images"},
+        no_rows="its metrics beside `in_box` are its floors: another patch, equal attention",
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",
@@ -288,6 +311,7 @@ BENCHMARKS |= {
         needs=GUIDED,
         reads="pixels",
         key=("sample_id", "token"),
+        no_rows="it measures an effect within a model, which has no right size",
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",
@@ -296,7 +320,8 @@ BENCHMARKS |= {
         needs=TEXT,
         key=("study_id", "section"),
         clusters="language.mask_prediction:clusters",
-        references=("random", "most_frequent", "neighbours"),
+        references=("random", "most_frequent", "neighbours", "oracle"),
+        ceilings={"oracle": "labels"},
         baselines="rows.texts:Words",
     ),
     "natural_language_inference": Benchmark(
@@ -307,7 +332,8 @@ BENCHMARKS |= {
         training="nli",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("max_length", "input", "head", "optimiser"),
-        references=(*WORD_RULES, "hypothesis"),
+        references=(*WORD_RULES, "hypothesis", "supervised"),
+        ceilings=SUPERVISED,
         baselines="rows.texts:Inference",
     ),
     "sentence_similarity": Benchmark(
@@ -317,7 +343,8 @@ BENCHMARKS |= {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("projection_trained", "embedding"),
-        references=WORD_RULES,
+        references=(*WORD_RULES, "supervised"),
+        ceilings=SUPERVISED,
         baselines="rows.texts:Sentences",
     ),
     "report_generation": Benchmark(
@@ -329,7 +356,8 @@ BENCHMARKS |= {
         reads="pixels",
         statistic="generation.report_scores",
         own=("writes", "prompt"),
-        references=("most_frequent", "typical", "random", "prior_report"),
+        references=("most_frequent", "typical", "random", "prior_report", "states"),
+        ceilings=STATES,
         baselines="rows.texts:Reports",
         external=True,
     ),
@@ -340,7 +368,8 @@ BENCHMARKS |= {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
-        references=WORD_RULES,
+        references=(*WORD_RULES, "supervised"),
+        ceilings=SUPERVISED,
         baselines="rows.texts:Sentences",
     ),
     "checkpoint_series": Benchmark(
@@ -350,6 +379,7 @@ BENCHMARKS |= {
         needs=CHECKPOINTS,
         reads="pixels",
         of_task=True,
+        no_rows="it correlates a loss with the scores of another task, which has the rows",
     ),
     "vocabulary": Benchmark(
         "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
@@ -378,6 +408,7 @@ BENCHMARKS |= {
         needs=RUN,
         statistic=None,
         of_training=True,
+        no_rows="it says how long a training took",
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",

@@ -3,13 +3,15 @@
 *Reports* ignore the image: ``most_frequent``, the most frequent training report, for all studies;
 ``typical``, the training report with the highest BLEU-4 to a sample of training reports, for all;
 ``random``, a training report drawn for each study; ``prior_report``, the report of the patient's
-prior study, empty where there is none.
+prior study, empty where there is none. ``states``, the ceiling, is the training report of the study
+whose state is nearest to the one behind the image: no image says more than its state.
 
 *Masked words*: their pieces are the whole words of the training reports, as a baseline has no
 vocabulary; accuracies of different vocabularies are of different targets in any case.
 ``most_frequent`` always answers the word most frequent among the training reports' targets.
 ``random`` draws a word as often as it stands in training reports. ``neighbours`` answers the word
 that stands there most often between the same two words, else after the same word, else before it.
+``oracle``, the ceiling, does so by the reports that are scored.
 
 *Pairs of sentences*: rules compare two sentences by their words. A word is BERT's, in lower case;
 punctuation is none. Each rule gives a similarity in [0, 1], so that a threshold of a model's
@@ -17,6 +19,10 @@ cosines fits it too. For inference, a logistic regression on the rule takes the 
 fine-tuned encoder: it learns from the same training pairs, and the accuracy on the same validation
 pairs chooses the strength of its penalty, as it chooses a model's epoch. ``hypothesis`` sees the
 words of the hypothesis and never the premise (Gururangan et al. 2018).
+
+``supervised``, the ceiling of pairs of sentences, is a logistic regression on the words that stand in
+both, and in one of them alone. It learns from true labels of the data set that is scored: for
+inference from its validation pairs, else in ten folds, of which none has both directions of a pair.
 """
 
 import math
@@ -32,18 +38,26 @@ from numpy.typing import NDArray
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.report_generation import training_reports
 from cxrflow.benchmarks.inputs import Inputs
-from cxrflow.benchmarks.language.mask_prediction import Answer, MaskedReports, MaskedWords
+from cxrflow.benchmarks.language.mask_prediction import (
+    Answer,
+    MaskedReports,
+    MaskedWords,
+    mask_reports,
+)
 from cxrflow.benchmarks.language.natural_language_inference import (
     InferenceAnswers,
     InferencePairs,
     classes_of,
 )
+from cxrflow.benchmarks.language.paraphrase_detection import OPPOSED, SIMILAR
+from cxrflow.benchmarks.language.sentence_pair_rows import pair_numbers
 from cxrflow.benchmarks.language.settings import (
     MaskPredictionSettings,
     NaturalLanguageInferenceSettings,
     SentenceSimilaritySettings,
 )
 from cxrflow.benchmarks.rows.row import Row
+from cxrflow.benchmarks.rows.truth import ORACLE, STATES, nearest, states
 from cxrflow.benchmarks.temporal.settings import WORDS
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.metrics.intervals import Floats
@@ -64,6 +78,8 @@ DENIALS = frozenset(
     )
 )
 _COMPARED = 200  # training reports for `typical`: BLEU of all pairs grows with the square
+_FOLDS = 10  # as paraphrase detection tunes its threshold
+SUPERVISED = "supervised"
 _PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)  # the inverse of their strength
 
 
@@ -79,6 +95,8 @@ class Reports(Row):
         training = training_reports(inputs, settings)
         if not training:
             raise InputError(f"{inputs.options.cohort}: no training report")
+        if self.name == STATES:
+            return reports_of_states(inputs, samples, settings)
         return pd.Series(reference_reports(self.name, training, samples), index=samples.index)
 
 
@@ -100,6 +118,18 @@ def reference_reports(name: str, training: list[str], studies: pd.DataFrame) -> 
     return [text] * len(studies)
 
 
+def reports_of_states(inputs: Inputs, samples: pd.DataFrame, settings: Any) -> pd.Series:
+    """The training report of the state that is nearest to each sample's."""
+    table = inputs.cohort.table
+    training = table[table["split"] == "train"]
+    training = training.assign(text=report_texts(training, settings.sections))
+    training = training[training["text"] != ""]
+    folder = inputs.options.truth
+    states_N, states_M = (states(folder, each, inputs.source) for each in (samples, training))
+    texts = training["text"].to_numpy()[nearest(states_N, states_M)]
+    return pd.Series(texts, index=samples.index)
+
+
 # --- masked words ---------------------------------------------------------------------------------
 
 
@@ -114,8 +144,11 @@ class Words(Row):
         def answer_of(baseline: MaskedReports, frequent: int) -> Answer:
             if self.name == "most_frequent":
                 return lambda masked, _: np.full(len(masked.positions), frequent, dtype=np.int64)
+            if self.name == ORACLE:
+                reports = inputs.rows(settings.split)
+                baseline = mask_reports(reports, tokenizer, settings.max_length, settings)
             read = triples(baseline, settings)
-            if self.name == "neighbours":
+            if self.name in ("neighbours", ORACLE):
                 return Neighbours(read, len(words), frequent)
             draw = np.random.default_rng(0)
             return lambda masked, _: read[draw.integers(0, len(read), len(masked.positions)), 1]
@@ -190,6 +223,8 @@ class Sentences(Row):
 
     def scores(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> Floats:
         """The similarity [N] of premise and hypothesis."""
+        if self.name == SUPERVISED:
+            return out_of_fold(samples)
         corpus = [text for side in _sentences(inputs.cohort.table) for text in side]
         return similarities(self.name, *_sentences(samples), corpus)
 
@@ -213,6 +248,9 @@ class Inference(Row):
                 }
             )
         tables = (pairs.train, pairs.validation, pairs.test)
+        if self.name == SUPERVISED:
+            answers_N = learnt(pairs.validation, pairs.test)
+            return InferenceAnswers(dict.fromkeys(settings.run_seeds, answers_N))
         train_NF, validation_NF, test_NF = described(self.name, tables, pairs.train)
         train, validation = (classes_of(table["label"]) for table in tables[:2])
         heads = [
@@ -221,6 +259,50 @@ class Inference(Row):
         ]
         best = max(heads, key=lambda head: float(head.score(validation_NF, validation)))
         return InferenceAnswers(dict.fromkeys(settings.run_seeds, best.predict(test_NF)))
+
+
+def words_of_pair(first: str, second: str) -> dict[str, float]:
+    """Which words stand in both sentences, and in one of them alone."""
+    sides = [set(count_words(text)) for text in (first, second)]
+    both = sides[0] & sides[1]
+    named = {"both": both, "first": sides[0] - both, "second": sides[1] - both}
+    return {f"{kind} {word}": 1.0 for kind, words in named.items() for word in words}
+
+
+def pair_words() -> Any:
+    """A logistic regression on the words of pairs; both classes count the same."""
+    from sklearn.feature_extraction import DictVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    head = LogisticRegression(max_iter=1000, class_weight="balanced")
+    return make_pipeline(DictVectorizer(), head)
+
+
+def learnt(train: pd.DataFrame, test: pd.DataFrame) -> Ints:
+    """The class [N] of test pairs, learnt from pairs of the same data set."""
+    words_N, test_N = (list(map(words_of_pair, *_sentences(table))) for table in (train, test))
+    answers_N = pair_words().fit(words_N, classes_of(train["label"])).predict(test_N)
+    return np.asarray(answers_N, dtype=np.int64)
+
+
+def out_of_fold(samples: pd.DataFrame) -> Floats:
+    """The probability [N] that two sentences are similar, by a head that has not seen the pair.
+
+    It learns from pairs that are similar or opposed.
+    """
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    words_N = np.array(list(map(words_of_pair, *_sentences(samples))), dtype=object)
+    similar_N = samples["label"].isin(SIMILAR).to_numpy()
+    decided_N = similar_N | (samples["label"] == OPPOSED).to_numpy()
+    scores_N = np.full(len(samples), np.nan)
+    folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=0)
+    for seen, judged in folds.split(words_N, similar_N, pair_numbers(samples)):
+        seen = seen[decided_N[seen]]
+        head = pair_words().fit(words_N[seen], similar_N[seen])
+        scores_N[judged] = head.predict_proba(words_N[judged])[:, 1]
+    return scores_N
 
 
 def _sentences(pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
