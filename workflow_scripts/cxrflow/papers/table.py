@@ -16,6 +16,8 @@ from cxrflow.names import Name, is_reference, name_of_share
 
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
+#: Before the label of a row that must succeed.
+CEILING = "Ceiling: "
 #: Behind the label of what is, or starts from, a stand-in (cxrflow.papers.stand_ins).
 STAND_IN = " (stand-in here)"
 
@@ -90,7 +92,9 @@ class Row(Settings):
     variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
     reference: str | None = Field(None, description="row to compare with, if not the table's")
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
-    ceiling: bool = Field(False, description="an oracle: no baseline for a model to be above")
+    ceiling: bool = Field(
+        False, description="a row that must succeed: no model is ranked with or above it"
+    )
     reason: str | None = Field(None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
@@ -113,6 +117,15 @@ class Row(Settings):
     def is_baseline(self) -> bool:
         """True of a row that has learnt nothing and that a model should be above."""
         return self.is_reference and not self.ceiling
+
+    @model_validator(mode="after")
+    def _says_that_it_is_a_ceiling(self) -> Self:
+        if self.ceiling != self.label.startswith(CEILING):
+            raise ValueError(
+                f"row '{self.label}': 'ceiling' is {str(self.ceiling).lower()}; expected `ceiling: "
+                f"true` and a label that starts with “{CEILING}” to go together"
+            )
+        return self
 
     @field_validator("published", mode="before")
     @classmethod
@@ -275,11 +288,11 @@ class Table(Settings):
         return None if name is None else self.row(name)
 
     def pairs(self) -> list["TestedPair"]:
-        """Pair each row's cells with those of its reference row."""
+        """Pair each row's cells with those of its reference row; a ceiling is not tested."""
         return [
             (TableCell(self, row, column), TableCell(self, reference, column), None, None)
             for row in self.rows
-            if (reference := self.reference_of(row))
+            if not row.ceiling and (reference := self.reference_of(row))
             for column in self.columns
         ]
 

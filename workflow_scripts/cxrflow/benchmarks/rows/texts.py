@@ -20,9 +20,9 @@ fine-tuned encoder: it learns from the same training pairs, and the accuracy on 
 pairs chooses the strength of its penalty, as it chooses a model's epoch. ``hypothesis`` sees the
 words of the hypothesis and never the premise (Gururangan et al. 2018).
 
-``supervised``, the ceiling of pairs of sentences, is a logistic regression on the words that stand in
-both, and in one of them alone. It learns from true labels of the data set that is scored: for
-inference from its validation pairs, else in ten folds, of which none has both directions of a pair.
+``supervised``, the ceiling of pairs of sentences, is a logistic regression on the words that stand
+in both, and in one of them alone. It learns from labels of the data set that is scored: for
+inference from its validation pairs, else in ten folds that part no two directions of a pair.
 """
 
 import math
