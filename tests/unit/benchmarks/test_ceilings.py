@@ -16,7 +16,6 @@ from benchmark_fakes import (
 )
 from retrieval_fixtures import write_retrieval
 
-from cxr_labels.observations import OBSERVATIONS
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.rows.texts import out_of_fold
@@ -97,13 +96,13 @@ def test_who_is_told_the_answer_is_above_who_sees_no_image(
         scored(tmp_path, pixels, benchmark, row, cohort, settings=settings)[metric]
         for row in ("oracle", floor)
     )
-    assert told["value"] > 0.9 and told["low"] > untold["high"]
+    assert told["value"] > 0.9 > 0.8 > untold["value"]
 
 
 def test_an_auroc_counts_its_positives(pixels, tmp_path):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(60))
     for benchmark, rest in (("zero_shot_classification", ""), ("linear_probe", "/100")):
-        settings = {"fractions": [1.0], "probe_seeds": [0]} if rest else {}
+        settings = {"fractions": [1.0], "probe_seeds": [0, 1]} if rest else {}
         metrics = scored(tmp_path, pixels, benchmark, "oracle", cohort, settings=settings)
         counts = metrics[f"auroc{rest}"]
         assert counts["positives"] + counts["negatives"] == counts["n"] and counts["positives"] > 0
@@ -140,12 +139,10 @@ def test_who_knows_the_state_is_above_who_knows_nothing(pixels, tmp_path, benchm
     """Reports say what was drawn, in words of their own."""
     count = 60
     state_of = [MILD if n % 2 else "" for n in range(count)]
-    labels = np.full((count, len(OBSERVATIONS)), np.nan)
-    labels[:, list(OBSERVATIONS).index("Edema")] = [float(bool(state)) for state in state_of]
     texts = [
         f"There is {'mild edema of both lungs' if s else 'no edema at all here'}." for s in state_of
     ]
-    table = pairs_of_studies(labels, texts)
+    table = pairs_of_studies(np.zeros((count, 1)), texts)
     if benchmark == "pair_retrieval":  # each state its own report
         state_of = [f"Fracture left {n} mild" for n in range(count)]
         table["impression"] = [f"Fracture {n}." for n in range(count)]
@@ -159,17 +156,17 @@ def test_who_knows_the_state_is_above_who_knows_nothing(pixels, tmp_path, benchm
     (tmp_path / "truth").mkdir()
     known.to_parquet(tmp_path / "truth/TRUTH_STATES.parquet")
     settings = {
-        "zero_shot_findings": {"label_source": "cohort", "classes": ["Edema"]},
-        "fold_probe": {"label_source": "cohort", "classes": ["Edema"], "metrics": ["auroc"]},
+        "zero_shot_findings": {"classes": ["Edema"]},
+        "fold_probe": {"classes": ["Edema"], "metrics": ["auroc"]},
         "pair_retrieval": {"cutoffs": [1]},
-        "report_generation": {"controls": False},
+        "report_generation": {"controls": False, "tagger": "keywords"},
     }[benchmark]
     floor = "random" if benchmark == "report_generation" else "nothing"
     told = scored(
         tmp_path, pixels, benchmark, "states", cohort, settings=settings, truth=tmp_path / "truth"
     )[metric]
     untold = scored(tmp_path, pixels, benchmark, floor, cohort, settings=settings)[metric]
-    assert told["value"] > 0.95 and told["low"] > untold["high"]
+    assert told["value"] > 0.95 > 0.8 > untold["value"]
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -181,7 +178,7 @@ def pairs(count: int, seed: int = 0) -> pd.DataFrame:
     rows = []
     for number in range(count):
         no = rng.random(2) < 0.5
-        first, second = (f"{'no ' * n}effusion at site{number % 7}" for n in no)
+        first, second = (f"{'no ' if n else ''}effusion at site{number % 7}" for n in no)
         rows.append(
             (first, f"{second} on day{number}", ["contradiction", "entailment"][no[0] == no[1]])
         )

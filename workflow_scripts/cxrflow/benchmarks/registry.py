@@ -209,7 +209,7 @@ BENCHMARKS |= {
         own=("grid",),
         of_training=True,
         truth="findings",
-        no_rows="it counts what a training's mixed samples hold, and scores no answer",
+        no_rows="it counts what mixed samples hold; `box_share` stands beside `attention_in_box`",
     ),
     "image_retrieval": Benchmark(
         "retrieval.image_retrieval",
@@ -302,7 +302,7 @@ BENCHMARKS |= {
         reads="pixels",
         truth="used",
         shows={"figures": "images"},
-        no_rows="its metrics beside `in_box` are its floors: another patch, equal attention",
+        no_rows="`uniform` and `other_patch` of the same attention stand beside `in_box`",
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",
@@ -311,7 +311,7 @@ BENCHMARKS |= {
         needs=GUIDED,
         reads="pixels",
         key=("sample_id", "token"),
-        no_rows="it measures an effect within a model, which has no right size",
+        no_rows="it is a gain over another patient's prior, which has no right size",
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",
@@ -379,7 +379,7 @@ BENCHMARKS |= {
         needs=CHECKPOINTS,
         reads="pixels",
         of_task=True,
-        no_rows="it correlates a loss with the scores of another task, which has the rows",
+        no_rows="a correlation, which is claimed against 0; the rows are those of its task",
     ),
     "vocabulary": Benchmark(
         "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
@@ -408,7 +408,7 @@ BENCHMARKS |= {
         needs=RUN,
         statistic=None,
         of_training=True,
-        no_rows="it says how long a training took",
+        no_rows="hours of a training, no score",
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",
