@@ -24,7 +24,7 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
 )
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.rows.texts import similarities
+from cxrflow.benchmarks.rows.sentences import similarities
 from cxrflow.config import load_config
 from cxrflow.data.readers.nli import LABELS
 

@@ -18,7 +18,7 @@ from retrieval_fixtures import write_retrieval
 
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
-from cxrflow.benchmarks.rows.texts import out_of_fold
+from cxrflow.benchmarks.rows.sentences import out_of_fold
 from cxrflow.benchmarks.rows.truth import grades, nearest
 
 ROOT = Path(__file__).parents[3]

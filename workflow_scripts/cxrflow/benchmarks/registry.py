@@ -334,7 +334,7 @@ BENCHMARKS |= {
         own=("max_length", "input", "head", "optimiser"),
         references=(*WORD_RULES, "hypothesis", "supervised"),
         ceilings=SUPERVISED,
-        baselines="rows.texts:Inference",
+        baselines="rows.sentences:Inference",
     ),
     "sentence_similarity": Benchmark(
         "language.sentence_similarity",
@@ -345,7 +345,7 @@ BENCHMARKS |= {
         own=("projection_trained", "embedding"),
         references=(*WORD_RULES, "supervised"),
         ceilings=SUPERVISED,
-        baselines="rows.texts:Sentences",
+        baselines="rows.sentences:Sentences",
     ),
     "report_generation": Benchmark(
         "generation.report_generation",
@@ -370,7 +370,7 @@ BENCHMARKS |= {
         own=("embedding",),  # F.6: of each model the one it was trained for
         references=(*WORD_RULES, "supervised"),
         ceilings=SUPERVISED,
-        baselines="rows.texts:Sentences",
+        baselines="rows.sentences:Sentences",
     ),
     "checkpoint_series": Benchmark(
         "checkpoints.checkpoint_series",
