@@ -89,6 +89,8 @@ def test_who_is_told_the_answer_is_above_who_sees_no_image(
         table = grounding_samples(60) if boxed else classification_samples(60)
         if boxed:
             table["split"] = ["train" if n % 2 else "test" for n in range(len(table))]
+            # Edges lie within cells: a map without any spread would have no contrast.
+            table["boxes"] = [[[5 + 8 * (n % 5), 41, 15, 15]] for n in range(len(table))]
             settings = {"split": "test"} | settings
         cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
     floor = {"phrase_grounding": "mean_box", "segmentation": "mean_box"}.get(benchmark, "nothing")
@@ -96,7 +98,7 @@ def test_who_is_told_the_answer_is_above_who_sees_no_image(
         scored(tmp_path, pixels, benchmark, row, cohort, settings=settings)[metric]
         for row in ("oracle", floor)
     )
-    assert told["value"] > 0.9 > 0.8 > untold["value"]
+    assert told["value"] > 0.85 > 0.8 > untold["value"]  # boxes are brought to a grid
 
 
 def test_an_auroc_counts_its_positives(pixels, tmp_path):
@@ -179,9 +181,8 @@ def pairs(count: int, seed: int = 0) -> pd.DataFrame:
     for number in range(count):
         no = rng.random(2) < 0.5
         first, second = (f"{'no ' if n else ''}effusion at site{number % 7}" for n in no)
-        rows.append(
-            (first, f"{second} on day{number}", ["contradiction", "entailment"][no[0] == no[1]])
-        )
+        label = "entailment" if no[0] == no[1] else "contradiction"
+        rows.append((first, f"{second} on day{number}", label))
     return pd.DataFrame(rows, columns=["premise", "hypothesis", "label"])
 
 
