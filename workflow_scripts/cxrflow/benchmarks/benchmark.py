@@ -30,6 +30,11 @@ READ_BY = {
 Knows = Literal["answers", "states", "labels"]
 
 
+def rows(*floors: str, **ceilings: Knows) -> Any:
+    """What an entry says of its rows without a model: floors, and what each ceiling knows."""
+    return {"references": (*floors, *ceilings), "ceilings": ceilings}
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """An entry: the inputs of a benchmark, and how its samples pair.

@@ -21,13 +21,6 @@ _CHANGE = (
 )
 _PRECISION = ("precision", "chance", "other_category")
 
-#: Names of what no row should raise: what data have, similarities by themselves, effects.
-UNORDERED = (
-    *("majority", "most_frequent_accuracy", "chance", "classes", "verbatim", "verbatim_reference"),
-    *("syn_sim", "contradiction_sim", "neutral_sim", "map_shift", "delta", "prompts_spread"),
-    "rare_less_common",
-)
-
 #: By benchmark; what is not here has names that come from the data.
 METRICS: Mapping[str, tuple[str, ...]] = {
     "phrase_grounding": (

@@ -4,10 +4,9 @@ Light: the configuration reads it in every job. What computes is named, not impo
 """
 
 import importlib
-from collections.abc import Mapping
 from typing import Any
 
-from cxrflow.benchmarks.benchmark import Benchmark, Knows
+from cxrflow.benchmarks.benchmark import Benchmark, rows
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
@@ -71,11 +70,8 @@ EXTERNAL = "rows.external:ExternalFile"  # the row of a file that was made elsew
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
 PAIRS = ("current", "thumbnail", "intensity")  # of two images, or of the current one alone
-TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN), "oracle")
-# Rows that must succeed, and what they know.
-ORACLE: Mapping[str, Knows] = {"oracle": "answers"}
-STATES: Mapping[str, Knows] = {"states": "states"}
-SUPERVISED: Mapping[str, Knows] = {"supervised": "labels"}
+CHANGES = ("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS))
+TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN))
 
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
     frozenset({name}) for name in ("joint", "image", "text", "report", "decoder")
@@ -87,7 +83,6 @@ WORD_RULES = (
     *("nothing", "random", "negation", "change_words"),
     *("words", "tfidf", "overlap", "length"),
 )
-
 BENCHMARKS = Benchmarks()
 BENCHMARKS |= {
     "phrase_grounding": Benchmark(
@@ -100,8 +95,7 @@ BENCHMARKS |= {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         shows={"figures": "images", "figure_phrases": "text"},
-        references=("centre", "mean_box", "finding_box", "place_box", "oracle"),
-        ceilings=ORACLE,
+        **rows("centre", "mean_box", "finding_box", "place_box", oracle="answers"),
         baselines="rows.boxes:Phrases",
         external=True,
     ),
@@ -113,8 +107,7 @@ BENCHMARKS |= {
         compares=True,
         reads="features",
         own=("score",),
-        references=("nothing", "brightness", "thumbnail", "oracle"),
-        ceilings=ORACLE,
+        **rows("nothing", "brightness", "thumbnail", oracle="answers"),
         baselines="rows.pictures:Prompted",
         external=True,
     ),
@@ -127,8 +120,7 @@ BENCHMARKS |= {
         reads="pixels",
         statistic="classification.zero_shot_classification",
         own=("reference", "score"),
-        references=("nothing", "brightness", "thumbnail", "states"),
-        ceilings=STATES,
+        **rows("nothing", "brightness", "thumbnail", states="states"),
         baselines="rows.pictures:Prompted",
         external=True,
     ),
@@ -141,8 +133,7 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         own=("features", "start", "solution"),
-        references=("nothing", *PLAIN, "oracle"),
-        ceilings=ORACLE,
+        **rows("nothing", *PLAIN, oracle="answers"),
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -153,8 +144,7 @@ BENCHMARKS |= {
         needs=IMAGE,
         reads="pixels",
         own=("features", "reference", "solution"),
-        references=("nothing", *PLAIN, "states"),
-        ceilings=STATES,
+        **rows("nothing", *PLAIN, states="states"),
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -167,8 +157,7 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         resumes=True,
-        references=TRANSFER,
-        ceilings=ORACLE,
+        **rows(*TRANSFER, oracle="answers"),
         baselines="rows.pictures:Transferred",
         external=True,
     ),
@@ -181,8 +170,7 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         resumes=True,
-        references=TRANSFER,
-        ceilings=ORACLE,
+        **rows(*TRANSFER, oracle="answers"),
         baselines="rows.pictures:Transferred",
     ),
     "segmentation": Benchmark(
@@ -196,8 +184,7 @@ BENCHMARKS |= {
         statistic="grounding.segmentation_scores",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
-        references=("mean_box", "brightness", "oracle"),
-        ceilings=ORACLE,
+        **rows("mean_box", "brightness", oracle="answers"),
         baselines="rows.boxes:Segments",
     ),
     "mixed_pairs": Benchmark(
@@ -218,8 +205,7 @@ BENCHMARKS |= {
         needs=IMAGE,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing", *PLAIN, "oracle"),
-        ceilings=ORACLE,
+        **rows("nothing", *PLAIN, oracle="answers"),
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -231,8 +217,7 @@ BENCHMARKS |= {
         compares=True,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing", "oracle"),
-        ceilings=ORACLE,
+        **rows("nothing", oracle="answers"),
         baselines="rows.pictures:Pictures",
     ),
     "pair_retrieval": Benchmark(
@@ -242,8 +227,7 @@ BENCHMARKS |= {
         needs=JOINT,
         compares=True,
         reads="pixels",
-        references=("nothing", "frequent", "length", "thumbnail", "states"),
-        ceilings=STATES,
+        **rows("nothing", "frequent", "length", "thumbnail", states="states"),
         baselines="rows.pairs:RankedPairs",
     ),
     "retrieval_auroc": Benchmark(
@@ -253,8 +237,7 @@ BENCHMARKS |= {
         needs=JOINT,
         compares=True,
         reads="pixels",
-        references=("nothing", "thumbnail", "length", "labels", "states"),
-        ceilings={"states": "states", "labels": "labels"},
+        **rows("nothing", "thumbnail", "length", states="states", labels="labels"),
         baselines="rows.pairs:AllPairs",
     ),
     "temporal_classification": Benchmark(
@@ -267,11 +250,7 @@ BENCHMARKS |= {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        references=(
-            *("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS)),
-            "oracle",
-        ),
-        ceilings=ORACLE,
+        **rows(*CHANGES, oracle="answers"),
         baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(
@@ -290,8 +269,7 @@ BENCHMARKS |= {
         reports=True,
         statistic="temporal.scores",
         own=("prior_image", "prompt"),
-        references=("nothing", "random", "brightness", "oracle"),
-        ceilings=ORACLE,
+        **rows("nothing", "random", "brightness", oracle="answers"),
         baselines="rows.changes:PromptedChanges",
     ),
     "attention_rollout": Benchmark(
@@ -320,8 +298,7 @@ BENCHMARKS |= {
         needs=TEXT,
         key=("study_id", "section"),
         clusters="language.mask_prediction:clusters",
-        references=("random", "most_frequent", "neighbours", "oracle"),
-        ceilings={"oracle": "labels"},
+        **rows("random", "most_frequent", "neighbours", oracle="labels"),
         baselines="rows.texts:Words",
     ),
     "natural_language_inference": Benchmark(
@@ -332,8 +309,7 @@ BENCHMARKS |= {
         training="nli",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("max_length", "input", "head", "optimiser"),
-        references=(*WORD_RULES, "hypothesis", "supervised"),
-        ceilings=SUPERVISED,
+        **rows(*WORD_RULES, "hypothesis", supervised="labels"),
         baselines="rows.sentences:Inference",
     ),
     "sentence_similarity": Benchmark(
@@ -343,8 +319,7 @@ BENCHMARKS |= {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("projection_trained", "embedding"),
-        references=(*WORD_RULES, "supervised"),
-        ceilings=SUPERVISED,
+        **rows(*WORD_RULES, supervised="labels"),
         baselines="rows.sentences:Sentences",
     ),
     "report_generation": Benchmark(
@@ -356,8 +331,7 @@ BENCHMARKS |= {
         reads="pixels",
         statistic="generation.report_scores",
         own=("writes", "prompt"),
-        references=("most_frequent", "typical", "random", "prior_report", "states"),
-        ceilings=STATES,
+        **rows("most_frequent", "typical", "random", "prior_report", states="states"),
         baselines="rows.texts:Reports",
         external=True,
     ),
@@ -368,8 +342,7 @@ BENCHMARKS |= {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
-        references=(*WORD_RULES, "supervised"),
-        ceilings=SUPERVISED,
+        **rows(*WORD_RULES, supervised="labels"),
         baselines="rows.sentences:Sentences",
     ),
     "checkpoint_series": Benchmark(

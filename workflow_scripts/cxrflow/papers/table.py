@@ -16,8 +16,7 @@ from cxrflow.names import Name, is_reference, name_of_share
 
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
-#: Before the label of a row that must succeed.
-CEILING = "Ceiling: "
+CEILING = "Ceiling: "  # before the label of a row that must succeed
 #: Behind the label of what is, or starts from, a stand-in (cxrflow.papers.stand_ins).
 STAND_IN = " (stand-in here)"
 
@@ -92,9 +91,7 @@ class Row(Settings):
     variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
     reference: str | None = Field(None, description="row to compare with, if not the table's")
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
-    ceiling: bool = Field(
-        False, description="a row that must succeed: no model is ranked with or above it"
-    )
+    ceiling: bool = Field(False, description="a row that must succeed; no model is ranked with it")
     reason: str | None = Field(None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
@@ -118,15 +115,6 @@ class Row(Settings):
         """True of a row that has learnt nothing and that a model should be above."""
         return self.is_reference and not self.ceiling
 
-    @model_validator(mode="after")
-    def _says_that_it_is_a_ceiling(self) -> Self:
-        if self.ceiling != self.label.startswith(CEILING):
-            raise ValueError(
-                f"row '{self.label}': 'ceiling' is {str(self.ceiling).lower()}; expected `ceiling: "
-                f"true` and a label that starts with “{CEILING}” to go together"
-            )
-        return self
-
     @field_validator("published", mode="before")
     @classmethod
     def _value_and_spread(cls, cells: Any) -> Any:
@@ -148,9 +136,9 @@ class Row(Settings):
     @model_validator(mode="after")
     def _ours_or_a_reason(self) -> Self:
         if self.model is None and self.vocabulary is None and self.reason is None and not self.data:
-            raise ValueError(
-                f"row '{self.label}' has neither model nor vocabulary nor data nor reason"
-            )
+            raise ValueError(f"row '{self.label}' has no model, vocabulary, data or reason")
+        if self.ceiling != self.label.startswith(CEILING):
+            raise ValueError(f"row '{self.label}': 'ceiling' must go with a label “{CEILING}…”")
         return self
 
     def metric_of(self, column: Column) -> str:

@@ -116,13 +116,13 @@ def words_of_pair(first: str, second: str) -> dict[str, float]:
     both = counts[0].keys() & counts[1].keys()
     firsts, seconds = (counted.keys() - both for counted in counts)
     named = {"both": both, "first": firsts, "second": seconds}
-    denials, directions = (list(map(rule, counts)) for rule in (denies, changes))
+    denials = [denies(counted) for counted in counts]
+    directions = [changes(counted) for counted in counts]
     return {
         **{f"{kind} {word}": 1.0 for kind, words in named.items() for word in words},
         **{" for ".join(sorted(pair)): 1.0 for pair in product(firsts, seconds)},
-        **{
-            f"{kind} denies": float(x) for kind, x in zip(("first", "second"), denials, strict=True)
-        },
+        "first denies": float(denials[0]),
+        "second denies": float(denials[1]),
         "equal denial": _RULE * (denials[0] == denials[1]),
         "equal change": _RULE * (directions[0] == directions[1]),
     }

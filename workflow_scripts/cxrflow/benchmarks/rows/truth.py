@@ -87,4 +87,4 @@ def nearest(states_N: pd.Series, states_M: pd.Series) -> NDArray[np.int64]:
         of_state = frozenset(parts(state) or [_NOTHING])
         shares = [len(of_state & other) / len(of_state | other) for other in others]
         places[state] = int(np.argmax(shares))
-    return states_N.map(places).to_numpy("int64")
+    return np.array([places[state] for state in states_N], dtype=np.int64)

@@ -7,13 +7,18 @@ not above the best floor, no model can show anything.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cxrflow.benchmarks.metric_names import UNORDERED
 from cxrflow.papers.table import Column, Row, Table, TableCell
 from cxrflow.show.tables.cells import SMALLER, Cell
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.text import number
 
 Scored = tuple[Row, Cell, float]
+#: Metrics that no row should raise: what data have, similarities by themselves, effects.
+UNORDERED = (
+    *("majority", "most_frequent_accuracy", "chance", "classes", "verbatim", "verbatim_reference"),
+    *("syn_sim", "contradiction_sim", "neutral_sim", "map_shift", "delta", "prompts_spread"),
+    "rare_less_common",
+)
 NONE = "No row of this table must succeed, so it does not show whether anything could: "
 ON_REAL_DATA = "what people have written down is no truth that a row must reach."
 NOT_SCORED = "no ceiling was scored."
@@ -23,7 +28,7 @@ def notes_on_ceilings(table: Table, cells: Iterable[Cell], results: Results) -> 
     """Sentences about columns whose ceiling is not above the floors, or of a table without one."""
     scored = _by_metric(table, cells)
     rows = [row for of_metric in scored.values() for row, _, _ in of_metric]
-    notes = {}
+    notes: dict[str, None] = {}
     for (label, _, metric), of_metric in scored.items():
         floors = [each for each in of_metric if each[0].is_baseline]
         ceilings = [each for each in of_metric if each[0].ceiling]
