@@ -136,7 +136,7 @@ class Row(Settings):
     @model_validator(mode="after")
     def _ours_or_a_reason(self) -> Self:
         if self.model is None and self.vocabulary is None and self.reason is None and not self.data:
-            raise ValueError(f"row '{self.label}' has no model, vocabulary, data or reason")
+            raise ValueError(f"row '{self.label}' has neither model, vocabulary, data nor reason")
         if self.ceiling != self.label.startswith(CEILING):
             raise ValueError(f"row '{self.label}': 'ceiling' must go with a label “{CEILING}…”")
         return self
