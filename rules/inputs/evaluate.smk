@@ -36,7 +36,7 @@ def task_inputs(wildcards):
         task.settings,
         # Where data are measured alone there is no row: they are read as the benchmark says.
         without_model=row is not None and not wildcards.get("model"),
-        is_oracle=wildcards.get("name") in task.benchmark.oracles,
+        reads_states=wildcards.get("name") in task.benchmark.of_states,
     )
     return {
         name: paths
@@ -49,8 +49,8 @@ def truth_of(task, reference):
     """The drawn copy that holds a truth: that of the images, of findings that of the reports."""
     curation = run.cohorts.curation(task.cohort) if task.benchmark.reads == "curation" else None
     cohort = run.cohorts[curation.candidates if curation else task.cohort]
-    of_findings = task.benchmark.truth == "findings" or reference in task.benchmark.oracles
-    return marker(cohort.dataset if of_findings else cohort.holder)
+    of_reports = task.benchmark.truth == "findings" or reference in task.benchmark.of_states
+    return marker(cohort.dataset if of_reports else cohort.holder)
 
 
 def task_options(wildcards, input):

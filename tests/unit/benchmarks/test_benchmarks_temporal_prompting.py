@@ -192,4 +192,8 @@ def test_rows_that_read_no_prompt(world: Path, tmp_path: Path) -> None:
     assert rows["brightness"]["macro_accuracy"].value > 0.8
     assert rows["nothing"]["macro_accuracy"].value == pytest.approx(1 / 3)
     assert rows["nothing"]["direction_auroc"].value == 0.5
+    told = rows["oracle"]  # and of another patient's prior nothing is known
+    assert told["macro_accuracy"].value == 1 == told["direction_auroc"].value
+    assert told["other_prior"].value == pytest.approx(1 / 3)
+    assert told["direction_auroc_other_prior"].value == 0.5
     assert abs(rows["random"]["macro_accuracy"].value - 1 / 3) < 0.25

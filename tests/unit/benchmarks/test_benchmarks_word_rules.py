@@ -24,11 +24,11 @@ from cxrflow.benchmarks.language.settings import (
     SentenceSimilaritySettings,
 )
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.rows.texts import similarities
+from cxrflow.benchmarks.rows.sentences import similarities
 from cxrflow.config import load_config
 from cxrflow.data.readers.nli import LABELS
 
-RULES = BENCHMARKS["paraphrase_detection"].references
+RULES = BENCHMARKS["paraphrase_detection"].floors
 HOSPITAL = load_config([DEMO]).values.synthetic_hospital  # of the demonstration
 LARGEST = 0.75
 FIRST = ["No left effusion.", "Clear lungs.", "Small left effusion", "Edema, edema"]
@@ -153,6 +153,7 @@ def test_a_regression_on_words_stands_in_for_the_encoder() -> None:
     right = {name: result.metrics["accuracy"].value for name, result in found.items()}
     # Of three labels the first is told from the others, which are alike.
     assert right["words"] == right["hypothesis"] == pytest.approx(2 / 3)
+    assert right["supervised"] == 1  # it learns from the validation pairs, which are the test's
     assert right["negation"] == pytest.approx(1 / 3) and 0.2 < right["random"] < 0.5
     assert (
         found["random"].metrics["accuracy_sd"].value

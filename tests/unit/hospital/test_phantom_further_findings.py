@@ -230,3 +230,15 @@ def test_every_data_set_can_be_written_with_all_of_it(tmp_path: Path) -> None:
     for study_id, (_, study) in studies.items():
         assert all(finding.name in states[study_id] for finding in study.findings)
     assert not list((tmp_path / "mimic_cxr_jpg").glob("TRUTH_*"))
+
+
+def test_a_folder_without_the_states_of_its_studies_is_drawn_again(tmp_path: Path) -> None:
+    """As one that was drawn before there were any; the same settings give the same manifest."""
+    folder, settings = tmp_path / "mimic_cxr", SETTINGS.model_copy(update={"patients": 3})
+    write = writer("mimic_cxr")
+    assert write(settings, folder, 1) and not write(settings, folder, 1)
+    manifest, states = (folder / name for name in ("MANIFEST.json", "TRUTH_STATES.parquet"))
+    before = manifest.read_bytes()
+    assert not (folder / "TRUTH_BOXES.parquet").exists()
+    states.unlink()
+    assert write(settings, folder, 1) and states.is_file() and manifest.read_bytes() == before

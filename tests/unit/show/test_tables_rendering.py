@@ -153,8 +153,11 @@ def test_no_badge_stands_beside_a_score_above_the_baselines(tmp_path, guess, bad
     cells = make_cells(table, results)
     html = table_html("t", table, cells, results)
     assert ('<small class="unlearnt">training not converged</small>' in html) == badge
-    oracle = with_rows({"label": "Ours", "model": "m"}, baseline | {"ceiling": True})
+    told = baseline | {"label": "Ceiling: guess", "ceiling": True}
+    oracle = with_rows({"label": "Ours", "model": "m"}, told)
     assert not any(cell.above for cell in make_cells(oracle, results))  # it is no baseline
+    shown = table_html("t", oracle, make_cells(oracle, results), results)
+    assert "Ceilings: what must succeed" in shown and "Baselines without" not in shown
     assert "Baselines without learning" in html and "Training not converged: Ours." in html
 
 

@@ -25,8 +25,8 @@ class Table(NamedTuple):
 
 _IMAGE = {"image_id": "as in the data set's own files"}
 _PAIR = {**_IMAGE, "prior_image_id": "the image before it", "finding": "its name"}
-#: By name: of images and of findings (``finding_truth``) in mimic_cxr, of pairs in ms_cxr_t and
-#: chest_imagenome.
+#: By name: of images, of studies (states) and of findings (``finding_truth``: sentences, boxes) in
+#: mimic_cxr, of pairs in ms_cxr_t and chest_imagenome.
 TABLES: Final = {
     "images": Table(
         "TRUTH.parquet",

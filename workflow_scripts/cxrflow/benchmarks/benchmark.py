@@ -25,6 +25,15 @@ READ_BY = {
     "datasets": {"dataset", "root", "studies_layout", "studies_root"},
 }
 
+#: What a ceiling knows: the answers of a drawn data set; the state behind a drawn report; labels,
+#: which a real data set has as well.
+Knows = Literal["answers", "states", "labels"]
+
+
+def rows(*floors: str, **ceilings: Knows) -> Any:
+    """What an entry says of its rows without a model: floors, and what each ceiling knows."""
+    return {"references": (*floors, *ceilings), "ceilings": ceilings}
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -59,9 +68,10 @@ class Benchmark:
     (needed), or does more with it (used); findings: what the hospital knows of findings in images
     and reports, without which it cannot do (``finding_truth`` of the hospital).
 
-    ``references``: names of rows that have learnt nothing and are scored like models; the class
-    ``baselines`` (module:class) of :mod:`cxrflow.benchmarks.rows` answers for them. ``oracles``:
-    those of them that read what the hospital knows of findings. ``external``: a file of predictions
+    ``references``: names of rows without a model that are scored like models; the class
+    ``baselines`` (module:class) of :mod:`cxrflow.benchmarks.rows` answers for them. ``ceilings``:
+    those of them that must succeed, the first of all, and what each knows (:data:`Knows`). The
+    others are the *floors*. ``no_rows``: why there are neither. ``external``: a file of predictions
     that were made elsewhere is scored, too.
 
     ``outside``: the class outside of the package, ``module:Class``, that is its program; then
@@ -91,7 +101,8 @@ class Benchmark:
     shows: Mapping[str, Literal["images", "text"]] = field(default_factory=dict)
     truth: Literal["needed", "used", "findings"] | None = None
     references: Sequence[str] = ()
-    oracles: Sequence[str] = ()
+    ceilings: Mapping[str, Knows] = field(default_factory=dict)
+    no_rows: str = ""
     baselines: Any = ""
     external: bool = False
     metrics: tuple[str, ...] = ()
@@ -101,6 +112,16 @@ class Benchmark:
         """What `code_digest` takes for the module of a program or class of this entry."""
         is_name = isinstance(place, str)
         return f"benchmarks.{place.partition(':')[0]}" if is_name else self.outside
+
+    @property
+    def floors(self) -> tuple[str, ...]:
+        """The rows that a model should be above."""
+        return tuple(name for name in self.references if name not in self.ceilings)
+
+    @property
+    def of_states(self) -> frozenset[str]:
+        """The rows that read the states that the hospital drew."""
+        return frozenset(name for name, known in self.ceilings.items() if known == "states")
 
     @property
     def images(self) -> bool:
@@ -115,7 +136,7 @@ class Benchmark:
         )
 
     def inputs(
-        self, settings: Settings, without_model: bool = False, is_oracle: bool = False
+        self, settings: Settings, without_model: bool = False, reads_states: bool = False
     ) -> set[str]:
         """Return the options of ``cxrflow evaluate`` that name what is read: cohort, pixels, …
 
@@ -131,13 +152,13 @@ class Benchmark:
             "stanza": getattr(settings, "tagger", None) == "stanza",
             "training": self.training is not None,
             "state": self.resumes and not without_model,
-            "truth": self.truth in ("needed", "findings") or is_oracle,
+            "truth": self.truth in ("needed", "findings") or reads_states,
         }
         return read | {name for name, needed in more.items() if needed}
 
-    def files(self, settings: Settings, without_model: bool, is_oracle: bool) -> set[str]:
+    def files(self, settings: Settings, without_model: bool, reads_states: bool) -> set[str]:
         """Return all that name what is read, if it exists included."""
-        return self.inputs(settings, without_model, is_oracle) | self.optional_inputs()
+        return self.inputs(settings, without_model, reads_states) | self.optional_inputs()
 
     def optional_inputs(self) -> set[str]:
         """Return the options that name inputs which are read only if they exist."""

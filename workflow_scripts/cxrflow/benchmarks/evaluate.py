@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.error("--name is of --external")
     settings = read_settings(options.settings, benchmark.settings)
     without_model = reference is not None or options.external is not None
-    required = benchmark.inputs(settings, without_model, reference in benchmark.oracles)
+    required = benchmark.inputs(settings, without_model, reference in benchmark.of_states)
     for name in INPUTS:
         option, is_given = f"--{name.replace('_', '-')}", getattr(options, name) is not None
         if name in required and not is_given:

@@ -6,7 +6,7 @@ Light: the configuration reads it in every job. What computes is named, not impo
 import importlib
 from typing import Any
 
-from cxrflow.benchmarks.benchmark import Benchmark
+from cxrflow.benchmarks.benchmark import Benchmark, rows
 from cxrflow.benchmarks.checkpoints.settings import CheckpointSeriesSettings
 from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
@@ -70,6 +70,7 @@ EXTERNAL = "rows.external:ExternalFile"  # the row of a file that was made elsew
 
 PLAIN = ("intensity", "thumbnail", "random")  # features of pixels in an encoder's place
 PAIRS = ("current", "thumbnail", "intensity")  # of two images, or of the current one alone
+CHANGES = ("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS))
 TRANSFER = ("nothing", *PLAIN, *map("{}_optimum".format, PLAIN))
 
 JOINT, IMAGE, TEXT, REPORT, DECODER = (
@@ -82,7 +83,6 @@ WORD_RULES = (
     *("nothing", "random", "negation", "change_words"),
     *("words", "tfidf", "overlap", "length"),
 )
-
 BENCHMARKS = Benchmarks()
 BENCHMARKS |= {
     "phrase_grounding": Benchmark(
@@ -95,7 +95,7 @@ BENCHMARKS |= {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         shows={"figures": "images", "figure_phrases": "text"},
-        references=("centre", "mean_box", "finding_box", "place_box"),
+        **rows("centre", "mean_box", "finding_box", "place_box", oracle="answers"),
         baselines="rows.boxes:Phrases",
         external=True,
     ),
@@ -107,7 +107,7 @@ BENCHMARKS |= {
         compares=True,
         reads="features",
         own=("score",),
-        references=("nothing", "brightness", "thumbnail"),
+        **rows("nothing", "brightness", "thumbnail", oracle="answers"),
         baselines="rows.pictures:Prompted",
         external=True,
     ),
@@ -120,7 +120,7 @@ BENCHMARKS |= {
         reads="pixels",
         statistic="classification.zero_shot_classification",
         own=("reference", "score"),
-        references=("nothing", "brightness", "thumbnail"),
+        **rows("nothing", "brightness", "thumbnail", states="states"),
         baselines="rows.pictures:Prompted",
         external=True,
     ),
@@ -133,7 +133,7 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         own=("features", "start", "solution"),
-        references=("nothing", *PLAIN),
+        **rows("nothing", *PLAIN, oracle="answers"),
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -144,7 +144,7 @@ BENCHMARKS |= {
         needs=IMAGE,
         reads="pixels",
         own=("features", "reference", "solution"),
-        references=("nothing", *PLAIN),
+        **rows("nothing", *PLAIN, states="states"),
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -157,7 +157,7 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         resumes=True,
-        references=TRANSFER,
+        **rows(*TRANSFER, oracle="answers"),
         baselines="rows.pictures:Transferred",
         external=True,
     ),
@@ -170,7 +170,7 @@ BENCHMARKS |= {
         split=True,
         statistic="classification.scores",
         resumes=True,
-        references=TRANSFER,
+        **rows(*TRANSFER, oracle="answers"),
         baselines="rows.pictures:Transferred",
     ),
     "segmentation": Benchmark(
@@ -184,7 +184,7 @@ BENCHMARKS |= {
         statistic="grounding.segmentation_scores",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
-        references=("mean_box", "brightness"),
+        **rows("mean_box", "brightness", oracle="answers"),
         baselines="rows.boxes:Segments",
     ),
     "mixed_pairs": Benchmark(
@@ -196,6 +196,7 @@ BENCHMARKS |= {
         own=("grid",),
         of_training=True,
         truth="findings",
+        no_rows="it counts what mixed samples hold; `box_share` stands beside `attention_in_box`",
     ),
     "image_retrieval": Benchmark(
         "retrieval.image_retrieval",
@@ -204,7 +205,7 @@ BENCHMARKS |= {
         needs=IMAGE,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing", *PLAIN),
+        **rows("nothing", *PLAIN, oracle="answers"),
         baselines="rows.pictures:Pictures",
         external=True,
     ),
@@ -216,7 +217,7 @@ BENCHMARKS |= {
         compares=True,
         reads="features",
         statistic="retrieval.precision",
-        references=("nothing",),
+        **rows("nothing", oracle="answers"),
         baselines="rows.pictures:Pictures",
     ),
     "pair_retrieval": Benchmark(
@@ -226,7 +227,7 @@ BENCHMARKS |= {
         needs=JOINT,
         compares=True,
         reads="pixels",
-        references=("nothing", "frequent", "length", "thumbnail"),
+        **rows("nothing", "frequent", "length", "thumbnail", states="states"),
         baselines="rows.pairs:RankedPairs",
     ),
     "retrieval_auroc": Benchmark(
@@ -236,8 +237,7 @@ BENCHMARKS |= {
         needs=JOINT,
         compares=True,
         reads="pixels",
-        references=("nothing", "thumbnail", "length", "labels", "states"),
-        oracles=("states",),
+        **rows("nothing", "thumbnail", "length", states="states", labels="labels"),
         baselines="rows.pairs:AllPairs",
     ),
     "temporal_classification": Benchmark(
@@ -250,7 +250,7 @@ BENCHMARKS |= {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        references=("nothing", "random", "shuffled", *PAIRS, *map("{}_optimum".format, PAIRS)),
+        **rows(*CHANGES, oracle="answers"),
         baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(
@@ -269,7 +269,7 @@ BENCHMARKS |= {
         reports=True,
         statistic="temporal.scores",
         own=("prior_image", "prompt"),
-        references=("nothing", "random", "brightness"),
+        **rows("nothing", "random", "brightness", oracle="answers"),
         baselines="rows.changes:PromptedChanges",
     ),
     "attention_rollout": Benchmark(
@@ -280,6 +280,7 @@ BENCHMARKS |= {
         reads="pixels",
         truth="used",
         shows={"figures": "images"},
+        no_rows="`uniform` and `other_patch` of the same attention stand beside `in_box`",
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",
@@ -288,6 +289,7 @@ BENCHMARKS |= {
         needs=GUIDED,
         reads="pixels",
         key=("sample_id", "token"),
+        no_rows="it is a gain over another patient's prior, which has no right size",
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",
@@ -296,7 +298,7 @@ BENCHMARKS |= {
         needs=TEXT,
         key=("study_id", "section"),
         clusters="language.mask_prediction:clusters",
-        references=("random", "most_frequent", "neighbours"),
+        **rows("random", "most_frequent", "neighbours", oracle="labels"),
         baselines="rows.texts:Words",
     ),
     "natural_language_inference": Benchmark(
@@ -307,8 +309,8 @@ BENCHMARKS |= {
         training="nli",
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("max_length", "input", "head", "optimiser"),
-        references=(*WORD_RULES, "hypothesis"),
-        baselines="rows.texts:Inference",
+        **rows(*WORD_RULES, "hypothesis", supervised="labels"),
+        baselines="rows.sentences:Inference",
     ),
     "sentence_similarity": Benchmark(
         "language.sentence_similarity",
@@ -317,8 +319,8 @@ BENCHMARKS |= {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("projection_trained", "embedding"),
-        references=WORD_RULES,
-        baselines="rows.texts:Sentences",
+        **rows(*WORD_RULES, supervised="labels"),
+        baselines="rows.sentences:Sentences",
     ),
     "report_generation": Benchmark(
         "generation.report_generation",
@@ -329,7 +331,7 @@ BENCHMARKS |= {
         reads="pixels",
         statistic="generation.report_scores",
         own=("writes", "prompt"),
-        references=("most_frequent", "typical", "random", "prior_report"),
+        **rows("most_frequent", "typical", "random", "prior_report", states="states"),
         baselines="rows.texts:Reports",
         external=True,
     ),
@@ -340,8 +342,8 @@ BENCHMARKS |= {
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
         own=("embedding",),  # F.6: of each model the one it was trained for
-        references=WORD_RULES,
-        baselines="rows.texts:Sentences",
+        **rows(*WORD_RULES, supervised="labels"),
+        baselines="rows.sentences:Sentences",
     ),
     "checkpoint_series": Benchmark(
         "checkpoints.checkpoint_series",
@@ -350,6 +352,7 @@ BENCHMARKS |= {
         needs=CHECKPOINTS,
         reads="pixels",
         of_task=True,
+        no_rows="a correlation, which is claimed against 0; the rows are those of its task",
     ),
     "vocabulary": Benchmark(
         "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
@@ -378,6 +381,7 @@ BENCHMARKS |= {
         needs=RUN,
         statistic=None,
         of_training=True,
+        no_rows="hours of a training, no score",
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",

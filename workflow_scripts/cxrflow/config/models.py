@@ -352,15 +352,24 @@ class Models(Mapping[str, ResolvedModel]):
             return self.cohorts.lacks(name)
         return [*self.cohorts.lacks(curation.candidates), *self[curation.model].lacks]
 
+    def knows_states(self, cohort: str | None) -> bool:
+        """True if the synthetic hospital has written down the states behind a cohort's reports."""
+        if cohort is None or not self.cohorts.drawn(cohort):
+            return False
+        return self.data.layout(self.cohorts[cohort].dataset).name == "mimic_cxr"
+
     def knows_findings(self, cohort: str | None) -> bool:
-        """True if the synthetic hospital has written down the truth of a cohort's findings."""
+        """True if it has also written down their sentences and boxes."""
         hospital = self.choices.synthetic_hospital
-        writes_truth = hospital is not None and hospital.finding_truth
-        return writes_truth and cohort is not None and self.cohorts.drawn(cohort)
+        return hospital is not None and hospital.finding_truth and self.knows_states(cohort)
 
 
 #: Of what only a synthetic hospital knows.
 TRUTH = Lack("a truth that nobody publishes; the synthetic hospital knows it")
+#: Of a row that answers by labels which people have written.
+NO_CEILING = Lack(
+    "a ceiling: real data have none, as what people wrote is no truth that must be met"
+)
 
 
 def geometry_name(geometry: str | None, key: Key) -> str | None:

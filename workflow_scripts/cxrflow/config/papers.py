@@ -84,6 +84,7 @@ class Library:
                     self._check_reference(model, task, paper.name)
                 elif model is not None and model not in self.external:
                     self._add_model(model, f"a table or figure of {paper.name}")
+            self._check_ceilings(paper)
 
     def source(self, paper: str) -> str:
         """A paper as the key ``papers`` names it: by its name, or by the path of its file."""
@@ -194,6 +195,21 @@ class Library:
                             f"has '{place.row}' ({place.column}) at {x:g}, but {model} is trained "
                             f"on {share:g} % of the pairs; expected it there",
                             self.file(paper.name),
+                        )
+
+    def _check_ceilings(self, paper: Paper) -> None:
+        """Check that tables call a row that must succeed a ceiling, and no other."""
+        for name, table in paper.tables.items():
+            for row in table.rows:
+                for task, model in table.results([row.key]) if row.is_reference else ():
+                    ceilings = BENCHMARKS[self.tasks[task].benchmark].ceilings
+                    if row.ceiling != (short_name(model or "") in ceilings):
+                        expected = str(not row.ceiling).lower()
+                        raise WrongKey(
+                            ("papers",),
+                            f"table {name} of {paper.name} shows '{model}' in {task} as "
+                            f"'{row.key}'; expected `ceiling: {expected}`: ceilings of its "
+                            f"benchmark are {', '.join(ceilings) or 'none'}",
                         )
 
     def _check_reference(self, name: str, task: str, paper: str) -> None:

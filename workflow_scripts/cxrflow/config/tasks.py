@@ -8,7 +8,7 @@ from typing import Any, Literal
 from cxr_files.settings import Settings, overlay
 from cxrflow.benchmarks.registry import BENCHMARKS, Benchmark
 from cxrflow.config.lacks import Lack, Lacks, distinct
-from cxrflow.config.models import TRUTH, Models, geometry_name
+from cxrflow.config.models import NO_CEILING, TRUTH, Models, geometry_name
 from cxrflow.config.papers import laid_over
 from cxrflow.kinds import modules_of
 from cxrflow.names import is_reference, paper_of, short_name
@@ -124,10 +124,13 @@ class ResolvedTask:
         if models.selection is not None and (self.name, row) not in models.selection.cells:
             return (Lack("a rehearsal makes another cell of its kind"),)
         if is_reference(row):
-            if short_name(row) in self.benchmark.oracles and not models.knows_findings(self.cohort):
-                return (TRUTH,)
             if short_name(row) not in self.benchmark.references:
                 return (Lack(f"{self.name} has no row {row}"),)
+            known = self.benchmark.ceilings.get(short_name(row))
+            if known == "states" and not models.knows_states(self.cohort):
+                return (TRUTH,)
+            if known == "answers" and not models.cohorts.drawn(self.cohort):
+                return (NO_CEILING,)
             if self.name in self._tasks.first_models:
                 return ()
             beside = next(iter(self._tasks.models_in(self.name)), None)

@@ -16,6 +16,7 @@ from cxrflow.names import Name, is_reference, name_of_share
 
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
+CEILING = "Ceiling: "  # before the label of a row that must succeed
 #: Behind the label of what is, or starts from, a stand-in (cxrflow.papers.stand_ins).
 STAND_IN = " (stand-in here)"
 
@@ -90,7 +91,7 @@ class Row(Settings):
     variant: str | None = Field(None, description="part of a task: <metric>/<variant>")
     reference: str | None = Field(None, description="row to compare with, if not the table's")
     blank: list[str] = Field(default_factory=list, description="columns without meaning here")
-    ceiling: bool = Field(False, description="an oracle: no baseline for a model to be above")
+    ceiling: bool = Field(False, description="a row that must succeed; no model is ranked with it")
     reason: str | None = Field(None, description="why there is no value of ours")
     published: dict[str, list[str | None]] = Field(default_factory=dict)
 
@@ -135,9 +136,9 @@ class Row(Settings):
     @model_validator(mode="after")
     def _ours_or_a_reason(self) -> Self:
         if self.model is None and self.vocabulary is None and self.reason is None and not self.data:
-            raise ValueError(
-                f"row '{self.label}' has neither model nor vocabulary nor data nor reason"
-            )
+            raise ValueError(f"row '{self.label}' has neither model, vocabulary, data nor reason")
+        if self.ceiling != self.label.startswith(CEILING):
+            raise ValueError(f"row '{self.label}': 'ceiling' must go with a label “{CEILING}…”")
         return self
 
     def metric_of(self, column: Column) -> str:
@@ -275,11 +276,11 @@ class Table(Settings):
         return None if name is None else self.row(name)
 
     def pairs(self) -> list["TestedPair"]:
-        """Pair each row's cells with those of its reference row."""
+        """Pair each row's cells with those of its reference row; a ceiling is not tested."""
         return [
             (TableCell(self, row, column), TableCell(self, reference, column), None, None)
             for row in self.rows
-            if (reference := self.reference_of(row))
+            if not row.ceiling and (reference := self.reference_of(row))
             for column in self.columns
         ]
 

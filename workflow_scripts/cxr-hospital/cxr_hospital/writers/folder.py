@@ -46,14 +46,15 @@ def of_followed(settings: HospitalSettings, dataset: str) -> FollowedSettings:
 
 
 def dataset_writer(
-    *, followed: bool = False, **defaults: Any
+    *, followed: bool = False, truth: Sequence[str] = (), **defaults: Any
 ) -> Callable[[Callable[..., Counts]], Callable[..., bool]]:
     """Turn ``write_<dataset>``, which fills a folder, into a writer of a finished data set.
 
     The decorated function takes the empty folder, the settings, ``threads`` and the options, on
     which the data set depends besides the settings; it returns the counts for the manifest.
-    ``followed``: the data set is of MS-CXR-T's patients. The writer takes settings, output, threads
-    and options; it returns False and does nothing if the folder is finished with the same ones.
+    ``followed``: the data set is of MS-CXR-T's patients. ``truth``: tables of the truth that every
+    finished folder has. The writer takes settings, output, threads and options; it returns False
+    and does nothing if the folder is finished with the same ones.
 
     Raises:
         InputError: the output is not empty and no earlier run wrote it.
@@ -72,7 +73,8 @@ def dataset_writer(
             values = settings.record() | options
             mark = fingerprint({"dataset": dataset, "generation": GENERATION, "settings": values})
             manifest = output / MANIFEST
-            if manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
+            has_truth = all((output / TABLES[name].file).is_file() for name in truth)
+            if has_truth and manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
                 log.info("%s: %s is there already, nothing to do", dataset, output)
                 return False
             claim_folder(output, f"synthetic {dataset}")

@@ -119,17 +119,18 @@ def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     write_truth(folder, "images", pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
 
 
-def finding_truth(
-    settings: HospitalSettings, index: int
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """A patient's sentences that state findings, their boxes in each image, states of the studies.
+def write_states(folder: Path, settings: HospitalSettings) -> None:
+    """Write the state of every study."""
+    studies = [study for patient in hospital(settings) for study in patient.studies]
+    rows = [(study.study_id, state_of(study)) for study in studies]
+    write_truth(folder, "states", pd.DataFrame(rows, columns=list(TABLES["states"].columns)))
 
-    Boxes are in pixels.
-    """
+
+def finding_truth(settings: HospitalSettings, index: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A patient's sentences that state findings, and their boxes in each image, in pixels."""
     patient = make_patient(settings, index)
-    sentences, boxes, states = [], [], []
+    sentences, boxes = [], []
     for study in patient.studies:
-        states.append((study.study_id, state_of(study)))
         report = report_of(settings, patient, study)
         for name, section, number in report.diagnostic:
             sentence = getattr(report, section)[number]
@@ -144,11 +145,7 @@ def finding_truth(
             ]
     return (
         pd.DataFrame(sentences, columns=list(TABLES["sentences"].columns)),
-        pd.DataFrame(
-            boxes,
-            columns=list(TABLES["boxes"].columns),
-        ),
-        pd.DataFrame(states, columns=list(TABLES["states"].columns)),
+        pd.DataFrame(boxes, columns=list(TABLES["boxes"].columns)),
     )
 
 
@@ -193,7 +190,7 @@ def _write_patient(
     return rows
 
 
-@dataset_writer()
+@dataset_writer(truth=("states",))
 def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write the DICOM edition."""
     indices = of_mimic_cxr(settings)
@@ -208,9 +205,9 @@ def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> C
     write_zip(folder / "mimic-cxr-reports.zip", 2019, reports)
     if settings.followed is not None:
         write_image_truth(folder, settings)
+    write_states(folder, settings)
     if settings.finding_truth:
         tables = each(indices, threads, "truth of findings", finding_truth, settings)
-        names = ("sentences", "boxes", "states")
-        for name, rows in zip(names, zip(*tables, strict=True), strict=True):
+        for name, rows in zip(("sentences", "boxes"), zip(*tables, strict=True), strict=True):
             write_truth(folder, name, pd.concat(rows))
     return {"patients": len(indices), "studies": len(studies), "images": len(images)}

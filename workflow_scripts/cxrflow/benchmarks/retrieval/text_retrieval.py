@@ -7,6 +7,7 @@ same cosine, not by the classifier's probability. Texts are embedded as they are
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from cxr_files.atomic import file_digest, fingerprint
@@ -22,6 +23,7 @@ from cxrflow.benchmarks.retrieval.precision import (
     score_queries,
 )
 from cxrflow.benchmarks.retrieval.settings import TextRetrievalSettings
+from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import without_rounding
 
 COLUMNS = RETRIEVAL
@@ -48,16 +50,21 @@ def usable(queries: pd.DataFrame, model: Any | None) -> tuple[pd.DataFrame, list
     return drop_rows(queries, {"text has no tokens": empty})
 
 
+def scores(inputs: ModelInputs, queries: pd.DataFrame, candidates: pd.DataFrame) -> Floats:
+    """The scores [Q, C] of the candidates for each text by the model's similarity."""
+    model = inputs.model
+    images = inputs.features.images(candidates, model.similarity)
+    scores_CQ = model.similarity.scores(images, model.encode_texts(queries["text"].tolist()))
+    return np.asarray(scores_CQ.T.double().cpu().numpy())
+
+
 def predict(inputs: ModelInputs, settings: TextRetrievalSettings) -> Predictions:
     """Search the candidates for each text."""
     samples, queries, features = inputs.rows(settings.split), read_queries(inputs), inputs.features
-    model = None if inputs.knows_nothing else inputs.model
     candidates = candidates_of(samples, features)
-    queries, dropped = usable(queries, model)
+    queries, dropped = usable(queries, inputs.model if inputs.row is None else None)
     scores_QC = None
-    if model is not None:
-        images = features.images(candidates.table, model.similarity)
-        scores_CQ = model.similarity.scores(images, model.encode_texts(queries["text"].tolist()))
-        scores_QC = without_rounding(scores_CQ.T.double().cpu().numpy())
+    if not inputs.knows_nothing:
+        scores_QC = without_rounding(inputs.ask(scores, queries, candidates.table))
     scored = score_queries(queries, candidates, scores_QC, settings.cutoffs)
     return predictions_of(inputs, candidates, scored, dropped, settings)

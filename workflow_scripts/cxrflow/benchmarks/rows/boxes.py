@@ -19,6 +19,7 @@ from cxrflow.benchmarks.grounding.segmentation import BoxedSplits, SegmentedMaps
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.inputs import Inputs, Pixels
 from cxrflow.benchmarks.rows.row import Row
+from cxrflow.benchmarks.rows.truth import ORACLE
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
 
@@ -27,7 +28,7 @@ _MOST_CELLS = 32
 
 
 class Phrases(Row):
-    """Maps of phrases without a look at the image."""
+    """Maps of phrases without a look at the image; the oracle's are the phrases' own boxes."""
 
     def maps(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> PhraseMaps:
         """The maps [N, h, w] of the samples."""
@@ -36,14 +37,16 @@ class Phrases(Row):
 
 
 class Segments(Row):
-    """Maps of images with boxes."""
+    """Maps of images with boxes; the oracle's are these boxes."""
 
     def maps(self, inputs: Inputs, splits: BoxedSplits, settings: Any) -> SegmentedMaps:
         """The maps [1, N, h, w] of the test images, in [0, 1]."""
         geometry = Geometry.parse(str(inputs.pixels.geometry))
-        train = (row for _, row in splits.train.iterrows())
-        truths = np.stack([covered(row["boxes"], row, geometry) for row in train])
-        if self.name == "mean_box":
+        boxed = splits.test if self.name == ORACLE else splits.train
+        truths = np.stack([covered(row["boxes"], row, geometry) for _, row in boxed.iterrows()])
+        if self.name == ORACLE:
+            maps = truths
+        elif self.name == "mean_box":
             maps = np.repeat(truths.mean(0)[None], len(splits.test), 0)
         else:
             image_ids = splits.test["image_id"].tolist()
@@ -91,6 +94,8 @@ def mean_of_others(
 def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps:
     """The maps [N, h, w] of one reference row."""
     truths = np.stack([covered(row["boxes"], row, geometry) for _, row in samples.iterrows()])
+    if name == ORACLE:
+        return truths
     if name == "centre":
         return np.repeat(centre(truths.shape[1])[None], len(truths), 0)
     patients = samples["subject_id"].astype(str).tolist()

@@ -23,13 +23,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 
+from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.rows.pictures import OPTIMUM, intensities, thumbnails
 from cxrflow.benchmarks.rows.row import Row
+from cxrflow.benchmarks.rows.truth import ORACLE
 from cxrflow.benchmarks.temporal.head_training import PairSplits
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
 from cxrflow.benchmarks.temporal.scores import STABLE
@@ -40,6 +43,7 @@ from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.metrics.intervals import Floats
 
 THUMBNAIL = 8
+_SURE = 5.0  # logit of what is known
 EVEN = 0.43  # a third of a normal distribution lies below -0.43, a third above 0.43
 
 
@@ -49,6 +53,8 @@ class Changes(Row):
     def scores(self, inputs: ModelInputs, settings: TemporalClassificationSettings) -> PairScores:
         """What scores the pairs of each finding."""
         name = self.name
+        if name == ORACLE:
+            return PairScores(inputs.pixels, partial(_true_of_tests, inputs), "as is known of it")
         if name in ("nothing", "random"):
             scorer = partial(_frequent if name == "nothing" else _random, inputs)
             return PairScores(inputs.pixels, scorer, "as nothing is read")
@@ -72,7 +78,9 @@ class PromptedChanges(Row):
 
     def scores(self, inputs: ModelInputs, settings: Any) -> PromptedScores:
         """What scores the pairs of each finding."""
-        of_pairs = {"nothing": _stable, "random": _drawn, "brightness": _by_brightness}[self.name]
+        of_pairs = {
+            "nothing": _stable, "random": _drawn, "brightness": _by_brightness, ORACLE: _true,
+        }[self.name]  # fmt: skip
         is_given = inputs.options.training is not None  # as to the models of the task
         protocol = {"prior_image": True, "prior_report": is_given, "prompt": {}}
         return PromptedScores(partial(of_pairs, inputs), protocol)
@@ -159,6 +167,21 @@ def _drawn(inputs: ModelInputs, finding: str, pairs: ImagePairs, seed: int = 0) 
 def _stable(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
     answers = np.array([name == STABLE for name in inputs.cohort.classes], dtype=np.float64)
     return np.tile((answers + 1) / (answers + 1).sum(), (len(pairs), 1))
+
+
+def _true(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
+    """The change of a finding from a prior to an image; of two patients nothing is known."""
+    place = ["image_id", PRIOR, "finding"]
+    known = inputs.cohort.table.drop_duplicates(place).set_index(place)["label"]
+    label_N = known.reindex(pd.MultiIndex.from_frame(pairs.table[place])).to_numpy()
+    answers_NC = label_N[:, None] == np.array(inputs.cohort.classes)
+    return np.asarray(softmax(_SURE * answers_NC, axis=1))
+
+
+def _true_of_tests(
+    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
+) -> Mapping[str, Floats]:
+    return {name: _true(inputs, finding, pairs) for name, pairs in splits.test.items()}
 
 
 def _by_brightness(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:

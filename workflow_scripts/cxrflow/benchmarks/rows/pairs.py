@@ -26,13 +26,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
-from cxr_hospital.truth import TABLES, read_truth
 from cxrflow.benchmarks.inputs import Pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.retrieval.pair_retrieval import plain
 from cxrflow.benchmarks.retrieval.retrieval_auroc import GLOBAL
 from cxrflow.benchmarks.rows.pictures import thumbnails
 from cxrflow.benchmarks.rows.row import Row
+from cxrflow.benchmarks.rows.truth import STATES, states
 from cxrflow.benchmarks.study_images import Studies, usable_studies
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.retrieval import cosines
@@ -53,6 +53,9 @@ class RankedPairs(Row):
 
     def scores(self, inputs: ModelInputs, studies: Studies, settings: Any) -> Floats:
         """Scores [image, text] of all studies."""
+        if self.name == STATES:
+            state_N = numbered_states(studies.table, inputs)
+            return by_equality(state_N).of_images(slice(0, len(state_N)))
         training = training_studies(self.name, inputs, settings)
         if self.name == "frequent":
             return by_frequency(training, studies.table)
@@ -74,8 +77,8 @@ class AllPairs(Row):
         if self.name == "labels":
             agreeing_NL = one_hot(table, inputs)
             return by_vectors(agreeing_NL, agreeing_NL)
-        if self.name == "states":
-            return by_equality(states(table, inputs))
+        if self.name == STATES:
+            return by_equality(numbered_states(table, inputs))
         training = training_studies(self.name, inputs, settings)
         learnt = (training, table, inputs.pixels, _SMALL_SIDE)
         if self.name == "length":
@@ -159,17 +162,9 @@ def _thumbnails(table: pd.DataFrame, pixels: Pixels, side: int) -> Floats:
     return np.concatenate([thumbnails(pixels.read(rows[i : i + _BATCH]), side) for i in starts])
 
 
-def states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
+def numbered_states(table: pd.DataFrame, inputs: ModelInputs) -> NDArray[np.int64]:
     """The number of the state of each study [N], equal where all that is drawn is equal."""
-    folder = inputs.options.truth
-    known = read_truth(folder, "states", ("study_id", "state"))
-    known = known.assign(study_id=known["study_id"].map(str))
-    state_N = table["study_id"].map(str).map(known.set_index("study_id")["state"])
-    if state_N.isna().any():
-        study = table["study_id"][state_N.isna()].iloc[0]
-        raise InputError(
-            f"{folder / TABLES['states'].file}: has no study {study} of {inputs.source}"
-        )
+    state_N = states(inputs.options.truth, table, inputs.source)
     return np.asarray(pd.factorize(state_N)[0], dtype=np.int64)
 
 

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from cxr_files.errors import InputError
+from cxr_labels.observations import OBSERVATIONS
 from cxrflow.benchmarks.classification.fold_probe import FOLD, score_by_folds
 from cxrflow.benchmarks.classification.labelled_images import (
     LabelledImages,
@@ -60,6 +61,7 @@ from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.rows.row import Row
+from cxrflow.benchmarks.rows.truth import ORACLE, STATES, answers, grades, same_category, states
 from cxrflow.metrics.intervals import Floats
 
 OPTIMUM = "_optimum"
@@ -68,6 +70,8 @@ WORDS = {
     "brightness": "the mean brightness of the image",
     "thumbnail": "logistic regression on the image at 8 x 8 pixels, learnt from all labels, both "
     "of which count the same, in five folds by patient",
+    ORACLE: "1 where the class is there, else 0",
+    STATES: "how severe the finding is in the state that the hospital drew",
 }
 _BATCH = 256
 _BINS, _THUMBNAIL, _RANDOM_INPUT, _RANDOM = 32, 8, 32, 512
@@ -122,12 +126,19 @@ def shown(pixels: Pixels, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 def plain_features(name: str, pixels: Pixels, table: pd.DataFrame) -> Features:
     """Return the features of a reference row, of those images of a table that are stored."""
-    encoded = table[["image_id"]].drop_duplicates(ignore_index=True)
+    encoded = table.drop_duplicates("image_id")
     encoded = encoded[pixels.holds(encoded["image_id"])].reset_index(drop=True)
-    pooled = stored_features(name, pixels, encoded["image_id"])
-    return Features(
-        pd.DataFrame(encoded), {"pooled": pooled}, str(pixels.geometry), pixels.fingerprint
-    )
+    if name == ORACLE:
+        pooled = torch.from_numpy(answers(encoded)).float()
+    else:
+        pooled = stored_features(name, pixels, encoded["image_id"])
+    return features_of(encoded, pooled, pixels)
+
+
+def features_of(encoded: pd.DataFrame, pooled: torch.Tensor, pixels: Pixels) -> Features:
+    """Vectors [N, F] in the place of an encoder's."""
+    by_kind = {"pooled": pooled}
+    return Features(encoded[["image_id"]], by_kind, str(pixels.geometry), pixels.fingerprint)
 
 
 class Pictures(Row):
@@ -140,7 +151,17 @@ class Pictures(Row):
 
     def features(self, inputs: ModelInputs) -> Features:
         """Features of those of the cohort's images that are stored."""
-        return plain_features(self.name, inputs.pixels, inputs.cohort.table)
+        table = inputs.cohort.table
+        if self.name == STATES:
+            graded = grades(states(inputs.options.truth, table, inputs.source), OBSERVATIONS)
+            return features_of(table, torch.from_numpy(graded).float(), inputs.pixels)
+        return plain_features(self.name, inputs.pixels, table)
+
+    def scores(
+        self, inputs: ModelInputs, queries: pd.DataFrame, candidates: pd.DataFrame
+    ) -> Floats:
+        """The scores [Q, C] of candidates for texts, of which the oracle knows the categories."""
+        return same_category(queries["category"], candidates["category"])
 
 
 # --- zero-shot ------------------------------------------------------------------------------------
@@ -156,7 +177,7 @@ class Prompted(Row):
 
     def features(self, inputs: ModelInputs) -> Features:
         """Features of the images of the parts that the task reads."""
-        plain = "nothing" if self.name == "nothing" else "thumbnail"
+        plain = "thumbnail" if self.name in ("brightness", "thumbnail") else "nothing"
         return plain_features(plain, inputs.pixels, self._table(inputs))
 
     def scores(
@@ -167,6 +188,11 @@ class Prompted(Row):
         if self.name == "thumbnail":
             self.heads = self.heads or _Heads(inputs, self._table(inputs), settings)
             return dict.fromkeys(kinds, self.heads.scores(images))
+        if self.name == ORACLE:
+            return dict.fromkeys(kinds, (images.labels_NC == 1).astype(np.float64))
+        if self.name == STATES:
+            state_N = states(inputs.options.truth, images.table, inputs.source)
+            return dict.fromkeys(kinds, grades(state_N, images.classes))
         mean_N = inputs.features.of(images.table, "pooled").double().mean(dim=1).numpy()
         return dict.fromkeys(kinds, np.tile(mean_N[:, None], (1, len(images.classes))))
 

@@ -3,25 +3,18 @@
 *Reports* ignore the image: ``most_frequent``, the most frequent training report, for all studies;
 ``typical``, the training report with the highest BLEU-4 to a sample of training reports, for all;
 ``random``, a training report drawn for each study; ``prior_report``, the report of the patient's
-prior study, empty where there is none.
+prior study, empty where there is none. ``states``, the ceiling, is the training report of the study
+whose state is nearest to the one behind the image: no image says more than its state.
 
 *Masked words*: their pieces are the whole words of the training reports, as a baseline has no
 vocabulary; accuracies of different vocabularies are of different targets in any case.
 ``most_frequent`` always answers the word most frequent among the training reports' targets.
 ``random`` draws a word as often as it stands in training reports. ``neighbours`` answers the word
 that stands there most often between the same two words, else after the same word, else before it.
-
-*Pairs of sentences*: rules compare two sentences by their words. A word is BERT's, in lower case;
-punctuation is none. Each rule gives a similarity in [0, 1], so that a threshold of a model's
-cosines fits it too. For inference, a logistic regression on the rule takes the place of the
-fine-tuned encoder: it learns from the same training pairs, and the accuracy on the same validation
-pairs chooses the strength of its penalty, as it chooses a model's epoch. ``hypothesis`` sees the
-words of the hypothesis and never the premise (Gururangan et al. 2018).
+``oracle``, the ceiling, does so by the reports that are scored.
 """
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,39 +25,23 @@ from numpy.typing import NDArray
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.report_generation import training_reports
 from cxrflow.benchmarks.inputs import Inputs
-from cxrflow.benchmarks.language.mask_prediction import Answer, MaskedReports, MaskedWords
-from cxrflow.benchmarks.language.natural_language_inference import (
-    InferenceAnswers,
-    InferencePairs,
-    classes_of,
+from cxrflow.benchmarks.language.mask_prediction import (
+    Answer,
+    MaskedReports,
+    MaskedWords,
+    mask_reports,
 )
-from cxrflow.benchmarks.language.settings import (
-    MaskPredictionSettings,
-    NaturalLanguageInferenceSettings,
-    SentenceSimilaritySettings,
-)
+from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.rows.row import Row
-from cxrflow.benchmarks.temporal.settings import WORDS
-from cxrflow.data.readers.nli import LABELS
-from cxrflow.metrics.intervals import Floats
+from cxrflow.benchmarks.rows.truth import ORACLE, STATES, nearest, states
 from cxrflow.metrics.report_text import bleu, bleu_counts
 from cxrflow.text.report_batch import MaskedBatch
 from cxrflow.text.report_prompts import report_texts, words_of
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
 
 Ints = NDArray[np.int64]
-Counts = Counter[str]
 
-#: Words that say that a finding is absent or that a structure is normal, in reports and notes.
-DENIALS = frozenset(
-    (
-        *("no", "not", "none", "nor", "neither", "never", "without", "rather", "cannot"),
-        *("absent", "absence", "deny", "denies", "denied", "negative", "free", "clear", "cleared"),
-        *("normal", "unremarkable", "intact", "spared", "resolved", "resolution", "gone"),
-    )
-)
 _COMPARED = 200  # training reports for `typical`: BLEU of all pairs grows with the square
-_PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)  # the inverse of their strength
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -79,6 +56,8 @@ class Reports(Row):
         training = training_reports(inputs, settings)
         if not training:
             raise InputError(f"{inputs.options.cohort}: no training report")
+        if self.name == STATES:
+            return reports_of_states(inputs, samples, settings)
         return pd.Series(reference_reports(self.name, training, samples), index=samples.index)
 
 
@@ -100,6 +79,18 @@ def reference_reports(name: str, training: list[str], studies: pd.DataFrame) -> 
     return [text] * len(studies)
 
 
+def reports_of_states(inputs: Inputs, samples: pd.DataFrame, settings: Any) -> pd.Series:
+    """The training report of the state that is nearest to each sample's."""
+    table = inputs.cohort.table
+    training = table[table["split"] == "train"]
+    training = training.assign(text=report_texts(training, settings.sections))
+    training = training[training["text"] != ""]
+    folder = inputs.options.truth
+    states_N, states_M = (states(folder, each, inputs.source) for each in (samples, training))
+    texts = training["text"].to_numpy()[nearest(states_N, states_M)]
+    return pd.Series(texts, index=samples.index)
+
+
 # --- masked words ---------------------------------------------------------------------------------
 
 
@@ -114,8 +105,11 @@ class Words(Row):
         def answer_of(baseline: MaskedReports, frequent: int) -> Answer:
             if self.name == "most_frequent":
                 return lambda masked, _: np.full(len(masked.positions), frequent, dtype=np.int64)
+            if self.name == ORACLE:
+                reports = inputs.rows(settings.split)
+                baseline = mask_reports(reports, tokenizer, settings.max_length, settings)
             read = triples(baseline, settings)
-            if self.name == "neighbours":
+            if self.name in ("neighbours", ORACLE):
                 return Neighbours(read, len(words), frequent)
             draw = np.random.default_rng(0)
             return lambda masked, _: read[draw.integers(0, len(read), len(masked.positions)), 1]
@@ -171,145 +165,3 @@ class Neighbours:
             place = np.searchsorted(keys, context).clip(max=len(keys) - 1)
             answers = np.where(keys[place] == context, words[place], answers)
         return answers
-
-
-# --- pairs of sentences ---------------------------------------------------------------------------
-
-
-class Sentences(Row):
-    """Compares two sentences by a rule.
-
-    ``tfidf`` weighs words by all sentences of the cohort, whose labels it does not see.
-    """
-
-    def __init__(self, name: str, settings: Any) -> None:
-        super().__init__(name, settings)
-        self.protocol["embedding"] = name
-        if isinstance(settings, SentenceSimilaritySettings):
-            self.protocol["projection_trained"] = None
-
-    def scores(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> Floats:
-        """The similarity [N] of premise and hypothesis."""
-        corpus = [text for side in _sentences(inputs.cohort.table) for text in side]
-        return similarities(self.name, *_sentences(samples), corpus)
-
-
-class Inference(Row):
-    """Infers from rules; ``tfidf`` weighs words by the training pairs."""
-
-    def scores(
-        self, inputs: Inputs, pairs: InferencePairs, settings: NaturalLanguageInferenceSettings
-    ) -> InferenceAnswers:
-        """The class [N] of each test pair for each run seed; only draws differ between runs."""
-        from sklearn.linear_model import LogisticRegression
-
-        self.protocol["head"] = self.name
-        if self.name == "random":
-            count = len(pairs.test)
-            return InferenceAnswers(
-                {
-                    seed: np.random.default_rng(seed).integers(0, len(LABELS), count)
-                    for seed in settings.run_seeds
-                }
-            )
-        tables = (pairs.train, pairs.validation, pairs.test)
-        train_NF, validation_NF, test_NF = described(self.name, tables, pairs.train)
-        train, validation = (classes_of(table["label"]) for table in tables[:2])
-        heads = [
-            LogisticRegression(C=penalty, max_iter=1000).fit(train_NF, train)
-            for penalty in _PENALTIES
-        ]
-        best = max(heads, key=lambda head: float(head.score(validation_NF, validation)))
-        return InferenceAnswers(dict.fromkeys(settings.run_seeds, best.predict(test_NF)))
-
-
-def _sentences(pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
-    return pairs["premise"].tolist(), pairs["hypothesis"].tolist()
-
-
-def described(
-    name: str, pairs: Sequence[pd.DataFrame], training: pd.DataFrame
-) -> list[NDArray[np.float64]]:
-    """Return the features [N, F] of each table of pairs, as a rule sees them."""
-    if name == "hypothesis":
-        from sklearn.feature_extraction import DictVectorizer
-
-        counts = [list(map(count_words, table["hypothesis"])) for table in pairs]
-        words = DictVectorizer(sparse=False).fit(list(map(count_words, training["hypothesis"])))
-        return [words.transform(each) for each in counts]
-    premises, hypotheses = _sentences(training)
-    corpus = [*premises, *hypotheses]
-    features = []
-    for table in pairs:
-        columns = [similarities(name, *_sentences(table), corpus)]
-        if name == "negation":  # and which of the two it is that denies
-            columns += [
-                np.array([float(denies(count_words(text))) for text in side])
-                for side in _sentences(table)
-            ]
-        features.append(np.stack(columns, axis=1))
-    return features
-
-
-def count_words(text: str) -> Counts:
-    """Return how often each word stands in a text."""
-    return Counter(word for word in words_of(text) if word[0].isalnum())
-
-
-def denies(words: Counts) -> bool:
-    """True if a word of denial is among the words."""
-    return not DENIALS.isdisjoint(words)
-
-
-def changes(words: Counts) -> frozenset[str]:
-    """The directions of change that have a word among the words."""
-    return frozenset(
-        direction for direction, terms in WORDS.items() if not words.keys().isdisjoint(terms)
-    )
-
-
-def cosine(first: Counts, second: Counts, weight: Callable[[str], float]) -> float:
-    """Return the cosine of two vectors of word counts, each word with its weight."""
-    product = sum(first[word] * second[word] * weight(word) ** 2 for word in first)
-    lengths = (
-        sum((count * weight(word)) ** 2 for word, count in words.items())
-        for words in (first, second)
-    )
-    return product / math.sqrt(math.prod(lengths)) if product else 0.0
-
-
-def inverse_document_frequency(corpus: Sequence[str]) -> Callable[[str], float]:
-    """Return the weight of a word by the texts of a corpus, smoothed: log((1 + N) / (1 + n)) + 1.
-
-    N: texts, n: those with the word (Salton and Buckley 1988; scikit-learn's default).
-    """
-    texts = Counter(word for text in corpus for word in count_words(text))
-    return lambda word: math.log((1 + len(corpus)) / (1 + texts[word])) + 1
-
-
-def similarities(
-    rule: str, first: Sequence[str], second: Sequence[str], corpus: Sequence[str]
-) -> Floats:
-    """Return the similarity [N] of N pairs of sentences by a rule.
-
-    ``nothing``: the same for every pair, whose accuracy is the majority's. ``negation``: 1 where
-    both sentences deny or neither does, else 0. ``change_words``: 1 where both have words of the
-    same directions of change (BioViL-T, Table F.3), else 0. ``words``: cosine of word counts.
-    ``tfidf``: the same, rare words of ``corpus`` counting more. ``overlap``: words in both, of the
-    words in either. ``length``: the shorter's number of words, of the longer's. ``random``: uniform
-    draws.
-    """
-    if rule == "random":
-        return np.random.default_rng(0).random(len(first))
-    weight = inverse_document_frequency(corpus)
-    compare: dict[str, Callable[[Counts, Counts], float]] = {
-        "nothing": lambda a, b: 0.0,
-        "change_words": lambda a, b: float(changes(a) == changes(b)),
-        "negation": lambda a, b: float(denies(a) == denies(b)),
-        "words": lambda a, b: cosine(a, b, lambda word: 1.0),
-        "tfidf": lambda a, b: cosine(a, b, weight),
-        "overlap": lambda a, b: len(a.keys() & b.keys()) / max(1, len(a.keys() | b.keys())),
-        "length": lambda a, b: min(a.total(), b.total()) / max(1, a.total(), b.total()),
-    }
-    pairs = zip(map(count_words, first), map(count_words, second), strict=True)
-    return np.array([compare[rule](*pair) for pair in pairs])

@@ -6,6 +6,7 @@ from typing import Any
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.metrics.rare_classes import counts_text
 from cxrflow.papers.table import Column, Table
+from cxrflow.show.tables.ceilings import notes_on_ceilings, notes_on_majority
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import CORRECTED, MARK, Tests
@@ -273,6 +274,8 @@ def table_notes(
     ]
     notes += notes_on_classes(table, results)
     notes += notes_on_positives(table, results)
+    notes += notes_on_majority(table, results)
+    notes += notes_on_ceilings(table, cells, results)
     notes += notes_on_files(table, results)
     notes += note_on_tests(cells, tests or Tests())
     notes.append(f"Published: {table.source}")

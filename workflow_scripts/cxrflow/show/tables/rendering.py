@@ -7,7 +7,8 @@ other. The difference is only printed where our data are real: on synthetic data
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cxrflow.papers.table import Table
+from cxrflow.papers.table import Row, Table
+from cxrflow.show.tables.ceilings import notes_on_ceilings
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.notes import differences, notes_below_chance, reasons, table_notes
 from cxrflow.show.tables.results import NOT_IN_HEADLINE, Results
@@ -31,7 +32,8 @@ TEST_COLUMNS = {
     "difference": "value", "difference_low": "low", "difference_high": "high", "p": "p",
     "p_holm": "p_holm",
 }  # fmt: skip
-EXTERNAL, APART = "Run elsewhere, scored here", "Baselines without learning"
+EXTERNAL, FLOORS = "Run elsewhere, scored here", "Baselines without learning"
+CEILINGS = "Ceilings: what must succeed"
 # Widths in em of a wide font: of a character (BOLD times as wide in values of ours), of a column's
 # padding, of the words "ours" and "published". A table that has not the room is stacked.
 CHARACTER, BOLD, PADDING, SOURCE = 0.5, 1.3, 0.95, 6.5
@@ -57,11 +59,18 @@ def _value(texts: Mapping[str, str]) -> str | None:
     return texts.get("value")
 
 
+def _section(row: Row) -> str:
+    """The heading that a row stands under; empty of a paper's own."""
+    if row.is_reference:
+        return CEILINGS if row.ceiling else FLOORS
+    return EXTERNAL if row.is_external else ""
+
+
 def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[str, Any]]:
     """The content of both renderings: our values and the published ones of each row."""
     by_place: Mapping[tuple[str, str], Cell] = {(cell.row, cell.column): cell for cell in cells}
     lines = []
-    for row in sorted(table.rows, key=lambda row: (row.is_reference, row.is_external)):
+    for row in sorted(table.rows, key=lambda r: (r.is_reference, r.ceiling, r.is_external)):
         row_cells = [by_place[row.label, column.key] for column in table.columns]
         ours = []
         for cell, column in zip(row_cells, table.columns, strict=True):
@@ -76,7 +85,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
         lines.append(
             {
                 "label": row.label,
-                "section": APART if row.is_reference else EXTERNAL if row.is_external else "",
+                "section": _section(row),
                 "source": "scored" if row.is_external else "ours",
                 "ours": ours,
                 "published": [published_text(cell) for cell in row_cells],
@@ -156,7 +165,7 @@ def table_html(
     lines = _lines(table, cells, results)
     command = next(left_out, "").partition("`")[2].partition("`")[0]
     width, layout = _layout(table, lines)
-    warnings = notes_below_chance(table, cells)
+    warnings = [*notes_below_chance(table, cells), *notes_on_ceilings(table, cells, results)]
     notes = table_notes(table, cells, results, tests)
     html = template("table.html.jinja").render(
         id=name,

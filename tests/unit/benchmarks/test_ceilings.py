@@ -1,0 +1,204 @@
+"""Floors and ceilings: every benchmark that scores models has both, and its ceiling succeeds."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_fakes import (
+    CATEGORIES,
+    classification_samples,
+    grounding_samples,
+    metrics_of,
+    pairs_of_studies,
+    write_cohort,
+)
+from retrieval_fixtures import write_retrieval
+
+from cxrflow.benchmarks.evaluate import main
+from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.rows.sentences import out_of_fold
+from cxrflow.benchmarks.rows.truth import grades, nearest
+
+ROOT = Path(__file__).parents[3]
+SCORING = {name: entry for name, entry in BENCHMARKS.items() if entry.needs}
+QUICK = {"intervals": {"replicates": 100}}
+SPLIT = {"train_split": "train", "split": "test"}
+
+
+@pytest.mark.parametrize("name", SCORING)
+def test_a_benchmark_has_floors_and_a_ceiling_or_says_why_not(name: str) -> None:
+    entry = SCORING[name]
+    if entry.no_rows:
+        assert not entry.references and not entry.ceilings
+        return
+    assert entry.floors, f"{name} has no floor"
+    assert entry.ceilings, f"{name} has no ceiling"
+    assert {*entry.ceilings} <= {*entry.references}
+
+
+def test_what_measures_data_has_neither() -> None:
+    for name, entry in BENCHMARKS.items():
+        assert entry.needs or not (entry.references or entry.no_rows), name
+
+
+def test_the_documentation_names_every_row() -> None:
+    """By the tables of docs/references.md: the rows, and below them floors and ceilings."""
+    text = (ROOT / "docs/references.md").read_text("utf-8")
+    by_benchmark = {}
+    for line in text.partition("## Floors and ceilings")[2].splitlines():
+        if line.startswith("| `"):
+            benchmarks, floors, ceilings = line.strip("| ").split(" | ")
+            rows = [re.findall(r"`(\w+)`", cell) for cell in (floors, ceilings)]
+            by_benchmark |= dict.fromkeys(re.findall(r"`(\w+)`", benchmarks), rows)
+    assert by_benchmark.keys() == SCORING.keys()
+    for name, entry in SCORING.items():
+        if not entry.no_rows:
+            assert by_benchmark[name] == [[*entry.floors], [*entry.ceilings]], name
+
+
+def scored(folder: Path, pixels: Path, benchmark: str, row: str, cohort: Path, **more):
+    """The values that the program writes for a row, and its other counts."""
+    settings = QUICK | more.pop("settings", {})
+    said = metrics_of(
+        main, benchmark, reference=row, cohort=cohort, pixels=pixels, settings=settings,
+        output=folder / benchmark / row, **more,
+    )  # fmt: skip
+    return said["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric", "settings"),
+    [
+        ("phrase_grounding", "miou", {"categories": list(CATEGORIES)}),
+        ("segmentation", "iou", {"fractions": [1.0], "probe_seeds": [0, 1]}),
+        ("zero_shot_classification", "auroc", {}),
+        ("linear_probe", "auroc/100", {"fractions": [1.0], "probe_seeds": [0, 1]}),
+        ("image_retrieval", "precision/5", {"cutoffs": [5]}),
+        ("text_retrieval", "precision/5", {"cutoffs": [5]}),
+    ],
+)
+def test_who_is_told_the_answer_is_above_who_sees_no_image(
+    pixels, tmp_path, benchmark, metric, settings
+):
+    if BENCHMARKS[benchmark].kind == "retrieval":
+        cohort = write_retrieval(tmp_path / "cohort")
+    else:
+        boxed = BENCHMARKS[benchmark].program.startswith("grounding")
+        table = grounding_samples(60) if boxed else classification_samples(60)
+        if boxed:
+            table["split"] = ["train" if n % 2 else "test" for n in range(len(table))]
+            # Edges lie within cells: a map without any spread would have no contrast.
+            table["boxes"] = [[[5 + 8 * (n % 5), 41, 15, 15]] for n in range(len(table))]
+            settings = {"split": "test"} | settings
+        cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
+    floor = {"phrase_grounding": "mean_box", "segmentation": "mean_box"}.get(benchmark, "nothing")
+    told, untold = (
+        scored(tmp_path, pixels, benchmark, row, cohort, settings=settings)[metric]
+        for row in ("oracle", floor)
+    )
+    assert told["value"] > 0.85 > 0.8 > untold["value"]  # boxes are brought to a grid
+
+
+def test_an_auroc_counts_its_positives(pixels, tmp_path):
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(60))
+    for benchmark, rest in (("zero_shot_classification", ""), ("linear_probe", "/100")):
+        settings = {"fractions": [1.0], "probe_seeds": [0, 1]} if rest else {}
+        metrics = scored(tmp_path, pixels, benchmark, "oracle", cohort, settings=settings)
+        counts = metrics[f"auroc{rest}"]
+        assert counts["positives"] + counts["negatives"] == counts["n"] and counts["positives"] > 0
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+MILD, SEVERE = "Edema both upper mild", "Edema left lower severe new"
+DRAWN = [
+    "", MILD, f"{SEVERE}; Support Devices right moderate pacemaker",
+    "Support Devices left moderate pacemaker; resolved Edema both upper",
+]  # fmt: skip
+
+
+def test_grades_are_those_of_the_findings_that_are_there() -> None:
+    graded = grades(pd.Series(DRAWN), ("Edema", "Support Devices", "No Finding", "Fracture"))
+    assert graded == pytest.approx(
+        np.array([[0, 0, 1, 0], [1 / 3, 0, 2 / 3, 0], [1, 2 / 3, 0, 0], [0, 2 / 3, 1, 0]])
+    )
+
+
+def test_the_nearest_state_shares_most_of_its_parts() -> None:
+    training = pd.Series([MILD, f"{MILD}; {SEVERE}", "", SEVERE])
+    wanted = pd.Series([SEVERE, f"{SEVERE}; {MILD}", "", "Fracture left  mild acute"])
+    assert nearest(wanted, training).tolist() == [3, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric"),
+    [("zero_shot_findings", "auroc"), ("fold_probe", "auroc"),
+     ("pair_retrieval", "recall/1/image_to_text"), ("report_generation", "bleu_4")],
+)  # fmt: skip
+def test_who_knows_the_state_is_above_who_knows_nothing(pixels, tmp_path, benchmark, metric):
+    """Reports say what was drawn, in words of their own."""
+    count = 60
+    state_of = [MILD if n % 2 else "" for n in range(count)]
+    texts = [
+        f"There is {'mild edema of both lungs' if s else 'no edema at all here'}." for s in state_of
+    ]
+    table = pairs_of_studies(np.zeros((count, 1)), texts)
+    if benchmark == "pair_retrieval":  # each state its own report
+        state_of = [f"Fracture left {n} mild" for n in range(count)]
+        table["impression"] = [f"Fracture {n}." for n in range(count)]
+    if benchmark == "report_generation":
+        table = table.assign(split=["train", "test"] * (count // 2), prior_study_id=None)
+        table = table.assign(prior_image_id=None)
+        state_of = [MILD if n % 4 < 2 else "" for n in range(count)]
+        table["impression"] = [texts[1] if state else texts[0] for state in state_of]
+    cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", table)
+    known = pd.DataFrame({"study_id": table["study_id"], "state": state_of})
+    (tmp_path / "truth").mkdir()
+    known.to_parquet(tmp_path / "truth/TRUTH_STATES.parquet")
+    settings = {
+        "zero_shot_findings": {"classes": ["Edema"]},
+        "fold_probe": {"classes": ["Edema"], "metrics": ["auroc"]},
+        "pair_retrieval": {"cutoffs": [1]},
+        "report_generation": {"controls": False, "tagger": "keywords"},
+    }[benchmark]
+    floor = "random" if benchmark == "report_generation" else "nothing"
+    told = scored(
+        tmp_path, pixels, benchmark, "states", cohort, settings=settings, truth=tmp_path / "truth"
+    )[metric]
+    untold = scored(tmp_path, pixels, benchmark, floor, cohort, settings=settings)[metric]
+    assert told["value"] > 0.95 > 0.8 > untold["value"]
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def pairs(count: int, seed: int = 0) -> pd.DataFrame:
+    """Sentences that contradict each other where one has “no” and the other has not."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(count):
+        no = rng.random(2) < 0.5
+        first, second = (f"{'no ' if n else ''}effusion at site{number % 7}" for n in no)
+        label = "entailment" if no[0] == no[1] else "contradiction"
+        rows.append((first, f"{second} on day{number}", label))
+    return pd.DataFrame(rows, columns=["premise", "hypothesis", "label"])
+
+
+def test_words_of_pairs_are_learnt_from_other_pairs() -> None:
+    table = pairs(120)
+    similar = (table["label"] == "entailment").to_numpy()
+    assert ((out_of_fold(table) > 0.5) == similar).mean() > 0.95
+    # Of labels that are drawn nothing is learnt: no head has seen the pair that it judges.
+    shuffled = table.assign(label=np.random.default_rng(1).permutation(table["label"]))
+    told = shuffled["label"] == "entailment"
+    assert 0.3 < ((out_of_fold(shuffled) > 0.5) == told).mean() < 0.7
+
+
+@pytest.mark.parametrize("name", SCORING)
+def test_baselines_answer_for_ceilings(name: str) -> None:
+    """The class that the entry names is there, and knows the row by its name."""
+    entry = SCORING[name]
+    for row in entry.ceilings:
+        assert imported(entry.baselines)(row, entry.settings()).name == row
