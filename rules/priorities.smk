@@ -123,7 +123,9 @@ def features_priority(wildcards):
 
 def score_priority(wildcards):
     """That of a result of a task; last, if it takes minutes, in which a training would wait."""
-    of_model = "{task}/{model}.seed{seed}".format(**wildcards) if "model" in wildcards.keys() else ""
+    of_model = (
+        "{task}/{model}.seed{seed}".format(**wildcards) if "model" in wildcards.keys() else ""
+    )
     if RECORDED.get(("evaluate", of_model), 0) > LONG:
         return 0
     return SCORE + place(lambda name, needs: wildcards.task in needs.tasks)
