@@ -77,6 +77,16 @@ def test_a_job_is_two_lines_with_how_many_are_done_and_the_time_left(console, cl
     ]
 
 
+def test_a_job_whose_start_is_not_said_has_its_name_from_the_plan(console, plan):
+    """As with `--quiet rules`, which keeps Snakemake's record of a start to itself."""
+    console.handle(record(event="run_info", stats={"total": 3}))
+    console.handle(record(plan=plan))
+    console.handle(record(event="job_finished", job_id=1))
+    console.handle(record(event="job_finished", job_id=9))
+    assert "done  train a, 0 s; 1 of 3 done" in said(console)
+    assert "done  a job, 0 s; 2 of 3 done" in said(console)
+
+
 def test_time_left_follows_the_graph_the_machine_and_the_log_of_a_training(plan, tmp_path):
     assert plan.left(0) == 260  # the longer training, then the score
     plan.started = {1: 0.0, 2: 0.0}

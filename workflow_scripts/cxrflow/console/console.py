@@ -135,11 +135,17 @@ class Console:
         started = self.plan.started.pop(number, self.clock())
         self.plan.lasted[number] = took = self.clock() - started
         count = f"{len(self.plan.lasted)} of {self.total} done{self.left()}"
-        self.line(f"{now()} done  {self.names[number]}, {duration(took)}; {count}")
+        self.line(f"{now()} done  {self.name(number)}, {duration(took)}; {count}")
         if self.page is not None and number in self.plan.jobs:
             said = self.page.ended(self.plan.jobs[number].rule, self.so_far())
             if said:
                 self.line(said)
+
+    def name(self, number: int) -> str:
+        """The name of a job; by the plan where its start has not been said (`--quiet rules`)."""
+        job = self.plan.jobs.get(number)
+        planned = "a job" if job is None else f"{job.rule} {job.name}".rstrip()
+        return self.names.get(number, planned)
 
     def so_far(self) -> str:
         """How much of the tables there is, and when the next one is expected."""
@@ -169,7 +175,7 @@ class Console:
         """Print what is no job's, unless it is routine or repeats why jobs failed."""
         if text.startswith(END) and self.reasons:
             if text.startswith(END[0]):
-                names = ", ".join(self.names[number] for number in self.reasons)
+                names = ", ".join(map(self.name, self.reasons))
                 self.line(f"not made: {names}; {len(self.plan.lasted)} of {self.total} done")
         elif "CalledProcessError" in text:
             pass  # the record of the job follows
