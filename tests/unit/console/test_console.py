@@ -83,8 +83,8 @@ def test_a_job_whose_start_is_not_said_has_its_name_from_the_plan(console, plan)
     console.handle(record(plan=plan))
     console.handle(record(event="job_finished", job_id=1))
     console.handle(record(event="job_finished", job_id=9))
-    assert "done  train a, 0 s; 1 of 3 done" in said(console)
-    assert "done  a job, 0 s; 2 of 3 done" in said(console)
+    assert "done  train a, 1 s; 1 of 3 done" in said(console)
+    assert "done  a job, 1 s; 2 of 3 done" in said(console)
 
 
 def test_time_left_follows_the_graph_the_machine_and_the_log_of_a_training(plan, tmp_path):
