@@ -54,8 +54,9 @@ def test_every_stage_leaves_its_product(finished: Checkout) -> None:
 
 
 def test_no_training_leaves_state_behind(finished: Checkout) -> None:
+    """What untrained starts score is kept for trainings of other seeds."""
     left = [path for path in (finished.folder / "results/state").rglob("*") if path.is_file()]
-    assert left == []
+    assert left and {path.parent.name for path in left} == {"twins"}
 
 
 def test_a_second_run_does_nothing(finished: Checkout) -> None:

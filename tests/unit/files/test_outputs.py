@@ -381,5 +381,6 @@ def test_every_program_leaves_somebody_else_s_folder_alone(name, home, monkeypat
     assert files(home) == before
 
 
-#: What only prints, adds a file to a model folder that it has loaded, or writes below the results.
-WRITES_NOTHING = ("load", "verify", "targets", "cost", "rehearse", "calibrate")
+#: What only prints, adds a file to a model folder that it has loaded, writes below the results, or
+#: between two comments of a page.
+WRITES_NOTHING = ("load", "verify", "targets", "cost", "rehearse", "render", "calibrate")
