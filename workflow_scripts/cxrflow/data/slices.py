@@ -24,7 +24,7 @@ from cxrflow.kinds import MARK, REHEARSAL
 
 IMAGES = 5  # of each report, at most, whose headers are read
 FEW = 3  # rows of each class in each part, so that no part lacks a class
-FEW_TEXTS = 10  # of cohorts without images: of sentence pairs each fold wants some of each class
+FEW_TEXTS = 20  # of cohorts without images: each of ten folds of sentence pairs wants some of each
 CLASSES = ("label", "finding", "category", "part", "subset")  # columns that name a row's class
 
 
