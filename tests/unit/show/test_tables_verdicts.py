@@ -44,9 +44,9 @@ def test_what_is_recorded_is_read_back(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("low", "wide", "low is 'wide'; expected float"),
-        ("smaller", "no", "smaller is 'no'; expected bool"),
-        ("digits", "", "digits is ''; expected int"),
+        ("low", "wide", "key 'low' is 'wide': Input should be a valid number"),
+        ("smaller", "perhaps", "key 'smaller' is 'perhaps': Input should be a valid boolean"),
+        ("digits", "", "key 'digits' is None: Input should be a valid integer"),
         ("low", "0.5", "verdict is 'not shown'; its values give 'holds'"),
     ],
 )

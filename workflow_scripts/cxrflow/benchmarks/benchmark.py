@@ -121,7 +121,7 @@ class Benchmark:
     @property
     def of_states(self) -> frozenset[str]:
         """The rows that read the states that the hospital drew."""
-        return frozenset(name for name, known in self.ceilings.items() if known == "states")
+        return frozenset(name for name, knowledge in self.ceilings.items() if knowledge == "states")
 
     @property
     def images(self) -> bool:

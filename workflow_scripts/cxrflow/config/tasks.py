@@ -126,10 +126,10 @@ class ResolvedTask:
         if is_reference(row):
             if short_name(row) not in self.benchmark.references:
                 return (Lack(f"{self.name} has no row {row}"),)
-            known = self.benchmark.ceilings.get(short_name(row))
-            if known == "states" and not models.knows_states(self.cohort):
+            knowledge = self.benchmark.ceilings.get(short_name(row))
+            if knowledge == "states" and not models.knows_states(self.cohort):
                 return (TRUTH,)
-            if known == "answers" and not models.cohorts.drawn(self.cohort):
+            if knowledge == "answers" and not models.cohorts.drawn(self.cohort):
                 return (NO_CEILING,)
             if self.name in self._tasks.first_models:
                 return ()

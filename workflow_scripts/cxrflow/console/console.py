@@ -137,9 +137,9 @@ class Console:
         count = f"{len(self.plan.lasted)} of {self.total} done{self.left()}"
         self.line(f"{now()} done  {self.name(number)}, {duration(took)}; {count}")
         if self.page is not None and number in self.plan.jobs:
-            said = self.page.ended(self.plan.jobs[number].rule, self.so_far())
-            if said:
-                self.line(said)
+            text = self.page.ended(self.plan.jobs[number].rule, self.so_far())
+            if text:
+                self.line(text)
 
     def name(self, number: int) -> str:
         """The name of a job; by the plan where its start has not been said (`--quiet rules`)."""

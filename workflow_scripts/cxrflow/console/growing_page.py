@@ -5,7 +5,6 @@ time, and renews itself in a browser. When the page is there it leads to it. Wha
 stands in its log and stops nothing.
 """
 
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ class GrowingPage:
     def _start(self, so_far: str) -> subprocess.Popen[bytes]:
         log = self.results / "logs" / PAGE / "so_far.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "cxrflow.show.page.make_page", "--so-far", so_far]
+        command = ["nice", sys.executable, "-m", "cxrflow.show.page.make_page", "--so-far", so_far]
         command += ["--config", str(self.config), "--results", str(self.results)]
         with log.open("wb") as output:
             return subprocess.Popen(
@@ -77,7 +76,6 @@ class GrowingPage:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_behind_jobs,
             )
 
     def close(self) -> None:
@@ -85,7 +83,3 @@ class GrowingPage:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-
-
-def _behind_jobs() -> None:
-    os.nice(10)

@@ -120,13 +120,13 @@ def variances(
     """
     scores, covariance = np.asarray(scores_S, float), np.asarray(covariance_SS, float)
     trainings = scores.shape[-1]
-    own = np.trace(covariance, axis1=-2, axis2=-1)
-    between, common = np.zeros(scores.shape[:-1]), own
+    diagonal = np.trace(covariance, axis1=-2, axis2=-1)
+    between, common = np.zeros(scores.shape[:-1]), diagonal
     if trainings > 1:
         between = scores.var(axis=-1, ddof=1)
         pairs = trainings * (trainings - 1)
         # The mean of all pairs' covariances; one that is negative by chance counts as 0.
-        common = np.maximum(covariance.sum(axis=(-2, -1)) - own, 0) / pairs
+        common = np.maximum(covariance.sum(axis=(-2, -1)) - diagonal, 0) / pairs
     with np.errstate(divide="ignore", invalid="ignore"):
         common = common if unbiased else common * np.float64(patients) / (patients - 1)
     return Spread(between, common)

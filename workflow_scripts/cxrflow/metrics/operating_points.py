@@ -77,14 +77,14 @@ class Ranking:
         labels: ArrayLike,
         scores: ArrayLike,
         threshold: float | None = None,
-        every: bool = False,
+        distinct: bool = False,
         counted: ArrayLike | None = None,
     ) -> "Ranking":
         """Sort samples.
 
         Args:
             threshold: whose counts are needed, besides those of scores.
-            every: thresholds are all distinct scores, not only those with a positive.
+            distinct: thresholds are all distinct scores, not only those with a positive.
             counted: which samples [N] count; None: all.
 
         Raises:
@@ -107,23 +107,23 @@ class Ranking:
             np.bincount(score_N[side], minlength=len(last)) > 0
             for side in (is_positive, ~is_positive)
         )
-        kept = has_positive | every
+        is_threshold = has_positive | distinct
         # Where as few as may be are called positive, and all: there a correlation may be 0.
-        kept[[0, -1]] = True
+        is_threshold[[0, -1]] = True
         if threshold is not None:
-            kept[max(int((ordered[last] >= threshold).sum()) - 1, 0)] = True
+            is_threshold[max(int((ordered[last] >= threshold).sum()) - 1, 0)] = True
         is_tied = has_positive & has_negative
-        tied = np.flatnonzero(is_tied[kept])
-        threshold_N = np.searchsorted(last[kept], np.arange(len(ordered)))
+        tied = np.flatnonzero(is_tied[is_threshold])
+        threshold_N = np.searchsorted(last[is_threshold], np.arange(len(ordered)))
         sides = (is_positive, ~is_positive, ~is_positive & is_tied[score_N])
-        sizes = [np.bincount(threshold_N[side], minlength=kept.sum()) for side in sides]
+        sizes = [np.bincount(threshold_N[side], minlength=is_threshold.sum()) for side in sides]
         starts = np.cumsum(np.concatenate([[0], *sizes[:2], sizes[2][tied]]))
         columns = np.concatenate([order[side] for side in sides])
         sums = sparse.csr_array(
             (np.ones(len(columns), np.float32), columns.astype(np.int32), starts.astype(np.int32)),
             shape=(len(starts) - 1, len(truth)),
         )
-        return cls(ordered[last[kept]], tied, sums)
+        return cls(ordered[last[is_threshold]], tied, sums)
 
     def points(self, weights_NR: Counts) -> OperatingPoints:
         """Counts [K, R] by weights of :func:`by_sample`."""
@@ -138,7 +138,7 @@ def operating_points(labels: ArrayLike, scores: ArrayLike) -> OperatingPoints:
 
     Raises ValueError when labels are not 0/1, or a score is not finite.
     """
-    ranking = Ranking.of(labels, scores, every=True)
+    ranking = Ranking.of(labels, scores, distinct=True)
     points = ranking.points(np.ones((ranking.sums.shape[1], 1)))
     gained, lost, tied = points.gained[:, 0], points.false_positives[:, 0], points.tied_pairs[0]
     return OperatingPoints(points.thresholds, gained, lost, np.asarray(tied))
@@ -156,11 +156,11 @@ def accumulate(numbers_KR: Counts) -> Counts:
     """Running sums down the first axis, in place; numpy's goes column by column, past the cache."""
     size = math.isqrt(len(numbers_KR))
     even = len(numbers_KR) // size * size
-    parts = numbers_KR[:even].reshape(-1, size, *numbers_KR.shape[1:])
+    blocks = numbers_KR[:even].reshape(-1, size, *numbers_KR.shape[1:])
     for row in range(1, size):
-        parts[:, row] += parts[:, row - 1]
-    for part in range(1, len(parts)):
-        parts[part] += parts[part - 1, -1]
+        blocks[:, row] += blocks[:, row - 1]
+    for block in range(1, len(blocks)):
+        blocks[block] += blocks[block - 1, -1]
     for row in range(even, len(numbers_KR)):
         numbers_KR[row] += numbers_KR[row - 1]
     return numbers_KR

@@ -336,8 +336,8 @@ class TermsProgram(Program):
     def validate(self) -> dict[str, float]:
         """Mean objective on the validation samples: on all, unless a term compares them."""
         batches, first = self.validation_batches()
-        own = batches[self.run.processes.rank :: self.run.processes.world]
-        values = self.validated((self.views("validate", batch) for batch in own), first)
+        share = batches[self.run.processes.rank :: self.run.processes.world]
+        values = self.validated((self.views("validate", batch) for batch in share), first)
         return values if self.selection is None else {**values, **self.selection()}
 
     def validation_batches(self) -> tuple[list[Batch], np.ndarray]:

@@ -50,13 +50,13 @@ def statistic(predictions: pd.DataFrame, settings: FoldProbeSettings) -> Counted
     names = class_names(predictions)
     labels_NC = np.where(np.isfinite(scores_NC), labels_NC, np.nan)
     filled_NC = np.nan_to_num(scores_NC)
-    wanted: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
+    metric_names: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
     folds = []
     for fold in sorted(set(predictions[FOLD])):
         rows = (predictions[FOLD] == fold).to_numpy()
         of_fold = np.where(rows[:, None], labels_NC, np.nan)
         if np.isfinite(of_fold).any():  # else no class can be scored in it
-            folds.append(by_class(of_fold, filled_NC, settings.threshold, wanted))
+            folds.append(by_class(of_fold, filled_NC, settings.threshold, metric_names))
 
     def by_fold(counts: Floats) -> list[dict[str, Floats]]:
         return [metrics(counts) for metrics in folds]

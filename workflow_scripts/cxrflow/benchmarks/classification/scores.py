@@ -52,9 +52,9 @@ def class_metrics(
     that needs it.
     """
     rule = settings.threshold if threshold_C is None else threshold_C.tolist()
-    wanted: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
+    metric_names: list[str] = list(dict.fromkeys(["auroc", *settings.metrics]))
     # Of exclusive classes the answer is no matter of a threshold.
-    of_class = [name for name in (AREAS if settings.exclusive else BINARY) if name in wanted]
+    of_class = [name for name in (AREAS if settings.exclusive else BINARY) if name in metric_names]
     of_classes = by_class(labels_NC, scores_NC, rule, of_class)
 
     def each_class(counts: Floats) -> dict[str, Floats]:
@@ -76,7 +76,7 @@ def class_metrics(
                 "accuracy": multiclass.accuracy(*answers, counts),
                 "balanced_accuracy": fixed_mean(recalls, all_recalls, np.isfinite(all_recalls)),
             }
-        for name in wanted:
+        for name in metric_names:
             if name in overall:
                 scores[name] = overall[name]
             elif name in each and names:

@@ -113,13 +113,13 @@ class Inference(Row):
 def words_of_pair(first: str, second: str) -> dict[str, float]:
     """What of two sentences is learnt from: words, pairs of words that differ, the rules."""
     counts = [count_words(text) for text in (first, second)]
-    both = counts[0].keys() & counts[1].keys()
-    firsts, seconds = (counted.keys() - both for counted in counts)
-    named = {"both": both, "first": firsts, "second": seconds}
+    common = counts[0].keys() & counts[1].keys()
+    firsts, seconds = (counted.keys() - common for counted in counts)
+    groups = {"both": common, "first": firsts, "second": seconds}
     denials = [denies(counted) for counted in counts]
     directions = [changes(counted) for counted in counts]
     return {
-        **{f"{kind} {word}": 1.0 for kind, words in named.items() for word in words},
+        **{f"{kind} {word}": 1.0 for kind, words in groups.items() for word in words},
         **{" for ".join(sorted(pair)): 1.0 for pair in product(firsts, seconds)},
         "first denies": float(denials[0]),
         "second denies": float(denials[1]),
@@ -157,9 +157,9 @@ def out_of_fold(samples: pd.DataFrame) -> Floats:
     decided_N = similar_N | (samples["label"] == OPPOSED).to_numpy()
     scores_N = np.full(len(samples), np.nan)
     folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=0)
-    for seen, judged in folds.split(words_N, similar_N, pair_numbers(samples)):
-        seen = seen[decided_N[seen]]
-        head = pair_words().fit(words_N[seen], similar_N[seen])
+    for training, judged in folds.split(words_N, similar_N, pair_numbers(samples)):
+        training = training[decided_N[training]]
+        head = pair_words().fit(words_N[training], similar_N[training])
         scores_N[judged] = head.predict_proba(words_N[judged])[:, 1]
     return scores_N
 

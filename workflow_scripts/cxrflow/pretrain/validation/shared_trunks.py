@@ -10,9 +10,9 @@ from torch import nn
 class _Used(NamedTuple):
     """What of an encoder is shared if it is equal, and the functions through which it is used."""
 
-    parts: tuple[str, ...]
+    attributes: tuple[str, ...]
     functions: tuple[str, ...]
-    of_part: bool  # they are the first part's; or else the encoder's
+    of_first: bool  # they are the first of these; or else the encoder's
 
 
 _USED = {
@@ -47,12 +47,12 @@ class SharedTrunks:
 
     def give(self, modules: Mapping[str, nn.Module]) -> None:
         """Give another program's encoders the trunks of the first where they are equal."""
-        for name, (parts, functions, _) in _USED.items():
+        for name, (attributes, functions, _) in _USED.items():
             first, encoder = self.encoders[name], modules[name]
-            if not all(_equal(_weights(first, part), _weights(encoder, part)) for part in parts):
+            if not all(_equal(_weights(first, n), _weights(encoder, n)) for n in attributes):
                 continue
-            for part in parts:
-                setattr(encoder, part, getattr(first, part))
+            for attribute in attributes:
+                setattr(encoder, attribute, getattr(first, attribute))
             if name not in self.shared:
                 source = _source(first, name)
                 self.shared[name] = [Remembered(getattr(source, each)) for each in functions]
@@ -61,7 +61,11 @@ class SharedTrunks:
 
     def layers(self) -> set[nn.Module]:
         """All layers of the trunks that are shared."""
-        trunks = (getattr(self.encoders[n], part) for n in self.shared for part in _USED[n].parts)
+        trunks = (
+            getattr(self.encoders[name], attribute)
+            for name in self.shared
+            for attribute in _USED[name].attributes
+        )
         return {layer for trunk in trunks for layer in trunk.modules()}
 
     def forget(self) -> None:
@@ -77,12 +81,14 @@ class SharedTrunks:
 
 def _source(encoder: nn.Module, name: str) -> nn.Module:
     """The module whose functions are remembered."""
-    source: nn.Module = getattr(encoder, _USED[name].parts[0]) if _USED[name].of_part else encoder
+    source: nn.Module = (
+        getattr(encoder, _USED[name].attributes[0]) if _USED[name].of_first else encoder
+    )
     return source
 
 
-def _weights(encoder: nn.Module, part: str) -> list[torch.Tensor]:
-    return list(getattr(encoder, part).state_dict().values())
+def _weights(encoder: nn.Module, attribute: str) -> list[torch.Tensor]:
+    return list(getattr(encoder, attribute).state_dict().values())
 
 
 def _equal(a: Any, b: Any) -> bool:

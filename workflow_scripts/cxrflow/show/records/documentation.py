@@ -40,33 +40,35 @@ def rendered(text: str, records: Sequence[Record], page: str) -> str:
     Raises:
         InputError: a place has no end, or names what is not there.
     """
-    parts, position = [], 0
+    pieces, position = [], 0
     for start in START.finditer(text):
         end = text.find(END, start.end())
         if start.start() < position or end < 0:
             raise InputError(f"{page}: '{start[0].strip()}' has no '{END}'")
-        parts += [text[position : start.end()], "\n", block(start["what"], records, page), "\n"]
+        pieces += [text[position : start.end()], "\n", block(start["what"], records, page), "\n"]
         position = end
-    return "".join([*parts, text[position:]])
+    return "".join([*pieces, text[position:]])
 
 
-def block(what: str, records: Sequence[Record], page: str) -> str:
+def block(place: str, records: Sequence[Record], page: str) -> str:
     """What stands in a place."""
-    kind, *names = what.split()
+    kind, *names = place.split()
     if kind == "claims" and len(names) == 1:
         return claims(names[0], records)
     if kind == "verdicts" and not names:
         return verdicts(records)
     if kind == "table" and len(names) == 3:
-        named = {record.name: record for record in records}
-        if names[0] not in named:
-            known = ", ".join(named) or "none"
-            raise InputError(f"{page}: there is no recorded run '{names[0]}'; there are {known}")
-        return table(named[names[0]], *names[1:])
+        by_name = {record.name: record for record in records}
+        if names[0] not in by_name:
+            runs_there = ", ".join(by_name) or "none"
+            raise InputError(
+                f"{page}: there is no recorded run '{names[0]}'; there are {runs_there}"
+            )
+        return table(by_name[names[0]], *names[1:])
     if kind == "runs" and not names:
         return runs(records)
     raise InputError(
-        f"{page}: 'recorded: {what}'; expected claims PAPER, verdicts, table RUN PAPER TABLE, or "
+        f"{page}: 'recorded: {place}'; expected claims PAPER, verdicts, table RUN PAPER TABLE, or "
         "runs"
     )
 

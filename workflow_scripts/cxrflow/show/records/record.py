@@ -142,10 +142,10 @@ def _commit() -> str:
     """The commit of the checkout; nothing in it may be changed."""
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise InputError(f"git {' '.join(words)}: {done.stderr.strip() or 'failed'}")
-        return done.stdout.strip()
+        process = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise InputError(f"git {' '.join(words)}: {process.stderr.strip() or 'failed'}")
+        return process.stdout.strip()
 
     changes = git("status", "--porcelain", "--untracked-files=no")
     if changes:

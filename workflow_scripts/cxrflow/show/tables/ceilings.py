@@ -35,8 +35,8 @@ def notes_on_ceilings(table: Table, cells: Iterable[Cell], results: Results) -> 
         if floors and ceilings and _is_ordered(metric) and not _above(metric, ceilings, floors):
             best_floor, best_ceiling = (_best(metric, rows) for rows in (floors, ceilings))
             column = table.column(best_floor[1].column)
-            told = [_told(each, column) for each in (best_ceiling, best_floor)]
-            sentence = f"Asks nothing here: {label}, where {told[0]} does not exceed {told[1]}."
+            texts = [_told(each, column) for each in (best_ceiling, best_floor)]
+            sentence = f"Asks nothing here: {label}, where {texts[0]} does not exceed {texts[1]}."
             notes[sentence] = None
     if any(row.is_baseline for row in rows) and not any(row.ceiling for row in rows):
         notes[NONE + (NOT_SCORED if results.synthetic else ON_REAL_DATA)] = None
@@ -97,8 +97,8 @@ def notes_on_majority(table: Table, results: Results) -> list[str]:
                 share = _majority(run, row.metric_of(column))
                 if share is not None and column.key not in row.blank:
                     shares[f"“{column.label}”", number(share * column.scale, column)] = None
-    said = "; ".join(f"{label} {value}" for label, value in shares)
-    return [f"Always answering the more frequent class has: {said}."] if said else []
+    text = "; ".join(f"{label} {value}" for label, value in shares)
+    return [f"Always answering the more frequent class has: {text}."] if text else []
 
 
 def _majority(run: Mapping[str, Any], metric: str) -> float | None:

@@ -86,13 +86,13 @@ class Compared:
         seeds, in_order = self.seeds
         cells: list[dict[str, Any]] = [
             {
-                part: side.label,
-                f"{part}_ours": value,
-                f"{part}_low": side.cell.low,
-                f"{part}_high": side.cell.high,
-                f"{part}_published": side.cell.published,
+                name: side.label,
+                f"{name}_ours": value,
+                f"{name}_low": side.cell.low,
+                f"{name}_high": side.cell.high,
+                f"{name}_published": side.cell.published,
             }
-            for part, side, value in zip(("better", "worse"), sides, ours, strict=True)
+            for name, side, value in zip(("better", "worse"), sides, ours, strict=True)
         ]
         values: dict[str, Any] = {"not_judged": OF_SEEDS if of_seeds else None}
         if paired is not None:
@@ -229,11 +229,11 @@ def _row(side: Side) -> dict[str, str]:
 def _notes(compared: Sequence[Compared], results: Results, alpha: float) -> list[str]:
     measured = [pair for pair in compared if pair.verdict != NOT_RUN]
     counts = Counter(pair.verdict for pair in compared)
-    said = ", ".join(f"{word} {counts[word]}" for word in VERDICTS if counts[word])
+    text = ", ".join(f"{word} {counts[word]}" for word in VERDICTS if counts[word])
     cells = [side.cell for pair in measured for side in (pair.better, pair.worse)]
     return [
         note_on_data(results),
-        f"Of {len(compared)} comparisons: {said}. A verdict needs at least {LEAST_SEEDS} training "
+        f"Of {len(compared)} comparisons: {text}. A verdict needs at least {LEAST_SEEDS} training "
         "seeds of both.",
         f"Cells of one task are compared by the {percent(1 - alpha)} interval of their difference "
         "over training seeds and test samples, both paired; it is not corrected for the number of "

@@ -88,8 +88,8 @@ class Tests:
         equivalent = entry.get("p_equivalent")
         is_equivalent = None if equivalent is None else equivalent < self.alpha
         between, common = (
-            None if entry.get(part) is None else entry[part] * scale**2
-            for part in ("between", "common")
+            None if entry.get(name) is None else entry[name] * scale**2
+            for name in ("between", "common")
         )
         return Tested(
             *(reference, value, low, high, p, p_holm, mark, entry["seeds"], entry["reason"]),

@@ -6,12 +6,13 @@ the same rules as the one that is being made (docs/inference.md).
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cxr_files.errors import InputError
+from cxr_files.settings import explain
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.metrics.crossed import Spread, half_width
 
@@ -22,13 +23,14 @@ VERDICTS = (HOLDS, OPPOSITE, NOT_SHOWN, NOT_COMPARABLE, NOT_RUN)
 MOST_SEEDS, MOST_PATIENTS = 20, 10.0
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(BaseModel):
     """Two neighbouring cells of a claim, the one that the paper calls better first.
 
     Numbers are in the column's unit. The difference is ``better`` less ``worse`` times ``factor``,
     ``between`` and ``common`` are the parts of its variance (:mod:`cxrflow.metrics.crossed`).
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     claim: str
     table: str
@@ -123,9 +125,9 @@ class Comparison:
         if self.trained is not None and self.trained < LEAST_SEEDS:
             return f"{LEAST_SEEDS} seeds"
         spread = (self.difference, self.between, self.common, self.patients)
-        if self.not_judged or any(part is None for part in spread):
+        if self.not_judged or any(number is None for number in spread):
             return ""
-        difference, between, common, patients = (float(part or 0.0) for part in spread)
+        difference, between, common, patients = (float(number or 0.0) for number in spread)
         distance = abs(difference) if self.margin is None else self.margin - abs(difference)
         return _sufficient(distance, Spread(between, common), patients, max(self.seeds, 1))
 
@@ -142,14 +144,12 @@ def _sufficient(distance: float, spread: Spread, patients: float, seeds: int) ->
     return f"cannot be shown here: beyond {MOST_SEEDS} seeds, {MOST_PATIENTS:g} times the patients"
 
 
-COLUMNS = (*(field.name for field in fields(Comparison)), "verdict", "why")
-TYPES = get_type_hints(Comparison)
+COLUMNS = (*Comparison.model_fields, "verdict", "why")
 
 
 def lines(comparisons: Iterable[Comparison]) -> list[list[Any]]:
     """The lines of the CSV, without its head (``COLUMNS``)."""
-    names = COLUMNS[:-2]
-    return [[*(getattr(c, name) for name in names), *c.judged] for c in comparisons]
+    return [[*dict(comparison).values(), *comparison.judged] for comparison in comparisons]
 
 
 def read_comparisons(file: Path) -> list[Comparison]:
@@ -172,22 +172,14 @@ def read_comparisons(file: Path) -> list[Comparison]:
 
 
 def _comparison(file: Path, number: int, row: dict[str, str]) -> Comparison:
-    values = {name: _value(file, number, name, row[name]) for name in COLUMNS[:-2]}
-    comparison = Comparison(**values)
-    if (row["verdict"], row["why"]) != comparison.judged:
+    judged = row.pop("verdict"), row.pop("why")
+    try:
+        comparison = Comparison.model_validate({name: text or None for name, text in row.items()})
+    except ValidationError as error:
+        raise InputError(explain(error, f"{file}:{number}")) from None
+    if judged != comparison.judged:
         raise InputError(
-            f"{file}:{number}: verdict is '{row['verdict']}'; its values give "
-            f"'{comparison.verdict}': record the run again"
+            f"{file}:{number}: verdict is '{judged[0]}'; its values give '{comparison.verdict}': "
+            "record the run again"
         )
     return comparison
-
-
-def _value(file: Path, number: int, name: str, text: str) -> Any:
-    kinds = get_args(TYPES[name]) if isinstance(TYPES[name], UnionType) else (TYPES[name],)
-    if text == "" and type(None) in kinds:
-        return None
-    kind = next(each for each in kinds if each is not type(None))
-    try:
-        return {"True": True, "False": False}[text] if kind is bool else kind(text)
-    except (KeyError, ValueError):
-        raise InputError(f"{file}:{number}: {name} is '{text}'; expected {kind.__name__}") from None
