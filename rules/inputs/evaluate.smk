@@ -3,8 +3,9 @@
 
 def row_of(wildcards):
     """The model or other row that a job scores; None where data are measured alone."""
-    if wildcards.get("name"):
-        return f"reference/{wildcards.name}"
+    name = wildcards.get("name")
+    if name:
+        return f"reference/{name}"
     return wildcards.get("external") or wildcards.get("model")
 
 

@@ -366,10 +366,14 @@ def test_plain_features_stand_in_an_encoder_s_place(world, tmp_path, learning):
     """The difference of two thumbnails tells what happened; one image, or wrong labels, do not."""
     rows = {
         name: reference(world, name, learning, tmp_path)
-        for name in ("nothing", "random", "shuffled", "current", "thumbnail", "thumbnail_optimum")
+        for name in (
+            *("nothing", "random", "shuffled", "current", "thumbnail", "thumbnail_optimum"),
+            "oracle",
+        )
     }
     score = {name: metrics["macro_accuracy"].value for name, metrics in rows.items()}
     assert score["nothing"] == pytest.approx(1 / 3) and abs(score["random"] - 1 / 3) < 0.2
+    assert score["oracle"] == 1
     assert score["thumbnail_optimum"] > 0.75 and score["thumbnail"] > 0.6
     assert score["shuffled"] < score["current"] <= score["thumbnail"]
     assert rows["thumbnail_optimum"]["direction_auroc"].value > 0.95

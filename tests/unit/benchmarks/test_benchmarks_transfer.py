@@ -313,6 +313,18 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     np.testing.assert_allclose(small.predictions["score_100_seed0"], expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("table", [single(), exclusive()], ids=["single", "exclusive"])
+def test_a_head_that_is_told_the_labels_succeeds(world, tmp_path, table):
+    given = options(world, tmp_path, table, benchmark="linear_classification")
+    exclusive_classes = len(table["labels"].iloc[0]) > 1
+    more = {"exclusive": exclusive_classes}
+    linear_values = LinearClassificationSettings.model_validate({**LINEAR, **more})
+    tuned_values = FineTunedClassificationSettings.model_validate({**TUNED, **more})
+    found = reference("oracle", given, linear_values)
+    tuned = reference("oracle", given, tuned_values, "fine_tuned_classification")
+    assert found.metrics["auroc/100"].value == tuned.metrics["auroc/50"].value == 1
+
+
 def test_heads_of_plain_features_learn_as_models_heads_do(world, tmp_path):
     """At a rate of nearly nothing they stay where they start, or where they were warmed up."""
     table = single()

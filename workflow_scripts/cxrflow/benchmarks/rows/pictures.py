@@ -259,12 +259,15 @@ class _Heads:
 
 
 class Transferred(Row):
-    """No encoder: the same shares of the labels as a model's head."""
+    """No encoder: the same shares of the labels as a model's head, or the answers themselves."""
 
     def scores(self, inputs: ModelInputs, splits: LabelledSplits, settings: Any) -> RunScores:
         """The test images' probabilities in each run of each share."""
         if self.name == "nothing":
             scores = frequencies(splits)
+        elif self.name == ORACLE:
+            label_NC = (splits.test.labels_NC == 1).astype(np.float64)
+            scores = ((share, [label_NC] * len(runs)) for share, runs in splits.shares.items())
         elif self.name.endswith(OPTIMUM):
             scores = optima(self.name.removesuffix(OPTIMUM), splits, inputs.pixels, settings)
         else:
