@@ -1,10 +1,12 @@
 """What a run makes of the papers' published cells, and the lines that each of the others needs."""
 
 import csv
+from typing import Any
 
 import pytest
 import yaml
 from config_overlays import DEMO, ROOT
+from snakemake.iocontainers import Wildcards
 
 from cxr_files.errors import InputError
 from cxr_files.settings import overlay
@@ -159,6 +161,18 @@ def test_after_a_failure_the_cells_that_wait_are_counted(paper_run):
     assert cells_without(config, {(task, "biovil/biovil")}) == ""
     one = cells_without(config, {(task, model)})
     assert one == "convirt 5 (table1a 3, table3 1, table4 1)"
+
+
+def test_the_row_of_a_job_is_that_of_its_wildcards_or_of_a_plain_mapping():
+    """Jobs that were not made are told by mappings, in the words about a failure."""
+    names: dict[str, Any] = {}
+    exec((ROOT / "rules/inputs/evaluate.smk").read_text(), names)
+    row_of = names["row_of"]
+    assert row_of({"task": "a/b", "name": "oracle"}) == "reference/oracle"
+    assert row_of({"task": "a/b", "external": "a/file"}) == "a/file"
+    assert row_of({"task": "a/b", "model": "a/c", "seed": "0"}) == "a/c"
+    assert row_of({"task": "a/b"}) is None
+    assert row_of(Wildcards(fromdict={"name": "oracle"})) == "reference/oracle"
 
 
 def test_it_is_written_as_a_table(monkeypatch, tmp_path, capsys):
