@@ -16,7 +16,7 @@ from cxrflow import papers
 from cxrflow.papers import Paper
 from cxrflow.papers.table import Headline, Table
 from cxrflow.show.tables import make_table
-from cxrflow.show.tables.cells import make_cells
+from cxrflow.show.tables.cells import COUNTS, make_cells
 from cxrflow.show.tables.notes import notes_on_classes
 from cxrflow.show.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.show.tables.results import read_results
@@ -332,12 +332,23 @@ def test_csv_has_the_contract_s_columns(files):
     assert list(rows[0]) == [
         "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
         "reason", "difference", "difference_low", "difference_high", "p", "p_holm", "unlearnt",
+        "positives", "negatives", "least_positives", "least_negatives",
     ]  # fmt: skip
     assert len(rows) == 9
     assert rows[0]["published"] == "0.70" and rows[0]["ours"] == "" and rows[0]["seeds"] == "0"
     ours = rows[3]
     assert (ours["row"], ours["column"], ours["ours"]) == ("Ours | both", "avg", "1.1")
     assert (ours["ours_sd"], ours["published_sd"], ours["seeds"]) == ("0.1", "0.02", "3")
+    assert ours["positives"] == ours["least_positives"] == ""
+
+
+def test_csv_counts_positives(tmp_path):
+    rate = estimate(0.125) | {"least_positives": 4, "least_negatives": 30}
+    run = result(tmp_path, 0, 1.0, rate=rate)
+    run.write_text(run.read_text().replace('"low"', '"positives": 30, "negatives": 70, "low"', 1))
+    rows = csv.DictReader(table_csv(cells_of([run])[1]).splitlines())
+    counts = [[row[name] for name in COUNTS] for row in rows if row["ours"]]
+    assert ["30", "70", "", ""] in counts and ["", "", "4", "30"] in counts
 
 
 def test_markdown_keeps_ours_and_published_on_their_own_lines(files):

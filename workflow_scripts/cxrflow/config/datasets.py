@@ -185,6 +185,10 @@ class Datasets:
         training = self.at(recipe.training)
         if recipe.training and not (training and self.same_patients(training, dataset)):
             return None
+        try:
+            recipe = recipe.split_as(self.layout(dataset).split)
+        except ValueError as error:
+            raise WrongKey(("cohorts", name, "splits"), str(error)) from None
         return ResolvedCohort(name, recipe, dataset, holder, tuple(held_out), training)
 
     def same_patients(self, first: str, second: str) -> bool:

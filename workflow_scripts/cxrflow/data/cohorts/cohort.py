@@ -51,6 +51,10 @@ def make_cohort(options: Namespace, settings: CohortSettings) -> None:
             f"--layout {options.layout}: makes cohorts of kind {', '.join(origin.cohorts)}, "
             f"settings ask for {settings.kind}"
         )
+    try:
+        settings = settings.split_as(origin.split)
+    except ValueError as error:
+        raise InputError(f"--layout {options.layout}: {error}") from None
     flow = Flow(options.root, settings.max_failed_share)
     build = {
         "pairs": _pairs,

@@ -23,6 +23,9 @@ CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression
 FOLDERS: dict[str, Split] = {"p10": "test", "p11": "validate"}
 
 
+#: Of the patients of labelled images that no one has split; the test share is `test_share`'s.
+LABELLED_SHARES: dict[str, float] = {"train": 0.7, "test": 0.3}
+
 #: The methods of splitting that read a value.
 READ_BY: dict[str, tuple[SplitMethod, ...]] = {
     "seed": ("patients", "ordered", "official"),
@@ -76,8 +79,9 @@ class SplitSettings(Settings):
         "MIMIC-CXR's folders (`folders`); official: the data set's own split table; file: `file`; "
         "ordered: the GLoRIA/MGCA rule for RSNA (images sorted by id, shuffled by seed, "
         "`test_share` of them for testing); all: everything is test. auto: patients for pairs and "
-        "progression, all for grounding, ordered for classification, official for nli, whose files "
-        "are its splits; retrieval has all",
+        "progression, all for grounding, official for nli, whose files are its splits; for "
+        "classification ordered for RSNA, else official where the data set has a split of its own, "
+        "or patients; retrieval has all",
     )
     seed: Seed = Field(0, description="seed of the shuffle (patients, ordered)")
     shares: dict[str, float] = Field(
@@ -226,17 +230,30 @@ class CohortSettings(Settings):
 
     @property
     def split_method(self) -> SplitMethod:
-        """The method that ``auto`` stands for in this kind of cohort."""
+        """The method that ``auto`` stands for in this kind of cohort; see :meth:`split_as`."""
         if self.splits.method != "auto":
             return self.splits.method
         defaults: dict[str, SplitMethod] = {
             "pairs": "patients",
             "grounding": "all",
-            "classification": "ordered",
             "nli": "official",
             "progression": "patients",
         }
-        return defaults[self.kind]
+        return defaults.get(self.kind, "auto")
+
+    def split_as(self, method: SplitMethod) -> "CohortSettings":
+        """The same, split by a data set's own method where labelled images name none.
+
+        Raises:
+            ValueError: a value is set that another method reads.
+        """
+        if self.split_method != "auto":
+            return self
+        given = self.splits.model_dump(include=self.splits.model_fields_set) | {"method": method}
+        _require_read(self.splits, method, "this data set's labelled images")
+        if method == "patients":
+            given.setdefault("shares", LABELLED_SHARES)
+        return self.model_copy(update={"splits": SplitSettings(**given)})
 
     @property
     def split_rule(self) -> tuple[object, ...] | None:
@@ -298,15 +315,8 @@ class CohortSettings(Settings):
         Where a method is named, what other methods read may stand beside it: it may be laid over
         them.
         """
-        if self.splits.method != "auto":
-            return
-        for name in sorted(_differing(self.splits) & set(READ_BY)):
-            if self.split_method not in READ_BY[name]:
-                raise ValueError(
-                    f"splits.{name} is set, but splits.method of a cohort of kind {self.kind} is "
-                    f"{self.split_method} where none is named; expected "
-                    f"{' or '.join(READ_BY[name])}"
-                )
+        if self.splits.method == "auto" != self.split_method:
+            _require_read(self.splits, self.split_method, f"a cohort of kind {self.kind}")
 
     def _choices_are_made(self) -> None:
         """Refuse what says which images or texts are taken where none are chosen by it."""
@@ -346,6 +356,15 @@ class Sizes(Settings):
     reports: int
     samples: int
     training: dict[str, int] = Field({}, description="rows of the training part, by cohort")
+
+
+def _require_read(splits: SplitSettings, method: SplitMethod, of: str) -> None:
+    for name in sorted(_differing(splits) & set(READ_BY)):
+        if method not in READ_BY[name]:
+            raise ValueError(
+                f"splits.{name} is set, but splits.method of {of} is {method} where none is named; "
+                f"expected {' or '.join(READ_BY[name])}"
+            )
 
 
 def _differing(settings: Settings) -> set[str]:

@@ -20,7 +20,7 @@ from cxr_files.csv_table import find_file
 from cxr_files.errors import InputError
 from cxr_files.settings import Settings, explain
 from cxr_files.yaml_file import read_yaml
-from cxrflow.data.cohorts.settings import CohortKind
+from cxrflow.data.cohorts.settings import CohortKind, SplitMethod
 from cxrflow.kinds import REHEARSAL, is_outside, outside_class, require_trusted
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ class Layout(Settings):
     people: frozenset[str] = Field(frozenset(), description="whose patients; none: of no patients")
     ids: str | None = Field(None, description="how patients are numbered; null: they are not named")
     cohorts: tuple[CohortKind, ...] = Field((), description="kinds that can be made of it")
+    split: SplitMethod = Field(
+        "patients", description="of labelled images whose cohort names no method"
+    )
     tables: str | None = Field(None, pattern=READER, description="reader of studies, images, boxes")
     published: str | None = Field(
         None,

@@ -22,6 +22,7 @@ REHEARSED = "rehearsed"  # in the place of a number that is of a slice of the da
 LACKING = "its results lack this metric"
 SMALLER = ("median_rank", "cross_entropy", "wrong")  # metrics whose smaller values are better
 LEVEL = 0.95  # where a protocol states none
+COUNTS = ("positives", "negatives", "least_positives", "least_negatives")  # least: of a mean
 Over = Literal["samples", "runs and samples", "seeds and samples", "seeds"]
 
 
@@ -45,6 +46,7 @@ class Cell:
     reason: str | None = None
     tested: Tested | None = None
     by_seed: Mapping[int, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)  # of positives and negatives
 
     @property
     def difference(self) -> float | None:
@@ -88,7 +90,12 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     learnt = [run["learnt"] for run in scored]
     # Nothing was trained, nor drawn by a seed.
     fixed = len(entries) == 1 and learnt[0] is None and not scored[0].get("drawn", False)
-    cell = replace(cell, seeds=0 if fixed else len(entries), unlearnt=learnt.count(False))
+    cell = replace(
+        cell,
+        seeds=0 if fixed else len(entries),
+        unlearnt=learnt.count(False),
+        counts={side: entries[0][side] for side in COUNTS if side in entries[0]},
+    )
     values = [entry["value"] for entry in entries]
     if str(scored[0]["data"].get("name")).startswith(MARK):
         return replace(cell, ours=REHEARSED)

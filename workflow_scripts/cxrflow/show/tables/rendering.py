@@ -9,7 +9,7 @@ from typing import Any
 
 from cxrflow.papers.table import Row, Table
 from cxrflow.show.tables.ceilings import notes_on_ceilings
-from cxrflow.show.tables.cells import Cell
+from cxrflow.show.tables.cells import COUNTS, Cell
 from cxrflow.show.tables.notes import differences, notes_below_chance, reasons, table_notes
 from cxrflow.show.tables.results import NOT_IN_HEADLINE, Results
 from cxrflow.show.tables.tests import Tests
@@ -45,11 +45,12 @@ LABEL, DESKTOP = 12.0, 66.0
 def table_csv(cells: Sequence[Cell]) -> str:
     """One line a cell."""
     return csv_text(
-        (*CSV_COLUMNS, *TEST_COLUMNS, "unlearnt"),
+        (*CSV_COLUMNS, *TEST_COLUMNS, "unlearnt", *COUNTS),
         (
             [getattr(cell, name) for name in CSV_COLUMNS]
             + [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
             + [cell.unlearnt if cell.seeds else None]
+            + [cell.counts.get(side) for side in COUNTS]
             for cell in cells
         ),
     )
