@@ -66,6 +66,7 @@ include: "rules/targets.smk"
 
 
 ask_for_resources()
+look_once_a_second()
 outlast_slurm()
 
 

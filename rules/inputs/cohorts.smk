@@ -21,8 +21,13 @@ def cohort_options(wildcards):
     cohort = run.cohorts[wildcards.cohort]
     options = ["--dataset", cohort.dataset, "--layout", layout(cohort.dataset)]
     options += ["--root", root(cohort.dataset)]
-    for name in cohort.held_out:
-        options += ["--held-out", f"{name}:{layout(name)}={root(name)}"]
+    if run.data.present[cohort.dataset].ids is not None:
+        options += ["--ids", run.data.layout(cohort.dataset).ids]
+    for name, parts in cohort.held_out.items():
+        of_parts = f"/{','.join(parts)}" if parts else ""
+        ids = run.data.present[name].ids
+        numbered = f"@{ids}" if ids else ""
+        options += ["--held-out", f"{name}:{layout(name)}{of_parts}{numbered}={root(name)}"]
     if cohort.training is not None:
         options += ["--training", f"{layout(cohort.training)}={root(cohort.training)}"]
     if cohort.holder != cohort.dataset:

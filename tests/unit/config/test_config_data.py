@@ -84,7 +84,7 @@ def test_no_hospital_is_no_synthetic_data(overlay):
 def test_a_hospital_that_follows_nobody_has_no_data_about_them(overlay):
     config = overlay({"synthetic_hospital": {"followed": None}})
     assert {"ms_cxr_t", "chest_imagenome"} & set(config.datasets) == set()
-    assert config.cohorts["biovil_t/mimic_cxr"].held_out == ("ms_cxr",)
+    assert config.cohorts["biovil_t/mimic_cxr"].held_out == {"ms_cxr": ()}
     assert "biovil_t/progression" not in config.whole.cohorts
     assert "biovil_t/temporal_classification" not in config.tasks.available
 
@@ -135,7 +135,7 @@ def test_ones_own_hospital_is_one_key(overlay):
     assert config.datasets == ["mine"]
     assert config.models["biovil/biovil"].trainable and not config.models["biovil/gloria"].trainable
     cohort = config.cohorts["biovil/mimic_cxr"]
-    assert (cohort.dataset, cohort.holder, cohort.held_out) == ("mine", "mine", ())
+    assert (cohort.dataset, cohort.holder, cohort.held_out) == ("mine", "mine", {})
     assert tasks(config) == {"mask_prediction", "vocabulary"}
     # Nothing of the headline can be measured: every row that can be is made.
     made = {short_name(name) for name in config.needs(("biovil", config.values.extent)).models}
@@ -244,7 +244,42 @@ def test_strangers_need_not_be_held_out(overlay):
     for sets in (apart, {"datasets": {"ms_cxr": None}}):
         config = overlay({**BIOVIL, **sets, **nobody_held_out(*COHORTS)}, check_roots=False)
         assert config.models["biovil/biovil"].trainable
-    assert overlay(apart, check_roots=False).cohorts["biovil/mimic_cxr"].held_out == ()
+    assert overlay(apart, check_roots=False).cohorts["biovil/mimic_cxr"].held_out == {}
+
+
+OWN = {"layout": "hospital", "root": "/data/own"}
+
+
+def test_a_folder_says_whose_patients_it_has(overlay):
+    def load(held_out, **said):
+        own = {**OWN, "in_place_of": "mimic_cxr", **said}
+        sets = {"mine": own, "chexpert": {"root": "/data/chexpert"}}
+        cohorts = {"convirt/mimic_cxr": {"held_out": held_out}}
+        given = {"papers": ["convirt"], "datasets": sets, "cohorts": cohorts}
+        return overlay(given, check_roots=False)
+
+    said = {"people": ["chexpert"], "ids": "chexpert"}
+    with pytest.raises(InputError, match="held_out': 'chexpert', on which convirt/.* scores"):
+        load([], **said)
+    with pytest.raises(InputError, match="held_out': 'chexpert', on which convirt/.* scores"):
+        load({"chexpert": ["test"]}, **said)
+    with pytest.raises(InputError, match="mine.ids': 'mine', .* have the same people, numbered as"):
+        load(["chexpert"], people=["chexpert"])
+    held_out = {"chexpert": ("train", "valid")}
+    found = load({name: [*parts] for name, parts in held_out.items()}, **said)
+    cohort = found.cohorts["convirt/mimic_cxr"]
+    assert cohort.held_out == held_out
+    assert cohort.described()["held_out"] == held_out
+    # Not known to share, so that the program compares ids.
+    assert load(["chexpert"]).cohorts["convirt/mimic_cxr"].held_out == {"chexpert": ()}
+    for said, message in (
+        ({"people": ["chexprt"]}, "people names 'chexprt'; expected of .*chexpert"),
+        ({"ids": "hospital2"}, "ids names 'hospital2'; expected of"),
+    ):
+        with pytest.raises(InputError, match=message):
+            load([], **said)
+    with pytest.raises(InputError, match="people and ids are of a 'root'"):
+        overlay({"datasets": {"chexpert": {"synthetic": True, "people": ["mimic"]}}})
 
 
 def test_reports_are_read_by_split(demo, overlay):

@@ -6,15 +6,18 @@ import inspect
 import re
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import snakemake.api
 import snakemake_executor_plugin_slurm as slurm
 from config_overlays import ROOT
+from snakemake.scheduling.job_scheduler import JobScheduler
 
 INTERNALS = ROOT / "rules/internals.smk"
 REACHING = (
@@ -26,6 +29,7 @@ REACHING = (
     "pathvars.update",
     "gc.freeze",
     "query_job_status",
+    "_schedule_reevalutation",
 )
 
 
@@ -57,6 +61,38 @@ def test_it_outlasts_slurm_in_the_version_that_is_installed() -> None:
         (slurm.Executor.check_active_jobs, ["self", "active_jobs"]),
     ):
         assert list(inspect.signature(function).parameters) == names, function
+
+
+def functions(**names: object) -> dict[str, Any]:
+    """The functions that change Snakemake, with ``names`` in the place of what they import."""
+    source = INTERNALS.read_text().partition("def look_once_a_second")
+    exec("".join(source[1:]), names)
+    return names
+
+
+def test_the_scheduler_looks_once_a_second_however_many_jobs_end() -> None:
+    class Scheduler:
+        """As the loop of Snakemake's: it asks to look again each time it looks."""
+
+        def __init__(self) -> None:
+            self._open_jobs = threading.Semaphore(100)  # as if so many jobs had ended
+
+        def looks(self, number: int) -> int:
+            found = 0
+            while found < number and self._open_jobs.acquire(timeout=0.1):
+                self._schedule_reevalutation(0.02)  # type: ignore[attr-defined]
+                found += 1
+            return found
+
+    functions(threading=threading, JobScheduler=Scheduler)["look_once_a_second"]()
+    scheduler = Scheduler()
+    assert scheduler.looks(100) == 100
+    start = time.monotonic()
+    assert scheduler.looks(5) == 5  # it goes on, by one timer after another
+    assert time.monotonic() - start > 4 * 0.02
+    assert list(inspect.signature(JobScheduler._schedule_reevalutation).parameters) == [
+        "self", "delay",
+    ]  # fmt: skip
 
 
 class Executor:
@@ -92,9 +128,7 @@ def outlasting(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     plugin = SimpleNamespace(query_job_status=ask, Executor=type("Executor", (Executor,), {}))
     monkeypatch.setitem(sys.modules, slurm.__name__, plugin)
-    source = INTERNALS.read_text().partition("def outlast_slurm")
-    names = {"sys": sys, "threading": threading, "Counter": Counter, "logger": Mock()}
-    exec("".join(source[1:]), names)
+    names = functions(sys=sys, threading=threading, Counter=Counter, logger=Mock())
     names["outlast_slurm"]()
     names["controller_answers"] = lambda: slurm_says.pings.pop(0) if slurm_says.pings else True
     slurm_says.executor = plugin.Executor()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cohort_fixtures import make as make_cohort
-from data_fixtures import rsna, write_csv, write_dicom
+from data_fixtures import corpus, rsna, write_csv, write_dicom
 
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.settings import CohortSettings
@@ -387,3 +387,49 @@ def test_chexpert_has_the_labellers_classes():
     from cxr_labels.observations import OBSERVATIONS as LABELLED
 
     assert sorted(OBSERVATIONS) == sorted(LABELLED)
+
+
+# --- whose patients -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_a_folder(tmp_path: Path) -> list[object]:
+    """CheXpert's training and valid patients with reports, as a hospital's folder has them."""
+    root = tmp_path / "own"
+    lines = [f"{n},patient{n:05d}" for n in (1, 2, 3, 101, 102)]
+    (root / "images").mkdir(parents=True)
+    write_csv(root / "studies.csv", ("study_id", "patient_id"), [line.split(",") for line in lines])
+    studies = [line.split(",")[0] for line in lines]
+    for study in studies:
+        (root / f"images/{study}_1.png").write_bytes(study.encode())
+    texts = corpus(tmp_path / "corpus", studies)
+    return ["--layout", "hospital", "--root", root, "--corpus", texts]
+
+
+def test_patients_of_another_layout_s_folder_are_held_out(tmp_path, in_a_folder):
+    chexpert(tmp_path / "chexpert")
+    held = f"chexpert/valid,test={tmp_path / 'chexpert'}"
+    settings = {"views": None, "splits": {"shares": {"train": 1.0}}}
+    same = r"2 of 5 patients of chexpert have ids .*\(patient00101, patient00102\), though .*--ids"
+    with pytest.raises(InputError, match=same):
+        make_cohort(tmp_path / "out", *in_a_folder, "--held-out", held, **settings)
+    options = [*in_a_folder, "--ids", "chexpert", "--held-out", held]
+    flow = make_cohort(tmp_path / "out", *options, **settings)
+    assert flow["held_out"] == [
+        {"name": "chexpert", "patients": 5, "patients_here": 2, "studies_in_test": 2}
+    ]
+    rows = pd.read_parquet(tmp_path / "out/pairs.parquet").set_index("subject_id")["split"]
+    assert sorted(rows[rows == "train"].index) == ["patient00001", "patient00002", "patient00003"]
+    # The folder itself may be what is held out.
+    held = f"mine:hospital@chexpert={tmp_path / 'own'}"
+    flow = make(tmp_path / "labelled", "chexpert", tmp_path / "chexpert", "--held-out", held)
+    assert flow["splits"]["train"]["images"] == 2 * (12 - 3)
+
+
+def test_parts_that_a_set_does_not_have_are_named(tmp_path, in_a_folder):
+    chexpert(tmp_path / "chexpert")
+    options = [*in_a_folder, "--ids", "chexpert", "--held-out"]
+    with pytest.raises(InputError, match="hold out name 'tests'; its split has test, train, valid"):
+        make_cohort(tmp_path / "out", *options, f"chexpert/tests={tmp_path / 'chexpert'}")
+    with pytest.raises(InputError, match="no split comes with it"):
+        make_cohort(tmp_path / "out", *options, f"hospital/test@chexpert={tmp_path / 'own'}")

@@ -142,7 +142,7 @@ def test_held_out_patients_are_in_test_documents_included(hospital, tmp_path):
     assert documents["split"]["50000002"] == "test" and len(documents) == 6
     held = {"name": "ms_cxr", "patients": 2, "patients_here": 1, "studies_in_test": 2}
     assert flow["held_out"] == [held]
-    assert any("rsna shares no patients" in note for note in flow["notes"])
+    assert any("rsna is not known to share patients" in note for note in flow["notes"])
     split = pd.read_csv(tmp_path / "out/split.csv", dtype=str).set_index("subject_id")["split"]
     assert split["10000001"] == split["10000002"] == "test" and len(split) == 5
 
@@ -247,7 +247,7 @@ def test_settings_that_cannot_be_met(hospital, tmp_path, change, message):
 def test_arguments_that_do_not_fit(hospital: list[object], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--corpus is missing"):
         make(tmp_path / "out", *hospital[:4])
-    with pytest.raises(InputError, match=r"expected \[NAME:\]LAYOUT=ROOT"):
+    with pytest.raises(InputError, match=r"expected \[NAME:\]LAYOUT\[/PART,PART\]\[@IDS\]=ROOT"):
         make(tmp_path / "out", *hospital, "--held-out", "ms_cxr")
     with pytest.raises(InputError, match="expected both or neither"):
         make(tmp_path / "out", *hospital, "--images-layout", "mimic_cxr_jpg")

@@ -89,13 +89,19 @@ def rows(dataset: str, name: str = "", **others: object) -> CohortRows:
     return CohortRows(dataset=dataset, layout=name or dataset, **values)  # type: ignore[arg-type]
 
 
+def held(dataset: str, *parts: str) -> frozenset[tuple[str, frozenset[str]]]:
+    return frozenset([(dataset, frozenset(parts))])
+
+
 DRAWN = {"synthetic": True}
 TEST = {"parts": frozenset(["test"])}
-HELD = {"held_out": frozenset(["ms_cxr"])}
+HELD = {"held_out": held("ms_cxr")}
 HELD_ALONE = rows("a", "mimic_cxr", split=("patients", 0, 0.9, 0), **HELD, **TEST)
 LESS = rows("a", "mimic_cxr", split=("patients", 0, 0.8, 0.2), **HELD, **TEST)
 # What is published as valid.
 TESTED = rows("a", "chexpert", split=(2,), published=frozenset(["validate"]), **TEST)
+VALID = {"published": frozenset(["validate"]), **TEST}
+AS_CHEXPERT = {"stated": (frozenset(["chexpert"]), "chexpert")}
 SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert's training images
 
 
@@ -103,14 +109,14 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
     ("trained", "evaluated", "leaks"),
     [
         (rows("mimic_cxr"), rows("ms_cxr"), True),
-        (rows("mimic_cxr", held_out=frozenset(["ms_cxr"])), rows("ms_cxr"), False),
+        (rows("mimic_cxr", held_out=held("ms_cxr")), rows("ms_cxr"), False),
         (rows("mimic_cxr", synthetic=True), rows("ms_cxr"), False),
         (rows("own", "mimic_cxr"), rows("mimic_cxr"), False),  # another hospital
         (rows("own", "mimic_cxr", **DRAWN), rows("mimic_cxr", **DRAWN), True),  # of one copy
         (rows("a", "mimic_cxr", images="jpg"), rows("b", "open_i", images="jpg"), True),
         (rows("mimic_cxr"), rows("rsna"), False),
         (rows("chexpert"), SEARCHED, True),
-        (rows("chexpert", held_out=frozenset(["retrieval_8x200"])), SEARCHED, False),
+        (rows("chexpert", held_out=held("retrieval_8x200")), SEARCHED, False),
         (rows("mimic_cxr"), SEARCHED, False),
         # The same people under other ids.
         (rows("mimic_iii"), rows("ms_cxr"), False),
@@ -118,7 +124,7 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
         # RSNA's images are NIH's.
         (rows("nih"), rows("rsna", **TEST), True),
         (rows("rsna"), rows("nih", **TEST), True),
-        (rows("nih", held_out=frozenset(["rsna"])), rows("rsna", **TEST), False),
+        (rows("nih", held_out=held("rsna")), rows("rsna", **TEST), False),
         # RSNA's images are among COVIDx's, under other numbers; bones are of two hospitals.
         (rows("rsna"), rows("covidx"), False),
         (rows("covid_chestxray"), rows("covidx"), False),
@@ -138,6 +144,26 @@ SEARCHED = rows("retrieval_8x200", images="chexpert", **TEST)  # among CheXpert'
         (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0)), HELD_ALONE, True),
         (rows("a", "mimic_cxr", **HELD), HELD_ALONE, True),
         (rows("a", "mimic_cxr", split=("patients", 1, 1.0, 0), **HELD), LESS, True),
+        # Some of the publisher's parts are held out, or all.
+        (rows("b", "retrieval_8x200", held_out=held("a", "validate")), TESTED, False),
+        (rows("b", "retrieval_8x200", held_out=held("a", "test")), TESTED, True),
+        (rows("b", "retrieval_8x200", held_out=held("a", "validate")), rows("a", "chexpert"), True),
+        # A folder of a hospital says whose patients it has.
+        (rows("own", "hospital"), rows("chexpert", **VALID), False),
+        (rows("own", "hospital", **AS_CHEXPERT), rows("chexpert", **VALID), True),
+        (
+            rows("own", "hospital", held_out=held("chexpert", "validate"), **AS_CHEXPERT),
+            rows("chexpert", **VALID),
+            False,
+        ),
+        (rows("own", "hospital", **AS_CHEXPERT), rows("rsna"), False),
+        (
+            rows("own", "hospital", stated=(frozenset(["chexpert"]), "hospital")),
+            rows("chexpert", **VALID),
+            True,  # numbered in another way: nobody can be held out
+        ),
+        (rows("own", "hospital", **AS_CHEXPERT), rows("two", "hospital", **AS_CHEXPERT), True),
+        (rows("own", "chexpert", stated=(frozenset(), "chexpert")), rows("chexpert"), False),
         # A checkpoint that was chosen by held-out patients.
         (HELD_ALONE, HELD_ALONE, True),
         (rows("a", "mimic_cxr", **HELD, **TEST), rows("ms_cxr"), True),

@@ -7,6 +7,7 @@ import pytest
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.settings import CohortSettings, SplitSettings
+from cxrflow.data.layouts import layout
 
 
 def studies(*rows: tuple[str, str | None, float | None]) -> pd.DataFrame:
@@ -214,7 +215,6 @@ def test_impossible_split_settings_are_refused(values: dict[str, object]) -> Non
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "classification", "splits": {"shares": {"train": 1.0}}}, "splits.shares is set"),
         ({"splits": {"test_share": 0.5}}, "is patients where none is named; expected ordered"),
         (
             {"splits": {"parts": {"test": "test"}}},
@@ -239,6 +239,38 @@ def test_impossible_split_settings_are_refused(values: dict[str, object]) -> Non
 def test_values_that_nothing_reads_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CohortSettings.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "splits", "method"),
+    [
+        ("nih", {}, "official"),
+        ("rsna", {"seed": 3, "halve_test": True}, "ordered"),
+        ("padchest", {}, "patients"),
+        ("padchest", {"shares": {"train": 0.5, "test": 0.5}}, "patients"),
+        ("nih", {"method": "ordered", "test_share": 0.2}, "ordered"),
+    ],
+)
+def test_labelled_images_are_split_as_their_data_set_is(name, splits, method) -> None:
+    given = CohortSettings.model_validate({"kind": "classification", "splits": splits})
+    settings = given.split_as(layout(name).split)
+    assert settings.split_method == method and settings.splits.seed == splits.get("seed", 0)
+    if method == "patients":
+        expected = {"validate": 0.0, "train": 0.7, "test": 0.3, **splits.get("shares", {})}
+        assert settings.splits.shares == expected
+
+
+def test_a_value_that_the_data_set_s_own_split_does_not_read_is_refused() -> None:
+    for values, message in (
+        (
+            {"shares": {"train": 1.0}},
+            "splits.shares is set, but .* is official .*patients",
+        ),
+        ({"halve_test": True}, "splits.halve_test is set, but .* expected ordered"),
+    ):
+        given = CohortSettings.model_validate({"kind": "classification", "splits": values})
+        with pytest.raises(ValueError, match=message):
+            given.split_as("official")
 
 
 def test_values_that_are_read_stay_allowed() -> None:

@@ -179,7 +179,7 @@ def _named(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The data sets that values of a cohort or a vocabulary name, each with its field."""
     for field in NAMING_FIELDS:
         names = values.get(field)
-        for name in names if isinstance(names, list) else [names]:
+        for name in names if isinstance(names, list | dict) else [names]:
             if isinstance(name, str):
                 yield name, field
 

@@ -1,6 +1,7 @@
 """The data sets of a run under the names that papers use, and the cohorts drawn from them."""
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class ResolvedCohort:
     recipe: CohortRecipe
     dataset: str
     holder: str
-    held_out: tuple[str, ...]
+    held_out: dict[str, tuple[str, ...]]  # the publisher's parts of each; none: all of it
     training: str | None = None
 
     @property
@@ -54,7 +55,7 @@ class ResolvedCohort:
         places = {
             "dataset": self.dataset,
             "images": self.holder,
-            "held_out": list(self.held_out),
+            "held_out": self.held_out if any(self.held_out.values()) else list(self.held_out),
             "training": self.training,
         }
         return overlay(self.recipe.record(exclude={"scales"}), places)
@@ -101,7 +102,8 @@ class Datasets:
             raise WrongKey(("datasets", name, "layout"), str(error)) from None
         if dataset.is_drawn and not described.synthetic:
             raise WrongKey(("datasets", name), "no synthetic copy is drawn; expected a root")
-        return described
+        said = {"people": dataset.people, "ids": dataset.ids}
+        return described.model_copy(update={k: v for k, v in said.items() if v is not None})
 
     def _replace(self, name: str, place: str | None) -> None:
         if place is None:
@@ -179,9 +181,12 @@ class Datasets:
             holder = self.companion_of(dataset)
         if holder is None:
             return None
-        held_out = [
-            place for place in self.places(recipe.held_out) if self.same_patients(place, dataset)
-        ]
+        held_out: dict[str, tuple[str, ...]] = {}
+        for named, parts in recipe.held_out.items():
+            place = self.at(named)
+            if place is not None and self.may_share(place, dataset):
+                both = (held_out[place], parts) if place in held_out else (parts,)
+                held_out[place] = tuple(dict.fromkeys(chain(*both))) if all(both) else ()
         training = self.at(recipe.training)
         if recipe.training and not (training and self.same_patients(training, dataset)):
             return None
@@ -189,7 +194,15 @@ class Datasets:
             recipe = recipe.split_as(self.layout(dataset).split)
         except ValueError as error:
             raise WrongKey(("cohorts", name, "splits"), str(error)) from None
-        return ResolvedCohort(name, recipe, dataset, holder, tuple(held_out), training)
+        return ResolvedCohort(name, recipe, dataset, holder, held_out, training)
+
+    def may_share(self, first: str, second: str) -> bool:
+        """True if patients of two data sets have ids, by which the cohort's program compares them.
+
+        Other ids, as far as is said, may still be equal ones.
+        """
+        numbered = (self.layout(name).ids for name in (first, second))
+        return self.drawn(first) == self.drawn(second) and None not in numbered
 
     def same_patients(self, first: str, second: str) -> bool:
         """True if two data sets can share patients under the same ids."""

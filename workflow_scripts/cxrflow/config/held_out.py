@@ -14,7 +14,7 @@ from cxrflow.config.problems import WrongKey
 from cxrflow.config.tasks import ResolvedTask
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
 from cxrflow.data.layouts import layout
-from cxrflow.data.layouts.overlap import CohortRows, overlap
+from cxrflow.data.layouts.overlap import CohortRows, comparable, overlap
 from cxrflow.names import name_of_share, paper_of, short_name
 
 TRAINED = frozenset(("train",))  # the part that is learnt from; others choose weights
@@ -119,6 +119,15 @@ def _check_pair(config: Config, model: str, task: str) -> None:
         instead = "" if pictured else ", or `overlap: reports` in its recipe"
         if allowed:
             instead = f"; `overlap: reports` allows no images, which {pictured[0]} is trained on"
+        same_set = {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}
+        if not same_set and not comparable(rows, evaluated):
+            stated = evaluated if rows.stated is None else rows
+            raise WrongKey(
+                ("datasets", stated.dataset, "ids"),
+                f"'{rows.dataset}', on which {learners[0]} is trained, and '{evaluated.dataset}', "
+                f"on which {task} scores {model}, have the same people, numbered as {rows.ids} and "
+                f"as {evaluated.ids}, so that none can be held out; expected the same ids",
+            )
         if rows.dataset == evaluated.dataset:
             raise WrongKey(
                 ("cohorts", rows.cohort),
@@ -184,17 +193,29 @@ def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
         silver = None if part == "test" else cohort.training
         parts_by_dataset.setdefault(silver or cohort.dataset, set()).add(part)
     for dataset, parts in parts_by_dataset.items():
+        held_out = dict(cohort.held_out) | dict.fromkeys({cohort.dataset} - {dataset}, ())
         yield CohortRows(
             name,
             dataset,
             config.data.layout(dataset).name,
             config.data.drawn(dataset),
             cohort.holder,
-            frozenset({*cohort.held_out} | ({cohort.dataset} - {dataset})),
+            _stated(config, dataset),
+            frozenset(
+                (name, frozenset(PART_NAMES.get(part, part) for part in of_set))
+                for name, of_set in held_out.items()
+            ),
             cohort.recipe.split_rule,
             frozenset(parts),
             _published(cohort.recipe, parts),
         )
+
+
+def _stated(config: Config, dataset: str) -> tuple[frozenset[str], str | None] | None:
+    """Whose patients a data set's are, and how they are numbered, where it says so itself."""
+    described = config.data.layout(dataset)
+    says = config.data.present[dataset].says_people
+    return (described.people, described.ids) if says else None
 
 
 def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[str] | None:

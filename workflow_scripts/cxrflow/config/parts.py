@@ -9,7 +9,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import MOST_CORES, Settings
 from cxr_labels.settings import ReportSettings
 from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
-from cxrflow.data.layouts import layout
+from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.names import ShortName
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.reports.entities.settings import EntityTaggerSettings
@@ -36,6 +36,16 @@ class Dataset(Settings):
         description="name of the data set that it replaces wherever a paper names that one: your "
         "own hospital, or Open-I for MIMIC-CXR. Nothing synthetic is read then",
     )
+    people: frozenset[str] | None = Field(
+        None,
+        description="whose patients real files are of, by a layout's `people`: [chexpert]; []: of "
+        "no data set's; null: as the layout says",
+    )
+    ids: str | None = Field(
+        None,
+        description="how these patients are numbered, by a layout's `ids`: then other data sets "
+        "can be held out; null: as the layout says",
+    )
 
     @field_validator("layout")
     @classmethod
@@ -51,7 +61,22 @@ class Dataset(Settings):
             raise ValueError("set either 'root' (real files) or 'synthetic: true'")
         if self.optional and self.root is None:
             raise ValueError("optional is of a 'root'; a drawn data set is always there")
+        if self.root is None and (self.people is not None or self.ids is not None):
+            raise ValueError("people and ids are of a 'root'; drawn patients are nobody's")
+        for field, said, known in (
+            ("people", self.people or (), frozenset().union(*(layout(n).people for n in LAYOUTS))),
+            ("ids", [self.ids] if self.ids else (), {layout(n).ids for n in LAYOUTS} - {None}),
+        ):
+            strange = sorted(set(said) - known)
+            if strange:
+                names = ", ".join(sorted(map(str, known)))
+                raise ValueError(f"{field} names '{strange[0]}'; expected of {names}")
         return self
+
+    @property
+    def says_people(self) -> bool:
+        """True if it says whose patients it has, and does not leave that to its layout."""
+        return self.people is not None or self.ids is not None
 
     @property
     def is_drawn(self) -> bool:

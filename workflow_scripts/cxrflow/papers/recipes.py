@@ -6,7 +6,14 @@ scale. A kind of encoder may go with a size; no method changes.
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from cxr_files.settings import Settings
 from cxrflow.benchmarks.registry import BENCHMARKS
@@ -27,6 +34,15 @@ COUNTS_EPOCHS = (
 INPUTS = ("start", "text", "image", "vocabulary", "corpora", "selection", "truth")
 
 
+def _whole_sets(names: Any) -> Any:
+    """Names of data sets alone mean all parts of each."""
+    return dict.fromkeys(names, ()) if isinstance(names, list) else names
+
+
+#: Data sets, and the publisher's parts of each; none: all of it.
+HeldOutParts = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_whole_sets)]
+
+
 class Curation(Settings):
     """A model chooses the image that stands for a study (BioViL-T section 3.3)."""
 
@@ -42,10 +58,10 @@ class CohortRecipe(CohortSettings):
     images: str | None = Field(
         None, description="data set that holds its images, if not the data set's own"
     )
-    held_out: list[str] = Field(
-        default_factory=list,
+    held_out: HeldOutParts = Field(
+        {},
         description="kinds pairs, classification and progression: data sets whose patients are "
-        "not trained on",
+        "not trained on; {chexpert: [valid, test]}: those of the publisher's parts",
     )
     training: str | None = Field(
         None, description="kind progression: data set whose silver labels are trained on"

@@ -23,8 +23,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--held-out",
         action="append",
         default=[],
-        metavar="[NAME:]LAYOUT=ROOT",
-        help="evaluation set whose patients go to test; repeat the option for several",
+        metavar="[NAME:]LAYOUT[/PART,PART][@IDS]=ROOT",
+        help="evaluation set whose patients (of these parts of its own split) go to test; repeat "
+        "the option for several",
+    )
+    arguments.add_argument(
+        "--ids",
+        help="how its patients are numbered, as chexpert, where not as the layout says; @IDS: the "
+        "same of a set that is held out",
     )
     arguments.add_argument(
         "--training",

@@ -92,8 +92,7 @@ def _pairs(
             )
         pictures = edition.read(options.images_root, Request(options.threads, labels=published))
         flow.notes += pictures.notes
-    held_out, notes = held_out_patients(options.held_out, origin)
-    flow.notes += notes
+    held_out = _held_out(options, origin, tables, flow)
     pictures = _curated(pictures, options, flow)
     labels = None
     if settings.labels == "reports":
@@ -104,6 +103,16 @@ def _pairs(
         options.dataset, tables, pictures, corpus, origin.study_prefix, held_out, labels
     )
     return pairs.build(sources, settings, flow, options.threads)
+
+
+def _held_out(
+    options: Namespace, origin: Layout, tables: Tables, flow: Flow
+) -> dict[str, frozenset[str]]:
+    """Patients of the evaluation sets, by the name of each."""
+    patients = {*tables.studies["subject_id"].dropna(), *tables.images["subject_id"].dropna()}
+    held_out, notes = held_out_patients(options.held_out, options.ids or origin.ids, patients)
+    flow.notes += notes
+    return held_out
 
 
 def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd.DataFrame:
@@ -154,8 +163,7 @@ def _classification(
     read = origin.reader("published" if published and origin.published else "tables")
     tables: Tables = read(options.root, Request(options.threads))
     flow.notes += tables.notes
-    held_out, notes = held_out_patients(options.held_out, origin)
-    flow.notes += notes
+    held_out = _held_out(options, origin, tables, flow)
     build = published_parts.build if published else classification.build
     return build(tables, held_out, settings, flow)
 
@@ -184,8 +192,8 @@ def _progression(
     image_ids = progression.labelled_images(tables, silver)
     request = Request(options.threads, images=image_ids)
     pictures = reader.read(options.images_root, request)
-    held_out, notes = held_out_patients(options.held_out, origin)
-    flow.notes += [*tables.notes, *notes]
+    flow.notes += tables.notes
+    held_out = _held_out(options, origin, pictures, flow)
     pictures = _curated(pictures, options, flow)
     return progression.build(tables, silver, pictures, held_out, settings, flow, options.threads)
 

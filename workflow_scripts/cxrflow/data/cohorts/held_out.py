@@ -1,27 +1,43 @@
 """Patients of evaluation sets, which no training may see (BioViL §4.1, design §5)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cxr_files.errors import InputError
-from cxrflow.data.layouts import LAYOUTS, Layout, layout
-from cxrflow.data.readers.common_tables import Request
+from cxrflow.data.cohorts.settings import PART_NAMES
+from cxrflow.data.cohorts.splits import no_official_split
+from cxrflow.data.layouts import LAYOUTS, layout
+from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.kinds import is_outside
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """An evaluation set: its name in messages, its layout and its folder."""
+    """An evaluation set.
+
+    Attributes:
+        name: in messages.
+        layout, root: of its files.
+        parts: of the publisher's split whose patients are held out; none: all patients.
+        ids: how its patients are numbered, where not as its layout says.
+    """
 
     name: str
     layout: str
     root: Path
+    parts: tuple[str, ...] = ()
+    ids: str | None = None
+
+    @property
+    def numbered(self) -> str | None:
+        """How its patients are numbered."""
+        return self.ids or layout(self.layout).ids
 
 
 def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[HeldOut]:
-    """Parse ``[NAME:]LAYOUT=ROOT`` items; the name is the layout unless it is given.
+    """Parse ``[NAME:]LAYOUT[/PART,PART][@IDS]=ROOT``; the name is the layout unless it is given.
 
     Where several sets would be called the same, each is called by its root as well.
 
@@ -32,12 +48,14 @@ def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[Held
     for item in items:
         head, equals, root = item.partition("=")
         if not equals or not root:
-            raise InputError(f"{option} {item}: expected [NAME:]LAYOUT=ROOT")
+            raise InputError(f"{option} {item}: expected [NAME:]LAYOUT[/PART,PART][@IDS]=ROOT")
+        head, _, ids = head.partition("@")
+        head, _, parts = head.partition("/")
         first, _, rest = head.partition(":")
         is_named = rest in LAYOUTS or is_outside(rest)  # else a layout outside of the package
         name, kind = (first, rest) if is_named else ("", head)
         layout(kind)
-        sets.append(HeldOut(name or kind, kind, Path(root)))
+        sets.append(HeldOut(name or kind, kind, Path(root), part_names(parts), ids or None))
     often = Counter(each.name for each in sets)
     sets = [replace(s, name=f"{s.name} ({s.root})") if often[s.name] > 1 else s for s in sets]
     if len({each.name for each in sets}) < len(sets):
@@ -45,29 +63,69 @@ def held_out_sets(items: Sequence[str], option: str = "--held-out") -> list[Held
     return sets
 
 
+def part_names(text: str) -> tuple[str, ...]:
+    """The parts of a split in ``valid,test``, under our names for them."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return tuple(PART_NAMES.get(name, name) for name in names)
+
+
 def held_out_patients(
-    sets: Sequence[HeldOut], origin: Layout
+    sets: Sequence[HeldOut], numbered: str | None, patients: Set[str]
 ) -> tuple[dict[str, frozenset[str]], list[str]]:
     """Return the patients of each evaluation set by its name, and notes.
 
-    A note says which sets share no patients with this data set.
+    A note says of which sets there is nothing to hold out: RSNA's patients, for example, are NIH's
+    and not MIMIC's.
 
-    RSNA's patients, for example, are NIH's and not MIMIC's, so there is nothing to hold out.
+    Args:
+        numbered: how the patients of this data set are numbered.
+        patients: their ids.
+
+    Raises:
+        InputError: patients are numbered in another way, as far as is said, and have equal ids.
     """
     patients_by_set: dict[str, frozenset[str]] = {}
     notes = []
     for dataset in sets:
-        dataset_layout = layout(dataset.layout)
-        if dataset_layout.ids is None or dataset_layout.ids != origin.ids:
+        theirs = dataset.numbered
+        tables = layout(dataset.layout).read(dataset.root, Request(headers=False))
+        named = _patients(dataset, tables)
+        if theirs is None or theirs != numbered:
+            equal = sorted(named & patients)
+            if equal:
+                raise InputError(
+                    f"{len(equal)} of {len(named)} patients of {dataset.name} have ids of patients "
+                    f"of this data set ({', '.join(equal[:3])}), though one numbers them as "
+                    f"{theirs}, the other as {numbered}; expected `--ids {theirs}` if they are the "
+                    f"same people, or {dataset.name} not to be held out"
+                )
             notes.append(
-                f"{dataset.name} shares no patients with this data set ({dataset_layout.ids} and "
-                f"{origin.ids}): nothing to hold out"
+                f"{dataset.name} is not known to share patients with this data set ({theirs} and "
+                f"{numbered}, no equal ids): nothing to hold out"
             )
             continue
-        tables = dataset_layout.read(dataset.root, Request(headers=False))
-        patients_by_set[dataset.name] = frozenset(tables.studies["subject_id"].dropna())
-        if not patients_by_set[dataset.name]:
+        patients_by_set[dataset.name] = named
+        if not named:
             raise InputError(
                 f"{dataset.root}: names no patient, so none of {dataset.name} can be held out"
             )
     return patients_by_set, notes
+
+
+def _patients(dataset: HeldOut, tables: Tables) -> frozenset[str]:
+    """The patients of a set, or of its parts."""
+    if not dataset.parts:
+        return frozenset(tables.studies["subject_id"].dropna())
+    if tables.splits is None:
+        raise no_official_split(dataset.root, tables.split_files)
+    splits = tables.splits.assign(split=tables.splits["split"].replace(PART_NAMES))
+    unknown = sorted({*dataset.parts} - {*splits["split"]})
+    if unknown:
+        raise InputError(
+            f"{dataset.root}: parts of {dataset.name} to hold out name '{unknown[0]}'; its split "
+            f"has {', '.join(sorted(set(splits['split'])))}"
+        )
+    key = splits.columns[0]
+    chosen = splits.loc[splits["split"].isin(dataset.parts), key]
+    rows = tables.images if key == "image_id" else tables.studies
+    return frozenset(rows.loc[rows[key].isin(chosen), "subject_id"].dropna())

@@ -18,7 +18,9 @@ class CohortRows:
     Attributes:
         dataset, layout, synthetic: of the data set that the cohort is made from.
         images: the data set in whose folder its images lie.
-        held_out: data sets whose patients are in the cohort's test part.
+        stated: ``people`` and ``ids`` of the data set where its configuration says them.
+        held_out: data sets whose patients are in the cohort's test part, each with the publisher's
+            parts of it; none: all of it.
         split: what decides a patient's part (``CohortSettings.split_rule``); None where that is
             not by patient.
         parts: the parts of the split that are used.
@@ -30,17 +32,37 @@ class CohortRows:
     layout: str
     synthetic: bool
     images: str
-    held_out: frozenset[str] = frozenset()
+    stated: tuple[frozenset[str], str | None] | None = None
+    held_out: frozenset[tuple[str, frozenset[str]]] = frozenset()
     split: Hashable = None
     parts: frozenset[str] = frozenset(("train", "validate"))
     published: frozenset[str] | None = None
+
+    @property
+    def people(self) -> frozenset[str]:
+        """Whose patients they are."""
+        return layout(self.layout).people if self.stated is None else self.stated[0]
+
+    @property
+    def ids(self) -> str | None:
+        """How patients are numbered."""
+        return layout(self.layout).ids if self.stated is None else self.stated[1]
+
+    def holds_out(self, evaluated: "CohortRows") -> bool:
+        """True if no patient of these rows is one of ``evaluated``, which its test part has."""
+        held = [parts for name, parts in self.held_out if name == evaluated.dataset]
+        published = evaluated.published
+        return any(
+            not parts or (published is not None and published <= parts) for parts in held
+        ) and ("test" not in self.parts)
 
 
 def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[CohortRows]:
     """Return those of ``trained`` that may share patients or images with ``evaluated``.
 
-    Only data sets that can hold them out are returned, not those with the same people under ids
-    that cannot be compared. Two data sets of one layout are two hospitals, unless they are drawn.
+    Data sets with the same people under ids that cannot be compared are returned only where a
+    configuration says so of one, since layouts alone leave no way out. Two data sets of one layout
+    are two hospitals, unless they are drawn, or said to be of the same people.
     """
     leaking: list[CohortRows] = []
     for rows in trained:
@@ -48,17 +70,23 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
         if rows.synthetic != evaluated.synthetic:
             continue
         # Held-out patients are in the test part, by which a checkpoint may have been chosen.
-        if evaluated.dataset in rows.held_out and "test" not in rows.parts:
+        said = rows.stated is not None or evaluated.stated is not None
+        apart = rows.layout == evaluated.layout and not (rows.synthetic or said)
+        same_people = not apart and bool(rows.people & evaluated.people)
+        held_in_vain = said and same_people and not comparable(rows, evaluated)
+        if rows.holds_out(evaluated) and not held_in_vain:
             continue
-        ours, theirs = layout(rows.layout), layout(evaluated.layout)
-        # Patients who are numbered otherwise cannot be held out, so asking for it would not help.
-        same_ids = ours.ids is not None and ours.ids == theirs.ids
         if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:
             if not _in_disjoint_parts(rows, evaluated):
                 leaking.append(rows)
-        elif (ours != theirs or rows.synthetic) and ours.people & theirs.people and same_ids:
+        elif held_in_vain or (same_people and comparable(rows, evaluated)):
             leaking.append(rows)
     return leaking
+
+
+def comparable(rows: CohortRows, evaluated: CohortRows) -> bool:
+    """True if both number their patients in one way, so that they can be held out."""
+    return rows.ids is not None and rows.ids == evaluated.ids
 
 
 def _in_disjoint_parts(rows: CohortRows, evaluated: CohortRows) -> bool:
