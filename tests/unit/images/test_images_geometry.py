@@ -152,3 +152,15 @@ def test_names_come_back(name: str) -> None:
 def test_wrong_names(name: str) -> None:
     with pytest.raises(InputError, match="geometry"):
         Geometry.parse(name)
+
+
+@pytest.mark.parametrize(("length", "resized"), [(448, 160), (868, 155), (1344, 480), (3444, 615)])
+def test_lines_of_a_block_are_those_of_its_weights(length: int, resized: int) -> None:
+    """Five times the scale is a whole number that rounding misses."""
+    for _, start, stop, weights in blocks(length, resized, range(resized)):
+        assert weights.shape[1] == stop - start
+    ramp = np.arange(length, dtype=np.float64)[:, None].repeat(4, axis=1)
+    lines = resize(ramp, resized, 4)[:, 0]
+    inside = slice(1, -1)  # a triangle at the border is cut off
+    expected = (np.arange(resized) + 0.5) * length / resized - 0.5
+    np.testing.assert_allclose(lines[inside], expected[inside], atol=1e-2)

@@ -85,6 +85,7 @@ def blocks(length: int, resized: int, chosen: range) -> Sequence[Block]:
     bands = []
     for first, start in zip(range(0, len(centre), OUTPUTS), starts.tolist(), strict=True):
         band = weights[first : first + OUTPUTS]
-        stop = min(length, int(centre[first + len(band) - 1] + support) + 1)
+        # Where rounding names one line more than the band has, its weight is 0.
+        stop = min(length, int(centre[first + len(band) - 1] + support) + 1, start + widest)
         bands.append((first, start, stop, np.ascontiguousarray(band[:, : stop - start])))
     return bands

@@ -1,0 +1,1 @@
+"""What data sets share, and what is damaged in them: ``cxrflow audit``."""

@@ -1,0 +1,76 @@
+"""Say what data sets share and what is damaged in them, before anything is trained.
+
+    cxrflow audit /data/chexpert mine:hospital=/data/own images.csv --output audit
+
+Each is a data set as published, a folder of images, or a list: a CSV with `path`, and `image`,
+`patient` and `part` where they are known. Patients and images are compared by their ids, pictures
+by what they show, whatever their format, size and names (docs/data.md).
+
+Written are `audit.json`, `pictures.csv` (each image whose picture is there twice) and `index.html`.
+They name ids and paths; the page shows pictures only with --pictures.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from cxr_files.atomic import atomic_folder, write_json
+from cxr_files.csv_table import inert
+from cxr_files.program import parser, run, thread_count
+from cxrflow.commands.audit.findings import Finding, findings
+from cxrflow.commands.audit.page import page
+from cxrflow.commands.audit.pictures import with_pictures
+from cxrflow.commands.audit.sets import read_sets
+
+log = logging.getLogger("cxrflow")
+
+COLUMNS = ("picture", "set", "part", "patient", "image", "path")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the options, look at all images, and write the account."""
+    arguments = parser(__doc__, settings=False)
+    arguments.add_argument(
+        "sets",
+        nargs="+",
+        metavar="SET",
+        help="FOLDER, LIST.csv, or [NAME:]LAYOUT[@IDS]=FOLDER; @chexpert: numbered as CheXpert's",
+    )
+    arguments.add_argument("--threads", type=thread_count, default=1, help="decoding processes")
+    arguments.add_argument(
+        "--pictures", action="store_true", help="show the pictures on the page, and not ids alone"
+    )
+    arguments.add_path("--output", "folder to write")
+    options = arguments.parse_args(argv)
+    sets = read_sets(options.sets)
+    rows = with_pictures(sets, options.threads)
+    found = findings(sets, rows)
+    shown = rows[rows["picture"] >= 0]
+    again = shown[shown.groupby("picture")["image"].transform("size") > 1].sort_values("picture")
+    sizes = {each.name: len(each.images) for each in sets}
+    with atomic_folder(options.output, "audit") as folder:
+        write_json(folder / "audit.json", {"sets": sizes, "findings": [f.as_json() for f in found]})
+        table = again[list(COLUMNS)].astype("str").apply(inert)
+        table.to_csv(folder / "pictures.csv", index=False)
+        roots = {each.name: each.root for each in sets} if options.pictures else {}
+        (folder / "index.html").write_text(page(sizes, found, again, roots), encoding="utf-8")
+    print(text(sizes, found))
+    log.info("%s: %d findings", options.output, len(found))
+
+
+def text(sizes: dict[str, int], found: Sequence[Finding]) -> str:
+    """The findings for a terminal, set by set and then by two."""
+    lines = [f"{name}: {size:,} images" for name, size in sizes.items()]
+    head: tuple[str, ...] = ()
+    for one in found:
+        if one.sets != head:
+            lines += ["", " and ".join(one.sets)]
+            head = one.sets
+        by_part = ", ".join(f"{part} {count:,}" for part, count in one.parts.items())
+        examples = f", e.g. {', '.join(one.examples[:2])}" if one.examples else ""
+        where = f" ({by_part})" if by_part else ""
+        lines.append(f"  {one.count:,} of {one.of:,} {one.what}{where}{examples}")
+    return "\n".join(lines if found else [*lines, "", "nothing is shared, and nothing is damaged"])
+
+
+if __name__ == "__main__":
+    run(main)
