@@ -163,4 +163,4 @@ def test_lines_of_a_block_are_those_of_its_weights(length: int, resized: int) ->
     lines = resize(ramp, resized, 4)[:, 0]
     inside = slice(1, -1)  # a triangle at the border is cut off
     expected = (np.arange(resized) + 0.5) * length / resized - 0.5
-    np.testing.assert_allclose(lines[inside], expected[inside], atol=1e-2)
+    np.testing.assert_allclose(lines[inside], expected[inside], atol=0.1)
