@@ -2,34 +2,26 @@
 
 Folders that people fill hold a picture twice more often than one would think, under two patients
 whom a split puts into two parts. Pictures are compared as they are stored, by their checksum; those
-that are nearly equal (saved again, in another format) by a difference hash of 64 bits, and then
-pixel by pixel. A difference hash says where an image gets brighter from left to right (Krawetz
-2013).
+that are nearly equal (saved again, in another format) by :mod:`cxrflow.images.likeness`.
 """
 
 import logging
 from collections.abc import Iterable
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
+from cxrflow.images.likeness import first_alike, likeness
 
 log = logging.getLogger("cxrflow.images")
 
 TABLES = ("pairs.parquet", "samples.parquet")
-# In 600 radiographs at 128 pixels a picture and its JPEG of quality 80 differ by two bits of the
-# hash at most, and by 0.8 grey levels on average.
-BITS, LEVELS = 2, 2.0
 
 
 class Store(Protocol):
@@ -109,27 +101,8 @@ def _account(rows: pd.DataFrame) -> dict[str, Any]:
 
 def _nearly_equal(store: Store, places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return a number for each place of the store; equal numbers are (nearly) equal pictures."""
-    hashes = {int(place): difference_hash(store.read(np.array([place]))[0]) for place in places}
-    edges: list[tuple[int, int]] = []
-    # Hashes that differ in two bits agree in one of three bands at least.
-    for band in range(0, 64, 22):
-        by_band: dict[int, list[int]] = {}
-        for place, value in hashes.items():
-            by_band.setdefault(value >> band & (1 << 22) - 1, []).append(place)
-        for alike in by_band.values():
-            for one, other in combinations(alike, 2):
-                if (hashes[one] ^ hashes[other]).bit_count() <= BITS:
-                    first, second = store.read(np.array([one, other])).astype(np.float64)
-                    if np.abs(first - second).mean() < LEVELS:
-                        edges.append((one, other))
-    size = len(store.index)
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    graph = coo_array((np.ones(len(edges)), (ends[0], ends[1])), shape=(size, size))
-    pictures: NDArray[np.int64] = connected_components(graph, directed=False)[1]
+    pictures = np.arange(len(store.index))
+    if len(places):
+        shown = np.stack([likeness(store.read(np.array([place]))[0]) for place in places])
+        pictures[places] = places[first_alike(shown)]
     return pictures
-
-
-def difference_hash(image: NDArray[np.uint8]) -> int:
-    """Return the 64 bits that say where an image [H, W], at 8 x 9 cells, gets brighter."""
-    cells = np.asarray(Image.fromarray(image).resize((9, 8), Image.Resampling.BOX))
-    return int.from_bytes(np.packbits(cells[:, 1:] > cells[:, :-1]).tobytes(), "big")

@@ -74,9 +74,10 @@ def _within(each: AuditedSet, rows: pd.DataFrame) -> Iterator[Finding]:
     apart = shown[by_picture["part"].transform("nunique") > 1]
     where = apart.groupby("picture")["part"].transform(lambda p: " and ".join(sorted(set(p))))
     yield _of("images whose picture is in another part", name, apart["image"], len(shown), where)
-    again = by_picture["image"].transform("size") - by_picture["patient"].transform("nunique")
-    twice = shown[(again > 0) & ~shown["image"].isin(several["image"])]
-    yield _of("images whose picture is there twice", name, twice["image"], len(shown))
+    patients = by_picture["patient"].transform("nunique").clip(lower=1)
+    twice = by_picture["image"].transform("size") > patients
+    again = shown[twice & ~shown["image"].isin(several["image"])]
+    yield _of("images whose picture is there twice", name, again["image"], len(shown))
 
 
 def _shared(

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from numpy.typing import NDArray
 
 from cxr_files.atomic import file_digest
 from cxr_files.parallel import guarded_map
@@ -17,7 +16,7 @@ from cxr_files.reading import OutsideError, below
 from cxrflow.commands.audit.sets import AuditedSet
 from cxrflow.images.decode import decode
 from cxrflow.images.decoded import DecodeError
-from cxrflow.images.likeness import CELLS, Floats, alike, likeness
+from cxrflow.images.likeness import CELLS, Floats, first_alike, likeness
 
 SECONDS = 60.0  # of processor time that a file may take
 NO_PATH = "its list names no file"
@@ -75,12 +74,8 @@ def _lost(place: str, reason: str) -> Look:
     return Look(reason)
 
 
-def _pictures(digests: np.ndarray, likenesses: Floats) -> np.ndarray:
+def _pictures(digests: np.ndarray, likenesses: Floats) -> NDArray[np.int64]:
     """A number for each file; equal numbers are pictures that are alike."""
     # Copies of a file are one: of a placeholder under thousands of names there are too many pairs.
     _, first, same = np.unique(digests, return_index=True, return_inverse=True)
-    pairs = np.array([pair[:2] for pair in alike(likenesses[first])], dtype=np.int64)
-    one, other = pairs.reshape(-1, 2).T
-    graph = coo_array((np.ones(len(pairs)), (one, other)), shape=(len(first), len(first)))
-    pictures: np.ndarray = connected_components(graph, directed=False)[1][same]
-    return pictures
+    return first_alike(likenesses[first])[same]

@@ -56,8 +56,9 @@ def read_sets(items: Sequence[str]) -> list[AuditedSet]:
         InputError: one is of no known form, or is given twice.
     """
     sets = [_read(item) for item in items]
-    often = Counter(each.name for each in sets)
-    sets = [replace(s, name=f"{s.name} ({s.root})") if often[s.name] > 1 else s for s in sets]
+    for longer in (lambda each: each.root.resolve().name, lambda each: str(each.root)):
+        often = Counter(each.name for each in sets)
+        sets = [replace(s, name=longer(s)) if often[s.name] > 1 else s for s in sets]
     if len({each.name for each in sets}) < len(sets):
         raise InputError(f"{' '.join(items)}: names a set twice; expected each once")
     return sets
