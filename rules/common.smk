@@ -26,7 +26,7 @@ from cxrflow.config import make_config, parts
 from cxrflow.config.cost import Job
 from cxrflow.config.demands import asked_rows
 from cxrflow.config.rehearsal import sizes
-from cxrflow.config.held_out import external_notes, overlap_notes
+from cxrflow.config.held_out import compared_cohorts, external_notes, overlap_notes
 from cxrflow.config.plan import (
     announcement,
     block,
@@ -43,6 +43,7 @@ from cxr_files.errors import InputError
 from cxr_files.atomic import fingerprint
 from cxr_files.csv_table import find_file
 from cxr_files.outputs import open_to_others
+from cxrflow.images.compared import note as note_compared
 from cxrflow.names import paper_of
 from cxr_hospital.settings import HospitalSettings
 from cxrflow.programs.source_code import code_digest

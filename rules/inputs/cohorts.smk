@@ -70,3 +70,11 @@ def check_cohorts():
             note(cohort, needs)
         elif run.selection is None:  # a slice was checked when it was whole
             check(Path(RESULTS, "cohorts", cohort), needs)
+    pairs = compared_cohorts(
+        run, [(w["task"], w["model"]) for rule, w in jobs if rule == "evaluate"]
+    )
+    note_compared(pairs)
+    if pairs:
+        from cxrflow.images.copies import require_none  # numpy and scipy, of real data alone
+
+        require_none(Path(RESULTS), pairs)

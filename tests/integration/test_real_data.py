@@ -12,6 +12,7 @@ from cxr_labels.observations import OBSERVATIONS
 from cxr_labels.scope.labeller import ScopeLabeller
 from cxr_labels.sentences import RuleSplitter
 from cxr_labels.settings import ReportSettings
+from cxrflow.commands.audit.audit import main as audit
 from cxrflow.data.cohorts.build_cohort import main
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request
@@ -112,3 +113,16 @@ def test_every_index_term_is_explained() -> None:
     }
     assert len(names) > 100
     assert not [name for name in sorted(names) if name not in page]
+
+
+def test_copies_of_another_edition_are_found(tmp_path: Path) -> None:
+    """The later edition's files are smaller and compressed anew; nothing else looks like them."""
+    editions = [str(real(name)) for name in ("covid_chestxray", "covid_chestxray_2020_07")]
+    audit([*editions, "--output", str(tmp_path / "audit")])
+    account = json.loads((tmp_path / "audit/audit.json").read_text())
+    (copies,) = [one for one in account["findings"] if "as a copy" in one["what"]]
+    assert (copies["count"], copies["of"]) == (118, 130)
+    pictures = pd.read_csv(tmp_path / "audit/pictures.csv")
+    in_both = pictures.groupby("image")["set"].nunique() == 2
+    same = pictures.groupby("image")["picture"].nunique() == 1
+    assert int((in_both & same).sum()) == 118

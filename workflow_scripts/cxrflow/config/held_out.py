@@ -6,7 +6,7 @@ reports alone is allowed where the recipe of the model that is scored says ``ove
 every table with such a model says so.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
@@ -15,7 +15,9 @@ from cxrflow.config.tasks import ResolvedTask
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
 from cxrflow.data.layouts import layout
 from cxrflow.data.layouts.overlap import CohortRows, comparable, overlap
+from cxrflow.images.compared import Compared
 from cxrflow.names import name_of_share, paper_of, short_name
+from cxrflow.papers.table import Result
 
 TRAINED = frozenset(("train",))  # the part that is learnt from; others choose weights
 
@@ -63,6 +65,39 @@ def overlap_notes(config: Config, paper: str, table: str) -> list[str]:
                 of_share = name_of_share("", config.models[model].recipe.share)
                 readers.setdefault(key, []).append(short_name(model).removesuffix(of_share))
     return [_note(*key, models) for key, models in readers.items()]
+
+
+def learners(config: Config, cohort: str, results: Iterable[Result]) -> dict[str, list[str]]:
+    """Cohorts of other data sets, with the models that learn from them.
+
+    They, or models that start from them, are scored on a cohort, by these results.
+    """
+    dataset, models = config.cohorts[cohort].dataset, dict[str, list[str]]()
+    scored = [name for task, name in results if config.library.tasks[task].cohort == cohort]
+    for name in dict.fromkeys(scored):
+        if name is None or name not in config.models:
+            continue
+        for ancestor in config.models[name].ancestors:
+            other = (
+                None if config.models[ancestor].imported else config.models[ancestor].recipe.cohort
+            )
+            if other is not None and config.cohorts[other].dataset != dataset:
+                models.setdefault(other, [])
+                models[other] += [ancestor] * (ancestor not in models[other])
+    return models
+
+
+def compared_cohorts(config: Config, results: Iterable[Result]) -> list[Compared]:
+    """The cohorts of two real data sets whose pictures these results ask to compare."""
+    results = list(results)
+    scored = dict.fromkeys(config.library.tasks[task].cohort for task, _ in results)
+    return [
+        Compared(cohort, other, names)
+        for cohort in scored
+        for other, names in learners(config, cohort, results).items()
+        if not config.data.drawn(config.cohorts[cohort].dataset)
+        and not config.data.drawn(config.cohorts[other].dataset)
+    ]
 
 
 def _note(learners: tuple[str, ...], published: bool, models: list[str]) -> str:

@@ -103,7 +103,7 @@ def _short_model(model: ResolvedModel, asked: Rehearsal) -> dict[str, Any]:
     if ghost is not None and short["training"]["batch_size"] % ghost:
         short["ghost_batch"] = short["training"]["batch_size"]
     if getattr(settings, "written_validation", 0):
-        short["written_validation"] = asked.samples
+        short["written_validation"] = min(asked.samples, short["training"]["batch_size"])
     # The positions of a vision transformer are of its own grid.
     if geometry is not None and not hasattr(getattr(settings, "encoder", None), "grid"):
         short["geometry"] = _small(geometry, asked)

@@ -8,28 +8,19 @@ that are nearly equal (saved again, in another format) by :mod:`cxrflow.images.l
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
-from cxrflow.images.likeness import first_alike, likeness
+from cxrflow.images.likeness import Floats, first_alike
 
 log = logging.getLogger("cxrflow.images")
 
 TABLES = ("pairs.parquet", "samples.parquet")
-
-
-class Store(Protocol):
-    """The parts of a pixel store that are read."""
-
-    index: pd.DataFrame
-
-    def read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
 
 
 def patients_of(cohorts: Iterable[Path]) -> pd.DataFrame:
@@ -51,22 +42,24 @@ def patients_of(cohorts: Iterable[Path]) -> pd.DataFrame:
 
 
 def equal_pictures(
-    store: Store, rows: pd.DataFrame, max_share: float, source: Path
+    index: pd.DataFrame, shown: Floats, rows: pd.DataFrame, max_share: float, source: Path
 ) -> dict[str, Any]:
     """Count the pictures that several patients have, and those in two parts of a split.
 
     Args:
+        index: ``image_id`` and ``sha256`` of the images of a store.
+        shown: their likenesses [N, 2, 256].
         rows: ``image_id``, ``patient``, ``split``.
         max_share: of the images, above which equal pictures in two parts are an error.
 
     Raises:
         InputError: too many images have an equal one in another part.
     """
-    place = pd.Series(np.arange(len(store.index)), index=store.index["image_id"])
+    place = pd.Series(np.arange(len(index)), index=index["image_id"])
     rows = rows[rows["image_id"].isin(place.index)]
     rows = rows.assign(place=place[rows["image_id"]].to_numpy())
-    checksums = store.index["sha256"].to_numpy()
-    pictures = _nearly_equal(store, np.unique(rows["place"].to_numpy()))
+    checksums = index["sha256"].to_numpy()
+    pictures = first_alike(shown)
     equal = _account(rows.assign(picture=checksums[rows["place"]]))
     near = _account(rows.assign(picture=pictures[rows["place"]]))
     images = max(1, rows["image_id"].nunique())
@@ -97,12 +90,3 @@ def _account(rows: pd.DataFrame) -> dict[str, Any]:
         "in_two_parts": int(apart["image_id"].nunique()),
         "examples": apart["image_id"].drop_duplicates().head(EXAMPLES).tolist(),
     }
-
-
-def _nearly_equal(store: Store, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a number for each place of the store; equal numbers are (nearly) equal pictures."""
-    pictures = np.arange(len(store.index))
-    if len(places):
-        shown = np.stack([likeness(store.read(np.array([place]))[0]) for place in places])
-        pictures[places] = places[first_alike(shown)]
-    return pictures

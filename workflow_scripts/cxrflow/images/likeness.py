@@ -28,7 +28,7 @@ _FLAT = 0.02  # of the range of values: a border line that varies less has no co
 # Parts that are compared: both whole, both central, and a copy that was cut with a whole one.
 _PARTS = ((0, 0), (1, 1), (0, 1), (1, 0))
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.floating]
 
 
 class Alike(NamedTuple):

@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from cxr_files.atomic import write_json
     from cxrflow.images.build import build_store
+    from cxrflow.images.copies import check_noted, likenesses
     from cxrflow.images.equal_pictures import equal_pictures, patients_of
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.store import PixelStore, read_sources
@@ -39,8 +40,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = patients_of(path.parent for path in options.images)
     if len(rows):
         store = PixelStore(options.output)
-        shared = equal_pictures(store, rows, settings.max_shared_share, options.output)
+        shown, most = likenesses(store), settings.max_shared_share
+        shared = equal_pictures(store.index, shown, rows, most, options.output)
         write_json(options.output / "store.json", {**content, "shared_pictures": shared})
+    check_noted(options.output)
     reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
     log.info("%s: %d images stored; failed: %s", options.output, content["images"], reasons or 0)
 

@@ -5,7 +5,7 @@ The defaults are BioViL's (§4.1: frontal views, IMPRESSION present, evaluation 
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -241,7 +241,7 @@ class CohortSettings(Settings):
         }
         return defaults.get(self.kind, "auto")
 
-    def split_as(self, method: SplitMethod) -> "CohortSettings":
+    def split_as(self, method: SplitMethod) -> Self:
         """The same, split by a data set's own method where labelled images name none.
 
         Raises:

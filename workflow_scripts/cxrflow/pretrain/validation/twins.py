@@ -11,6 +11,7 @@ training: its seeds have the same twins.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from cxr_files.atomic import fingerprint, read_object, write_json
 from cxr_files.errors import InputError
+from cxrflow.kinds import REHEARSAL
 from cxrflow.metrics.permuted_pairs import RankSums
 from cxrflow.metrics.twins import TWINS
 from cxrflow.pretrain.objective import Batch, TermsProgram
@@ -58,7 +60,8 @@ class Twins:
         processes: Processes,
     ) -> None:
         self.draw, self.processes = draw, processes
-        self.path = folder and folder / f"{fingerprint({**decides, 'twins': TWINS})}.json"
+        self.count = 1 if os.environ.get(REHEARSAL) else TWINS  # a rehearsal judges nothing
+        self.path = folder and folder / f"{fingerprint({**decides, 'twins': self.count})}.json"
         self._ranks: Ranks | None = None
 
     def __call__(self) -> Ranks:
@@ -67,8 +70,9 @@ class Twins:
             self._ranks = self.processes.collect(self.processes.first(self._kept))[0]
         if self._ranks is None:
             begun = time.monotonic()
-            ranks = self._ranks = untrained_ranks(self.draw, self.processes)
-            log.info("validated %d untrained starts in %.0f s", TWINS, time.monotonic() - begun)
+            ranks = self._ranks = untrained_ranks(self.draw, self.processes, self.count)
+            seconds = time.monotonic() - begun
+            log.info("validated %d untrained starts in %.0f s", self.count, seconds)
             if self.path is not None and self.processes.is_first:
                 write_json(self.path, ranks)
         return self._ranks
@@ -78,11 +82,11 @@ class Twins:
             return None
         ranks: Ranks = read_object(self.path)
         for name, values in ranks.items():
-            whole = isinstance(values, list) and len(values) == TWINS
+            whole = isinstance(values, list) and len(values) == self.count
             if not whole or not all(isinstance(x, float) and 0 <= x <= 1 for x in values):
                 raise InputError(
-                    f"{self.path}: field '{name}' is {values!r}; expected the ranks of {TWINS} "
-                    "twins, from 0 to 1. Delete the file to have them measured again"
+                    f"{self.path}: field '{name}' is {values!r}; expected the ranks of "
+                    f"{self.count} twins, from 0 to 1. Delete the file to have them measured again"
                 )
         return ranks
 
@@ -97,11 +101,13 @@ def deciding(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, 
 
 
 @torch.no_grad()
-def untrained_ranks(draw: Callable[[], TermsProgram], processes: Processes) -> Ranks:
+def untrained_ranks(
+    draw: Callable[[], TermsProgram], processes: Processes, count: int = TWINS
+) -> Ranks:
     """Draw the twins and validate them; torch's random state is left as it was."""
     with torch.random.fork_rng():
         programs = []
-        for seed in range(TWINS):
+        for seed in range(count):
             torch.manual_seed(seed)
             programs.append(draw())
             if seed == 0:
@@ -112,7 +118,7 @@ def untrained_ranks(draw: Callable[[], TermsProgram], processes: Processes) -> R
     sums: dict[str, list[RankSums]] = {}
     for of_process in processes.collect(sums_here):
         for name, ranks in of_process.items():
-            before = sums.get(name, [RankSums()] * TWINS)
+            before = sums.get(name, [RankSums()] * count)
             sums[name] = [a + b for a, b in zip(before, ranks, strict=True)]
     means = {name: [each.mean for each in of_twins] for name, of_twins in sums.items()}
     return {n: [x for x in of_n if x is not None] for n, of_n in means.items() if None not in of_n}
