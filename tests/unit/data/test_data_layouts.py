@@ -51,7 +51,7 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
         layout("rsna").reader("documents")
     assert holders("reports") == (
         *("captioned_pictures", "covid_chestxray", "hospital", "mimic_cxr", "musculoskeletal"),
-        "open_i",
+        *("open_i", "rexgradient"),
     )
     assert holders("boxes") == ("ms_cxr", "nih", "rsna")
 

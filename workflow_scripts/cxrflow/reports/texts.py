@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cxr_files.archives import (
     DAMAGE,
@@ -23,6 +23,7 @@ from cxr_files.archives import (
     read_member,
     tar_files,
 )
+from cxr_files.atomic import read_json
 from cxr_files.csv_table import bare_ids, find_file, read_csv, require_file, require_root
 from cxr_files.drops import Drop, Tally, printable
 from cxr_files.errors import InputError
@@ -193,6 +194,50 @@ class FolderReports:
         study, subject, place = reference
         text, failure = read_text_file(below(self._folder, place))
         return RawReport(study, subject, text=text, failure=failure)
+
+
+class ReXGradientReports:
+    """Sections of ReXGradient's lists of studies, as its publisher has cut them."""
+
+    SECTIONS = ("Indication", "Comparison", "Findings", "Impression")
+
+    @staticmethod
+    def listing(root: Path) -> Listing:
+        """All studies of all parts, in their order; a place is a list file and a study's name."""
+        references = []
+        for path, studies in _rexgradient_lists(root).items():
+            for name, entry in studies.items():
+                if isinstance(entry, dict) and isinstance(entry.get("StudyInstanceUid"), str):
+                    uid, patient = entry["StudyInstanceUid"], entry.get("PatientID")
+                    references.append(Reference(uid, patient, f"{path}\n{name}"))
+        return Listing(references)
+
+    def __init__(self, root: Path):
+        self._lists = _rexgradient_lists(root)
+
+    def read(self, reference: Reference) -> RawReport:
+        study, subject, place = reference
+        path, _, name = place.partition("\n")
+        entry = self._lists[path][name]
+        sections = {
+            title.lower(): entry[title]
+            for title in self.SECTIONS
+            if isinstance(entry.get(title), str) and entry[title].strip()
+        }
+        if not sections:
+            return RawReport(study, subject, failure="no section has text")
+        return RawReport(study, subject, sections=sections)
+
+
+def _rexgradient_lists(root: Path) -> dict[str, dict[str, Any]]:
+    lists = layouts.layout("rexgradient").list_files(root, "reports")
+    if not lists:
+        raise InputError(f"{root}: no list of studies; expected metadata/<part>_metadata.json")
+    contents = {path.name: read_json(path) for path in lists}
+    for name, content in contents.items():
+        if not isinstance(content, dict):
+            raise InputError(f"{root}: {name} is no JSON object; expected studies by name")
+    return contents
 
 
 def _covid_rows(root: Path) -> "tuple[pd.DataFrame, list[Drop]]":
