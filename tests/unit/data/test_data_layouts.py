@@ -50,7 +50,8 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
     with pytest.raises(InputError, match="'rsna' has no documents; expected one of mimic_iii, pub"):
         layout("rsna").reader("documents")
     assert holders("reports") == (
-        *("captioned_pictures", "covid_chestxray", "hospital", "mimic_cxr", "musculoskeletal"),
+        *("captioned_pictures", "chexpert_plus", "covid_chestxray", "hospital", "mimic_cxr"),
+        "musculoskeletal",
         *("open_i", "rexgradient"),
     )
     assert holders("boxes") == ("ms_cxr", "nih", "rsna")

@@ -117,7 +117,7 @@ def test_what_is_known_is_not_looked_at_again(root: Path, monkeypatch: pytest.Mo
     store = PixelStore(root / "pixels" / SCORED / "square32")
     kept = likenesses(store)
     monkeypatch.setattr("cxrflow.images.copies.likeness", None)
-    assert (likenesses(store) == kept).all() and kept.shape == (4, 2, 256)
+    assert (likenesses(store) == kept).all() and kept.shape == (4, 3, 256)
     (store.path / "likeness.npz").write_bytes(b"cut off")
     monkeypatch.undo()
     assert (likenesses(store) == kept).all()

@@ -17,7 +17,7 @@ from cxr_files.atomic import atomic_path, read_json, write_json
 from cxr_files.errors import InputError
 from cxrflow.images.compared import Compared, noted
 from cxrflow.images.equal_pictures import patients_of
-from cxrflow.images.likeness import Floats, alike, likeness
+from cxrflow.images.likeness import CELLS, PARTS, Floats, alike, likeness
 from cxrflow.images.store import PixelStore
 
 LIKENESSES, RECORD = "likeness.npz", "copies.json"
@@ -33,7 +33,7 @@ class Copy(NamedTuple):
 
 
 def likenesses(store: PixelStore) -> Floats:
-    """The likeness of every image of a store, float16 [N, 2, 256]; kept beside its shards."""
+    """The likeness of every image of a store, float16 [N, 3, 256]; kept beside its shards."""
     path = store.path / LIKENESSES
     try:
         with np.load(path, allow_pickle=False) as kept:
@@ -43,7 +43,7 @@ def likenesses(store: PixelStore) -> Floats:
     except (OSError, ValueError, KeyError):  # there is none, or it was cut off
         pass
     shown = [likeness(store.read(np.array([row]))[0]) for row in range(len(store))]
-    found = np.array(shown, dtype=np.float16).reshape(len(store), 2, -1)
+    found = np.array(shown, dtype=np.float16).reshape(len(store), PARTS, CELLS**2)
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, store=store.fingerprint, likenesses=found)
     return found

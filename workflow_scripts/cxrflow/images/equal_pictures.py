@@ -48,7 +48,7 @@ def equal_pictures(
 
     Args:
         index: ``image_id`` and ``sha256`` of the images of a store.
-        shown: their likenesses [N, 2, 256].
+        shown: their likenesses [N, 3, 256].
         rows: ``image_id``, ``patient``, ``split``.
         max_share: of the images, above which equal pictures in two parts are an error.
 

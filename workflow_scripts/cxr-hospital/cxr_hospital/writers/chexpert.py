@@ -19,7 +19,7 @@ from cxr_hospital.canvas import grey
 from cxr_hospital.course import Chapter, Finding, sample_course, sample_finding
 from cxr_hospital.drawing import draw
 from cxr_hospital.patient import Patient, Study, sample_times, with_body
-from cxr_hospital.report import write_report
+from cxr_hospital.report import PatientReport, write_report
 from cxr_hospital.settings import HospitalSettings
 from cxr_hospital.writers.folder import Counts, Row, dataset_writer, each, write_table
 
@@ -181,10 +181,17 @@ def labels_of(settings: HospitalSettings, record: Record, patient: Patient, numb
     if record.orders:
         return {name: float(name == record.orders[number].category) for name in OBSERVATIONS}
     if record.split == "train":
-        rng = np.random.default_rng([settings.seed, record.number, _REPORT, _STREAM, number])
-        states = write_report(patient, study, rng, settings).labels
+        states = report_of(settings, record, patient, number).labels
         return {name: float(states[name]) if name in states else None for name in OBSERVATIONS}
     return truth(study)
+
+
+def report_of(
+    settings: HospitalSettings, record: Record, patient: Patient, number: int
+) -> PatientReport:
+    """The report of a study, which CheXpert's training labels follow and CheXpert Plus has."""
+    rng = np.random.default_rng([settings.seed, record.number, _REPORT, _STREAM, number])
+    return write_report(patient, patient.studies[number], rng, settings)
 
 
 def truth(study: Study) -> Labels:

@@ -23,7 +23,7 @@ NO_PATH = "its list names no file"
 
 
 class Look(NamedTuple):
-    """What a file shows: why it cannot be used, or its digest and likeness [2, 256]."""
+    """What a file shows: why it cannot be used, or its digest and likeness [3, 256]."""
 
     reason: str | None
     digest: str = ""
