@@ -24,10 +24,10 @@ def cohort_options(wildcards):
     if run.data.present[cohort.dataset].ids is not None:
         options += ["--ids", run.data.layout(cohort.dataset).ids]
     for name, parts in cohort.held_out.items():
-        of_parts = f"/{','.join(parts)}" if parts else ""
         ids = run.data.present[name].ids
+        kind = f"{layout(name)}/{','.join(parts)}" if parts else layout(name)
         numbered = f"@{ids}" if ids else ""
-        options += ["--held-out", f"{name}:{layout(name)}{of_parts}{numbered}={root(name)}"]
+        options += ["--held-out", f"{name}:{kind}{numbered}={root(name)}"]
     if cohort.training is not None:
         options += ["--training", f"{layout(cohort.training)}={root(cohort.training)}"]
     if cohort.holder != cohort.dataset:

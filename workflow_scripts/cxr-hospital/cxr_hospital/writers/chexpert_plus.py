@@ -90,7 +90,9 @@ def _write_patient(output: Path, settings: HospitalSettings, record: Record) -> 
     """Write the images of a patient; returns its rows, and its labels by image."""
     patient = make_chexpert_patient(settings, record)
     rng = np.random.default_rng([settings.seed, record.number, _STREAM])
-    orders, rows, labels = _orders(patient, rng), [], []
+    orders = _orders(patient, rng)
+    rows: list[Row] = []
+    labels: list[dict[str, object]] = []
     for number, study in enumerate(patient.studies):
         report = report_of(settings, record, patient, number)
         narrative = _narrative(study.time, patient.studies[0].time, rng)

@@ -80,9 +80,8 @@ def dates(narratives: pd.Series) -> pd.Series:
         found["year"].str.len() != 2,
         found["year"].map(lambda y: f"{20 if int(y) < _CENTURY else 19}{y}", na_action="ignore"),
     )
-    parts = [year, *(found[name].str.zfill(2) for name in ("month", "day"))]
-    times = [found[name].fillna("00") for name in ("hour", "minute")]
-    text = parts[0].str.cat([*parts[1:], *times])
+    text = year + found["month"].str.zfill(2) + found["day"].str.zfill(2)
+    text += found["hour"].fillna("00") + found["minute"].fillna("00")
     return pd.to_datetime(text, format="%Y%m%d%H%M", errors="coerce")
 
 
