@@ -194,6 +194,21 @@ def test_another_data_set_brings_its_images(overlay):
     assert config.cohorts["biovil/mimic_cxr"].holder == "covid_chestxray"
 
 
+def test_public_sets_take_the_places_of_mimic_cxr_and_ms_cxr(overlay):
+    """What stands in for an annotation brings its own images, though MIMIC-CXR's are replaced."""
+    sets = {
+        "pairs": {"layout": "rexgradient", "root": "/data/rex", "in_place_of": "mimic_cxr"},
+        "boxes": {"layout": "padchest_gr", "root": "/data/gr", "in_place_of": "ms_cxr"},
+    }
+    config = overlay({**BIOVIL, "datasets": sets}, check_roots=False)
+    scored, trained = config.cohorts["biovil/ms_cxr"], config.cohorts["biovil/mimic_cxr"]
+    assert (scored.dataset, scored.holder) == ("boxes", "boxes")
+    assert (trained.dataset, trained.holder) == ("pairs", "pairs")
+    assert trained.held_out == {"boxes": ()}  # ids are compared when it is built
+    assert config.models["biovil/biovil"].trainable
+    assert "phrase_grounding" in tasks(config)
+
+
 def test_images_of_a_cohort_may_be_put_elsewhere(overlay):
     """Without a word they lie in the data set itself, or where its layout keeps them."""
     elsewhere = {"biovil/ms_cxr_raw": {"images": None}, "biovil/mimic_cxr": {"images": None}}

@@ -32,7 +32,7 @@ OF = {
 # In a statement of its own: an entry above would count as code of every data set (source_files).
 OF.update(covidx_shortcut=("covidx",), generic_pictures=("imagenet",))
 OF.update(captioned_pictures=("captioned_pictures",), nih_patients=("nih",))
-OF.update(rsna_mapping=("rsna",), padchest_patients=("padchest",))
+OF.update(rsna_mapping=("rsna",), padchest_patients=("padchest", "padchest_gr"))
 OF.update(chexpert_test_patients=("chexpert",), finding_truth=("mimic_cxr",))
 OF.update({name: (*OF[name], "nih") for name in ("rsna_images", "rsna_opacity_share")})
 OF.update(rsna_not_normal_share=("rsna", "nih"))

@@ -170,12 +170,16 @@ class Datasets:
         if dataset is None:
             return None
         # What replaces a data set brings its own images, unless these are replaced too.
+        images = self.at(recipe.images)
+        has_images = "images" in self.layout(dataset).holds
         elsewhere = recipe.images is not None and (
             dataset == recipe.dataset or recipe.images in self._replaced
         )
+        if elsewhere and has_images and images and not self.same_patients(images, dataset):
+            elsewhere = False  # what stands in for an annotation brings its own
         if elsewhere:
-            holder = self.at(recipe.images)
-        elif "images" in self.layout(dataset).holds or self.layout(dataset).companion is None:
+            holder = images
+        elif has_images or self.layout(dataset).companion is None:
             holder = dataset
         else:
             holder = self.companion_of(dataset)

@@ -127,7 +127,9 @@ def _published_labels(tables: Tables, pictures: Tables, study_prefix: str) -> pd
 
 
 def _image_layout(options: Namespace) -> Layout:
-    """The layout of the data set that holds the images, for annotations without any."""
+    """The layout of the data set that holds the images; an annotation may have its own."""
+    if options.images_root is None and "images" in layout(options.layout).holds:
+        options.images_layout, options.images_root = options.layout, options.root
     if options.images_root is None:
         raise InputError(
             f"--images-layout and --images-root are missing; the images of {options.layout} lie in "
