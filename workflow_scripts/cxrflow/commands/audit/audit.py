@@ -12,14 +12,14 @@ They name ids and paths; the page shows pictures only with --pictures.
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cxr_files.atomic import atomic_folder, write_json
 from cxr_files.csv_table import inert
 from cxr_files.program import parser, run, thread_count
-from cxrflow.commands.audit.findings import Finding, findings
-from cxrflow.commands.audit.page import page
-from cxrflow.commands.audit.pictures import with_pictures
-from cxrflow.commands.audit.sets import read_sets
+
+if TYPE_CHECKING:
+    from cxrflow.commands.audit.findings import Finding
 
 log = logging.getLogger("cxrflow")
 
@@ -41,6 +41,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments.add_path("--output", "folder to write")
     options = arguments.parse_args(argv)
+
+    from cxrflow.commands.audit.findings import findings
+    from cxrflow.commands.audit.page import page
+    from cxrflow.commands.audit.pictures import with_pictures
+    from cxrflow.commands.audit.sets import read_sets
+
     sets = read_sets(options.sets)
     rows = with_pictures(sets, options.threads)
     found = findings(sets, rows)
@@ -57,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     log.info("%s: %d findings", options.output, len(found))
 
 
-def text(sizes: dict[str, int], found: Sequence[Finding]) -> str:
+def text(sizes: dict[str, int], found: "Sequence[Finding]") -> str:
     """The findings for a terminal, set by set and then by two."""
     lines = [f"{name}: {size:,} images" for name, size in sizes.items()]
     head: tuple[str, ...] = ()

@@ -151,7 +151,7 @@ def _labels_of(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
 def _require_unpacked(root: Path) -> None:
     """Say how the archives are unpacked, if that was not done."""
     packed = [*root.glob("png_chexpert_plus_chunk_*.zip"), *root.glob(f"{FOLDER}/*.zip")]
-    if packed and not any((root / place / "train").is_dir() for place in ("", FOLDER)):
+    if packed and not [*root.glob("train"), *root.glob(f"{FOLDER}/train")]:
         raise InputError(
             f"{packed[0]}: is not unpacked; expected {FOLDER}/train/: type `unzip -q "
             f"'{packed[0].parent.name}/*.zip'` in the folder of the data set"

@@ -19,6 +19,7 @@ from cxr_files.csv_table import read_csv, require_file, require_root
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxr_files.folders import walk_files
+from cxr_files.reading import OutsideError, below
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import study_time
 from cxrflow.data.readers.boxes import whole_regions
@@ -181,15 +182,15 @@ def _files(root: Path) -> dict[str, str]:
 
 def _sizes(root: Path, places: pd.Series) -> pd.DataFrame:
     """Width, height and failure of each image file, by its header."""
-    sizes = []
+    sizes: list[tuple[int | None, int | None, str | None]] = []
     for place in places:
         if not isinstance(place, str):
             sizes.append((None, None, "file not found"))
             continue
         try:
-            with open_file(root / place) as file:
+            with open_file(below(root, place)) as file:
                 sizes.append((*open_picture(file).size, None))
-        except (OSError, DecodeError) as error:
+        except (OSError, DecodeError, OutsideError) as error:
             sizes.append((None, None, str(error)))
     columns = ["image_width", "image_height", "failure"]
     return pd.DataFrame(sizes, columns=columns, index=places.index)
