@@ -123,6 +123,18 @@ def test_what_is_known_is_not_looked_at_again(root: Path, monkeypatch: pytest.Mo
     assert (likenesses(store) == kept).all()
 
 
+def test_other_parts_of_the_same_images_are_compared_anew(tmp_path: Path) -> None:
+    """As after a patient was held out, which leaves the stores as they are."""
+    cohort(tmp_path, TRAINED, {"x": 1, "y": 2}, ["train", "train"])
+    cohort(tmp_path, SCORED, {"p": 2, "q": 7}, ["test", "test"])
+    assert compared_copies(tmp_path, SCORED, TRAINED) == [Copy("p", "y")]
+    table = pd.read_parquet(tmp_path / "cohorts" / TRAINED / "samples.parquet")
+    table.assign(split=["train", "test"]).to_parquet(
+        tmp_path / "cohorts" / TRAINED / "samples.parquet"
+    )
+    assert compared_copies(tmp_path, SCORED, TRAINED) == []
+
+
 def test_only_real_cohorts_are_compared(root: Path) -> None:
     config = run_of(root).config
     for drawn, expected in ((set(), [Compared(SCORED, TRAINED, ["a/start"])]), ({"rsna"}, [])):

@@ -9,11 +9,11 @@ asked of their rows (:mod:`cxrflow.data.cohorts.demands`); whichever store is bu
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cxr_files.atomic import atomic_path, read_json, write_json
+from cxr_files.atomic import atomic_path, fingerprint, read_object, write_json
 from cxr_files.errors import InputError
 from cxrflow.images.compared import Compared, noted
 from cxrflow.images.equal_pictures import patients_of
@@ -70,15 +70,16 @@ def compared_copies(results: Path, scored: str, learnt: str) -> list[Copy] | Non
     stores = [_store(results, cohort) for cohort in (scored, learnt)]
     if stores[0] is None or stores[1] is None:
         return None
+    ids = [_images(results, scored, SCORED), _images(results, learnt, LEARNT)]
+    # The parts of a cohort may change where its images stay.
+    compared = fingerprint([*(store.fingerprint for store in stores if store), *map(sorted, ids)])
     record = stores[0].path.parent / RECORD
-    key = [stores[0].fingerprint, stores[1].fingerprint]
-    known = read_json(record) if record.is_file() else {}
-    if known.get(learnt, {}).get("stores") != key:
-        ids = [_images(results, scored, SCORED), _images(results, learnt, LEARNT)]
-        found = copies(stores[0], stores[1], ids)
-        known[learnt] = {"stores": key, "copies": [list(pair) for pair in found]}
-        write_json(record, known)
-    return [Copy(*pair) for pair in known[learnt]["copies"]]
+    records: dict[str, dict[str, Any]] = read_object(record) if record.is_file() else {}
+    if records.get(learnt, {}).get("compared") != compared:
+        pairs = copies(stores[0], stores[1], ids)
+        records[learnt] = {"compared": compared, "copies": [list(pair) for pair in pairs]}
+        write_json(record, records)
+    return [Copy(*pair) for pair in records[learnt]["copies"]]
 
 
 def require_none(results: Path, pairs: Iterable[Compared]) -> None:
