@@ -85,7 +85,11 @@ def test_a_prior_without_a_date_comes_right_before(tmp_path: Path) -> None:
 def test_damage_is_one_clear_error(tmp_path: Path) -> None:
     root = written(tmp_path / "r", [sentence("A nodule.", [[0.1, 0.2, 0.3, 0.4]], "nodule")])
     (root / "images /a.png").unlink()
-    assert padchest_gr.read(root, Request()).images["failure"].tolist() == ["file not found"]
+    tables = padchest_gr.read(root, Request())
+    assert tables.images["failure"].tolist() == ["file not found"] and tables.boxes.empty
+    assert [(drop.reason, drop.count) for drop in tables.dropped["boxes"]] == [
+        ("file not found", 1)
+    ]
     (root / "images /b.png").unlink()
     (root / "PadChest_GR.zip.001").write_bytes(b"PK")
     with pytest.raises(

@@ -19,7 +19,7 @@ from cxrflow.data.readers import rexgradient
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.images.decode import decode
 from cxrflow.reports.corpus import build_corpus
-from cxrflow.reports.texts import read_texts
+from cxrflow.reports.texts import list_reports, read_texts
 
 
 def entry(patient: int, study: int, views: list[str], **changes: Any) -> dict[str, Any]:
@@ -78,6 +78,8 @@ def test_what_is_no_study_is_counted(tmp_path: Path) -> None:
     written(tmp_path, "train", whole, *damaged)
     tables = rexgradient.read(tmp_path, Request())
     assert tables.studies["study_id"].tolist() == ["1.2.1.1"]
+    listing = list_reports("rexgradient", tmp_path)
+    assert [(drop.count, drop.failed) for drop in listing.dropped] == [(1, True)]
     name = "train_metadata_view_position.json"
     assert {drop.reason: drop.count for drop in tables.dropped["studies"]} == {
         f"{name}: the study is no object": 1,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrflow.images import likeness as module
-from cxrflow.images.likeness import LEAST, alike, first_alike, likeness
+from cxrflow.images.likeness import LEAST, alike, likeness, pictures
 
 
 def radiograph(seed: int, height: int = 240, width: int = 200) -> NDArray[np.uint8]:
@@ -70,11 +70,12 @@ def test_pairs_are_those_of_all_products(monkeypatch: pytest.MonkeyPatch) -> Non
     assert expected == {(i, j) for i in range(70) for j in range(i + 1, 70) if seeds[i] == seeds[j]}
     halves = {pair[:2] for pair in alike(shown[:40], shown[40:])}
     assert halves == {(i, j - 40) for i, j in expected if i < 40 <= j}
-    first = first_alike(shown)
-    assert [seeds.tolist().index(seed) for seed in seeds] == first.tolist()
+    numbers = pictures(np.arange(70), shown)
+    assert len({*zip(numbers, seeds, strict=True)}) == len({*seeds}) == len({*numbers})
+    assert [*pictures(np.zeros(70), shown)] == [0] * 70  # of one file
 
 
 def test_an_image_of_one_value_is_like_none() -> None:
     blank = np.stack([likeness(np.full((40, 40), value)) for value in (7, 7, 0)])
-    assert list(alike(blank)) == [] and first_alike(blank).tolist() == [0, 1, 2]
-    assert first_alike(blank[:0]).tolist() == []
+    assert list(alike(blank)) == [] and pictures(np.arange(3), blank).tolist() == [0, 1, 2]
+    assert pictures(np.arange(0), blank[:0]).tolist() == []

@@ -16,7 +16,7 @@ import pandas as pd
 from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
-from cxrflow.images.likeness import Floats, first_alike
+from cxrflow.images.likeness import Floats, pictures
 
 log = logging.getLogger("cxrflow.images")
 
@@ -59,9 +59,9 @@ def equal_pictures(
     rows = rows[rows["image_id"].isin(place.index)]
     rows = rows.assign(place=place[rows["image_id"]].to_numpy())
     checksums = index["sha256"].to_numpy()
-    pictures = first_alike(shown)
+    numbers = pictures(checksums, shown)
     equal = _account(rows.assign(picture=checksums[rows["place"]]))
-    near = _account(rows.assign(picture=pictures[rows["place"]]))
+    near = _account(rows.assign(picture=numbers[rows["place"]]))
     images = max(1, rows["image_id"].nunique())
     if equal["in_two_parts"]:
         message = (

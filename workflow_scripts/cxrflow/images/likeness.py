@@ -68,15 +68,20 @@ def alike(first: Floats, second: Floats | None = None) -> Iterator[Alike]:
                     yield Alike(int(i), int(j), best)
 
 
-def first_alike(likenesses: Floats) -> NDArray[np.int64]:
-    """Return for each image [N, 3, 256] the first that it is like, itself or through others."""
-    ends = np.array([pair[:2] for pair in alike(likenesses)], dtype=np.int64).reshape(-1, 2).T
-    size = len(likenesses)
-    graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(size, size))
-    _, of_image = connected_components(graph, directed=False)
-    _, first = np.unique(of_image, return_index=True)
-    found: NDArray[np.int64] = first[of_image]
-    return found
+def pictures(digests: NDArray, likenesses: Floats) -> NDArray[np.int64]:
+    """Return a number for each image: equal ones have one digest, or are alike, or through others.
+
+    Args:
+        digests: of files or pixels [N]. Of a placeholder under thousands of names there would be
+            too many pairs, so images of one digest count once.
+        likenesses: [N, 3, 256].
+    """
+    _, first, same = np.unique(digests, return_index=True, return_inverse=True)
+    pairs = [pair[:2] for pair in alike(likenesses[first])]
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(pairs)), (ends[0], ends[1])), shape=(len(first), len(first)))
+    numbers: NDArray[np.int64] = connected_components(graph, directed=False)[1][same]
+    return numbers
 
 
 def _with_content(values: NDArray) -> NDArray:

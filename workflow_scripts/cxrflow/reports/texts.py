@@ -204,13 +204,16 @@ class ReXGradientReports:
     @staticmethod
     def listing(root: Path) -> Listing:
         """All studies of all parts, in their order; a place is a list file and a study's name."""
-        references = []
+        references, unnamed = [], []
         for path, studies in _rexgradient_lists(root).items():
             for name, entry in studies.items():
-                if isinstance(entry, dict) and isinstance(entry.get("StudyInstanceUid"), str):
-                    uid, patient = entry["StudyInstanceUid"], entry.get("PatientID")
-                    references.append(Reference(uid, patient, f"{path}\n{name}"))
-        return Listing(references)
+                uid = entry.get("StudyInstanceUid") if isinstance(entry, dict) else None
+                if isinstance(uid, str):
+                    references.append(Reference(uid, entry.get("PatientID"), f"{path}\n{name}"))
+                else:
+                    unnamed.append(name)
+        drop = Drop.of("study has no StudyInstanceUid", unnamed, failed=True)
+        return Listing(references, (drop,) if unnamed else ())
 
     def __init__(self, root: Path):
         self._lists = _rexgradient_lists(root)

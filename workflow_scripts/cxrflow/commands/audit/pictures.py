@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cxr_files.atomic import file_digest
 from cxr_files.parallel import guarded_map
@@ -16,7 +15,7 @@ from cxr_files.reading import OutsideError, below
 from cxrflow.commands.audit.sets import AuditedSet
 from cxrflow.images.decode import decode
 from cxrflow.images.decoded import DecodeError
-from cxrflow.images.likeness import CELLS, Floats, first_alike, likeness
+from cxrflow.images.likeness import CELLS, Floats, likeness, pictures
 
 SECONDS = 60.0  # of processor time that a file may take
 NO_PATH = "its list names no file"
@@ -66,16 +65,9 @@ def with_pictures(sets: Sequence[AuditedSet], threads: int) -> pd.DataFrame:
     usable = np.flatnonzero(rows["reason"].isna())
     picture = np.full(len(rows), -1)
     if len(usable):
-        picture[usable] = _pictures(rows["digest"].to_numpy()[usable], np.stack(shown))
+        picture[usable] = pictures(rows["digest"].to_numpy()[usable], np.stack(shown))
     return rows.assign(picture=picture)
 
 
 def _lost(place: str, reason: str) -> Look:
     return Look(reason)
-
-
-def _pictures(digests: np.ndarray, likenesses: Floats) -> NDArray[np.int64]:
-    """A number for each file; equal numbers are pictures that are alike."""
-    # Copies of a file are one: of a placeholder under thousands of names there are too many pairs.
-    _, first, same = np.unique(digests, return_index=True, return_inverse=True)
-    return first_alike(likenesses[first])[same]

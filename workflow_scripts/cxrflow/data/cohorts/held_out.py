@@ -96,8 +96,9 @@ def held_out_patients(
                 raise InputError(
                     f"{len(equal)} of {len(named)} patients of {dataset.name} have ids of patients "
                     f"of this data set ({', '.join(equal[:3])}), though one numbers them as "
-                    f"{theirs}, the other as {numbered}; expected `--ids {theirs}` if they are the "
-                    f"same people, or {dataset.name} not to be held out"
+                    f"{theirs}, the other as {numbered}; expected `ids: {theirs}` of the data set "
+                    f"(`--ids {theirs}`) if they are the same people, or {dataset.name} not to be "
+                    "held out"
                 )
             notes.append(
                 f"{dataset.name} is not known to share patients with this data set ({theirs} and "

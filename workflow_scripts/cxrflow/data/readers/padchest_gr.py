@@ -23,7 +23,7 @@ from cxr_files.reading import OutsideError, below
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers import study_time
 from cxrflow.data.readers.boxes import whole_regions
-from cxrflow.data.readers.common_tables import Request, Tables, shaped
+from cxrflow.data.readers.common_tables import Request, Tables, require_unique, shaped
 from cxrflow.images.decode import open_file, open_picture
 from cxrflow.images.decoded import DecodeError
 
@@ -49,7 +49,7 @@ def read(root: Path, request: Request) -> Tables:
     files = _files(root)
     images = images.assign(image_path=images["image_id"].map(files).astype("str"))
     images = images.join(_sizes(root, images["image_path"]))
-    boxes, wrong = _in_pixels(rows, images)
+    boxes, wrong = _in_pixels(rows[rows["image_id"].isin(images["image_id"])], images)
     owners = images[["study_id", "subject_id", "study_time", "order"]].drop_duplicates("study_id")
     return Tables(
         source=root,
@@ -68,8 +68,10 @@ def _studies(path: Path) -> tuple[pd.DataFrame, dict[str, str], list[Drop]]:
         {"StudyID": "id", "PatientID": "id", "label": "text", "label_group": "text", "split": "id"},
         {"StudyDate_DICOM": "text"},
     )
-    groups = dict(zip(rows["label"].str.strip(), rows["label_group"].str.strip(), strict=True))
-    studies = rows.drop_duplicates("StudyID")
+    grouped = rows[["label", "label_group"]].dropna().apply(lambda column: column.str.strip())
+    groups = dict(grouped.itertuples(index=False))
+    studies = rows[["StudyID", "PatientID", "split", "StudyDate_DICOM"]].drop_duplicates()
+    require_unique(studies, "StudyID", path)
     dates = studies["StudyDate_DICOM"].str.replace(r"\.0$", "", regex=True)
     times = study_time.from_dicom(dates, pd.Series("", index=studies.index))
     studies = studies.assign(study_time=study_time.iso(times), order=study_time.order(times))
@@ -131,9 +133,12 @@ def _boxes(
 
 
 def _in_pixels(rows: pd.DataFrame, images: pd.DataFrame) -> tuple[pd.DataFrame, list[Drop]]:
-    """Boxes in pixels; a sample with one outside of 0 to 1 is left out, with all its boxes."""
+    """Boxes in pixels.
+
+    A sample with one outside of 0 to 1, or on an image without a size, is left out with all boxes.
+    """
     corners = rows[["x1", "y1", "x2", "y2"]].astype("float64")
-    reasons = pd.Series(pd.NA, index=rows.index, dtype="str")
+    reasons = rows["image_id"].map(images.set_index("image_id")["failure"]).astype("str")
     outside = ~corners.ge(0).all(axis=1) | ~corners.le(1).all(axis=1)
     reasons = reasons.mask(outside, "box is not in shares of the image from 0 to 1")
     sizes = images.set_index("image_id")[["image_width", "image_height"]].astype("float64")
@@ -144,8 +149,7 @@ def _in_pixels(rows: pd.DataFrame, images: pd.DataFrame) -> tuple[pd.DataFrame, 
         w=(corners["x2"] - corners["x1"]) * width,
         h=(corners["y2"] - corners["y1"]) * height,
     )
-    known = boxes["x"].notna()  # of an image whose file is there
-    return whole_regions(boxes[known], [*_REGION], reasons[known], boxes["image_id"][known])
+    return whole_regions(boxes, [*_REGION], reasons, boxes["image_id"])
 
 
 def _with_orders(priors: pd.DataFrame, studies: pd.DataFrame) -> pd.DataFrame:
