@@ -102,8 +102,8 @@ class Datasets:
             raise WrongKey(("datasets", name, "layout"), str(error)) from None
         if dataset.is_drawn and not described.synthetic:
             raise WrongKey(("datasets", name), "no synthetic copy is drawn; expected a root")
-        said = {"people": dataset.people, "ids": dataset.ids}
-        return described.model_copy(update={k: v for k, v in said.items() if v is not None})
+        stated = {"people": dataset.people, "ids": dataset.ids}
+        return described.model_copy(update={k: v for k, v in stated.items() if v is not None})
 
     def _replace(self, name: str, place: str | None) -> None:
         if place is None:
@@ -186,8 +186,8 @@ class Datasets:
         if holder is None:
             return None
         held_out: dict[str, tuple[str, ...]] = {}
-        for named, parts in recipe.held_out.items():
-            place = self.at(named)
+        for name_of_set, parts in recipe.held_out.items():
+            place = self.at(name_of_set)
             if place is not None and self.may_share(place, dataset):
                 both = (held_out[place], parts) if place in held_out else (parts,)
                 held_out[place] = tuple(dict.fromkeys(chain(*both))) if all(both) else ()

@@ -63,13 +63,13 @@ class Dataset(Settings):
             raise ValueError("optional is of a 'root'; a drawn data set is always there")
         if self.root is None and (self.people is not None or self.ids is not None):
             raise ValueError("people and ids are of a 'root'; drawn patients are nobody's")
-        for field, said, known in (
+        for field, names_here, allowed in (
             ("people", self.people or (), frozenset().union(*(layout(n).people for n in LAYOUTS))),
             ("ids", [self.ids] if self.ids else (), {layout(n).ids for n in LAYOUTS} - {None}),
         ):
-            strange = sorted(set(said) - known)
+            strange = sorted(set(names_here) - allowed)
             if strange:
-                names = ", ".join(sorted(map(str, known)))
+                names = ", ".join(sorted(map(str, allowed)))
                 raise ValueError(f"{field} names '{strange[0]}'; expected of {names}")
         return self
 

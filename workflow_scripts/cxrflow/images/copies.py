@@ -36,14 +36,14 @@ def likenesses(store: PixelStore) -> Floats:
     """The likeness of every image of a store, float16 [N, 3, 256]; kept beside its shards."""
     path = store.path / LIKENESSES
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            if str(kept["store"]) == store.fingerprint:
-                found: Floats = kept["likenesses"]
+        with np.load(path, allow_pickle=False) as file:
+            if str(file["store"]) == store.fingerprint:
+                found: Floats = file["likenesses"]
                 return found
     except (OSError, ValueError, KeyError):  # there is none, or it was cut off
         pass
-    shown = [likeness(store.read(np.array([row]))[0]) for row in range(len(store))]
-    found = np.array(shown, dtype=np.float16).reshape(len(store), PARTS, CELLS**2)
+    likenesses_of = [likeness(store.read(np.array([row]))[0]) for row in range(len(store))]
+    found = np.array(likenesses_of, dtype=np.float16).reshape(len(store), PARTS, CELLS**2)
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, store=store.fingerprint, likenesses=found)
     return found
@@ -54,13 +54,13 @@ def copies(scored: PixelStore, learnt: PixelStore, ids: Sequence[Iterable[str]])
 
     ``ids``: of the images that count in either.
     """
-    shown, names = [], []
+    likenesses_of, names = [], []
     for store, of_store in zip((scored, learnt), ids, strict=True):
         rows = np.flatnonzero(store.index["image_id"].isin(set(of_store)))
-        shown.append(likenesses(store)[rows])
+        likenesses_of.append(likenesses(store)[rows])
         names.append(store.index["image_id"].astype(str).to_numpy()[rows])
     found: dict[str, Copy] = {}
-    for one, other, _ in alike(*shown):
+    for one, other, _ in alike(*likenesses_of):
         found.setdefault(names[0][one], Copy(names[0][one], names[1][other]))
     return list(found.values())
 
@@ -91,10 +91,10 @@ def require_none(results: Path, pairs: Iterable[Compared]) -> None:
     for pair in pairs:
         found = compared_copies(results, pair.scored, pair.learnt)
         if found:
-            shown = ", ".join(f"{one.scored} is {one.learnt}" for one in found[:NAMED])
+            excerpt = ", ".join(f"{one.scored} is {one.learnt}" for one in found[:NAMED])
             raise InputError(
                 f"{results}: {len(found)} test images of cohort {pair.scored} are copies of images "
-                f"of {pair.learnt} ({shown}), from which {', '.join(pair.learners)} would learn; "
+                f"of {pair.learnt} ({excerpt}), from which {', '.join(pair.learners)} would learn; "
                 f"expected their patients held out (`people`, `ids`, `held_out`), or `leave_out: "
                 f"[{', '.join(pair.learners)}]` in the configuration"
             )

@@ -42,7 +42,7 @@ def patients_of(cohorts: Iterable[Path]) -> pd.DataFrame:
 
 
 def equal_pictures(
-    index: pd.DataFrame, shown: Floats, rows: pd.DataFrame, max_share: float, source: Path
+    index: pd.DataFrame, likenesses: Floats, rows: pd.DataFrame, max_share: float, source: Path
 ) -> dict[str, Any]:
     """Count the pictures that several patients have, and those in two parts of a split.
 
@@ -59,7 +59,7 @@ def equal_pictures(
     rows = rows[rows["image_id"].isin(place.index)]
     rows = rows.assign(place=place[rows["image_id"]].to_numpy())
     checksums = index["sha256"].to_numpy()
-    numbers = pictures(checksums, shown)
+    numbers = pictures(checksums, likenesses)
     equal = _account(rows.assign(picture=checksums[rows["place"]]))
     near = _account(rows.assign(picture=numbers[rows["place"]]))
     images = max(1, rows["image_id"].nunique())

@@ -52,10 +52,10 @@ def alike(first: Floats, second: Floats | None = None) -> Iterator[Alike]:
 
     Without ``second`` the pairs within the first, each once.
     """
-    others = first if second is None else second
-    coarse, coarse_others = _coarse(first), _coarse(others)
+    targets = first if second is None else second
+    coarse, coarse_others = _coarse(first), _coarse(targets)
     for start in range(0, len(first), ROWS):
-        for other in range(0 if second is not None else start, len(others), ROWS):
+        for other in range(0 if second is not None else start, len(targets), ROWS):
             block, against = coarse[start : start + ROWS], coarse_others[other : other + ROWS]
             near = np.zeros((len(block), len(against)), dtype=bool)
             for one, two in product(range(PARTS), repeat=2):
@@ -63,7 +63,7 @@ def alike(first: Floats, second: Floats | None = None) -> Iterator[Alike]:
             for i, j in np.argwhere(near) + (start, other):
                 if second is None and j <= i:
                     continue
-                best = float((first[i].astype(np.float32) @ others[j].astype(np.float32).T).max())
+                best = float((first[i].astype(np.float32) @ targets[j].astype(np.float32).T).max())
                 if best >= LEAST:
                     yield Alike(int(i), int(j), best)
 
@@ -87,11 +87,11 @@ def pictures(digests: NDArray, likenesses: Floats) -> NDArray[np.int64]:
 def _with_content(values: NDArray) -> NDArray:
     """The image without lines at its borders that are of one value."""
     flat = _FLAT * (float(values.max()) - float(values.min()))
-    kept = []
+    slices = []
     for axis in (1, 0):
         lines = np.flatnonzero(values.std(axis=axis, dtype=np.float32) > flat)
-        kept.append(slice(lines[0], lines[-1] + 1) if len(lines) >= CELLS else slice(None))
-    return values[kept[0], kept[1]]
+        slices.append(slice(lines[0], lines[-1] + 1) if len(lines) >= CELLS else slice(None))
+    return values[slices[0], slices[1]]
 
 
 def _unit(vector: NDArray) -> Floats:

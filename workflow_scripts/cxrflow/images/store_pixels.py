@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = patients_of(path.parent for path in options.images)
     if len(rows):
         store = PixelStore(options.output)
-        shown, most = likenesses(store), settings.max_shared_share
-        shared = equal_pictures(store.index, shown, rows, most, options.output)
+        cells, most = likenesses(store), settings.max_shared_share
+        shared = equal_pictures(store.index, cells, rows, most, options.output)
         write_json(options.output / "store.json", {**content, "shared_pictures": shared})
     check_noted(options.output)
     reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])

@@ -70,12 +70,12 @@ def _texts(report: PatientReport, narrative: str, doctor: str, rng: np.random.Ge
     parts += [] if chosen or not findings else [f"FINDINGS:\n{findings}\n"]
     parts += [f"IMPRESSION:\n{impression}\n"] if impression else []
     parts += [f"END OF IMPRESSION:\nRead by Dr. {doctor}.\n", "SUMMARY: 2-ABNORMAL, SEE REPORT\n"]
-    named = [None if chosen or not findings else findings, impression or None]
-    if named[0] is None and rng.random() < _LITERAL:
-        named[0] = "\\n"
-    if named[0] is None and impression and rng.random() < _MISPLACED:
-        named = [impression, None]
-    return ("\n".join(parts), *named)
+    sections = [None if chosen or not findings else findings, impression or None]
+    if sections[0] is None and rng.random() < _LITERAL:
+        sections[0] = "\\n"
+    if sections[0] is None and impression and rng.random() < _MISPLACED:
+        sections = [impression, None]
+    return ("\n".join(parts), *sections)
 
 
 def _orders(patient: Patient, rng: np.random.Generator) -> Sequence[int]:
@@ -96,7 +96,7 @@ def _write_patient(output: Path, settings: HospitalSettings, record: Record) -> 
     for number, study in enumerate(patient.studies):
         report = report_of(settings, record, patient, number)
         narrative = _narrative(study.time, patient.studies[0].time, rng)
-        told = labels_of(settings, record, patient, number)
+        labels_of_study = labels_of(settings, record, patient, number)
         for image in study.images:
             doctor = str(rng.choice(["Abel", "Boyd", "Cole", "Drew"]))
             text, findings, impression = _texts(report, narrative, doctor, rng)
@@ -120,7 +120,7 @@ def _write_patient(output: Path, settings: HospitalSettings, record: Record) -> 
                 "split": record.split,
             }
             rows.append(tuple(values.get(name) for name in COLUMNS))
-            labels.append({"path_to_image": f"{place}.jpg", **told})
+            labels.append({"path_to_image": f"{place}.jpg", **labels_of_study})
     return rows, labels
 
 

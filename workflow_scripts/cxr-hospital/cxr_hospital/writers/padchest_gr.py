@@ -71,8 +71,8 @@ def _findings(
             for x, y, w, h in boxes[finding.key]
         ]
         text = phrase(finding, rng, alone=names.count(finding.name) == 1)
-        named = _sentence(f" {text}. ", boxes=shares, labels=[name_of(finding)[0]])
-        sentences += [named, named] if rng.random() < _TWICE else [named]
+        grounded = _sentence(f" {text}. ", boxes=shares, labels=[name_of(finding)[0]])
+        sentences += [grounded, grounded] if rng.random() < _TWICE else [grounded]
     return [*sentences, _sentence("There is no pneumoperitoneum.")]
 
 
@@ -80,8 +80,8 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
     """Write the frontal image of a patient's last study and that of the one before."""
     patient = padchest_patient(settings, number)
     rng = np.random.default_rng([settings.seed, number, 1, _STREAM])
-    shown = [study for study in patient.studies if study.images[0].view != "L"]
-    study, before = shown[-1], shown[-2] if len(shown) > 1 else None
+    frontal = [study for study in patient.studies if study.images[0].view != "L"]
+    study, before = frontal[-1], frontal[-2] if len(frontal) > 1 else None
     for folder, of in ((IMAGES, study), (PRIORS, before)):
         if of is not None:
             pixels = draw(patient, of, of.images[0], settings.image_size).image

@@ -49,33 +49,37 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     sets = read_sets(options.sets)
     rows = with_pictures(sets, options.threads)
-    found = findings(sets, rows)
-    shown = rows[rows["picture"] >= 0]
-    again = shown[shown.groupby("picture")["image"].transform("size") > 1].sort_values("picture")
+    account = findings(sets, rows)
+    usable = rows[rows["picture"] >= 0]
+    again = usable[usable.groupby("picture")["image"].transform("size") > 1].sort_values("picture")
     sizes = {each.name: len(each.images) for each in sets}
     with atomic_folder(options.output, "audit") as folder:
-        write_json(folder / "audit.json", {"sets": sizes, "findings": [f.as_json() for f in found]})
+        write_json(
+            folder / "audit.json", {"sets": sizes, "findings": [f.as_json() for f in account]}
+        )
         table = again[list(COLUMNS)].astype("str").apply(inert)
         table.to_csv(folder / "pictures.csv", index=False)
         roots = {each.name: each.root for each in sets} if options.pictures else {}
-        (folder / "index.html").write_text(page(sizes, found, again, roots), encoding="utf-8")
-    print(text(sizes, found))
-    log.info("%s: %d findings", options.output, len(found))
+        (folder / "index.html").write_text(page(sizes, account, again, roots), encoding="utf-8")
+    print(text(sizes, account))
+    log.info("%s: %d findings", options.output, len(account))
 
 
-def text(sizes: dict[str, int], found: "Sequence[Finding]") -> str:
+def text(sizes: dict[str, int], account: "Sequence[Finding]") -> str:
     """The findings for a terminal, set by set and then by two."""
     lines = [f"{name}: {size:,} images" for name, size in sizes.items()]
     head: tuple[str, ...] = ()
-    for one in found:
-        if one.sets != head:
-            lines += ["", " and ".join(one.sets)]
-            head = one.sets
-        by_part = ", ".join(f"{part} {count:,}" for part, count in one.parts.items())
-        examples = f", e.g. {', '.join(one.examples[:2])}" if one.examples else ""
+    for finding in account:
+        if finding.sets != head:
+            lines += ["", " and ".join(finding.sets)]
+            head = finding.sets
+        by_part = ", ".join(f"{part} {count:,}" for part, count in finding.parts.items())
+        examples = f", e.g. {', '.join(finding.examples[:2])}" if finding.examples else ""
         where = f" ({by_part})" if by_part else ""
-        lines.append(f"  {one.count:,} of {one.of:,} {one.what}{where}{examples}")
-    return "\n".join(lines if found else [*lines, "", "nothing is shared, and nothing is damaged"])
+        lines.append(f"  {finding.count:,} of {finding.of:,} {finding.what}{where}{examples}")
+    return "\n".join(
+        lines if account else [*lines, "", "nothing is shared, and nothing is damaged"]
+    )
 
 
 if __name__ == "__main__":

@@ -40,10 +40,10 @@ class Finding:
 def findings(sets: Sequence[AuditedSet], rows: pd.DataFrame) -> list[Finding]:
     """All that there is to say of the sets and of each two of them; what is 0 is left out."""
     by_set = {each.name: rows[rows["set"] == each.name] for each in sets}
-    found = [one for each in sets for one in _within(each, by_set[each.name])]
+    account = [one for each in sets for one in _within(each, by_set[each.name])]
     for first, second in combinations(sets, 2):
-        found += _shared(first, second, by_set[first.name], by_set[second.name])
-    return [one for one in found if one.count]
+        account += _shared(first, second, by_set[first.name], by_set[second.name])
+    return [one for one in account if one.count]
 
 
 def _within(each: AuditedSet, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -57,8 +57,8 @@ def _within(each: AuditedSet, rows: pd.DataFrame) -> Iterator[Finding]:
     if each.pictured:
         for reason, damaged in rows.dropna(subset="reason").groupby("reason"):
             yield _of(f"images that cannot be used: {reason}", name, damaged["image"], len(rows))
-    known = rows.dropna(subset=["patient", "part"])
-    parts = known.groupby("patient")["part"].unique()
+    split = rows.dropna(subset=["patient", "part"])
+    parts = split.groupby("patient")["part"].unique()
     torn = parts[parts.map(len) > 1]
     yield _of(
         "patients in two parts",
@@ -67,17 +67,17 @@ def _within(each: AuditedSet, rows: pd.DataFrame) -> Iterator[Finding]:
         parts.size,
         torn.map(lambda p: " and ".join(sorted(p))),
     )
-    shown = rows[rows["picture"] >= 0]
-    by_picture = shown.groupby("picture")
-    several = shown[by_picture["patient"].transform("nunique") > 1]
-    yield _of("images whose picture another patient has", name, several["image"], len(shown))
-    apart = shown[by_picture["part"].transform("nunique") > 1]
-    where = apart.groupby("picture")["part"].transform(lambda p: " and ".join(sorted(set(p))))
-    yield _of("images whose picture is in another part", name, apart["image"], len(shown), where)
+    usable = rows[rows["picture"] >= 0]
+    by_picture = usable.groupby("picture")
+    several = usable[by_picture["patient"].transform("nunique") > 1]
+    yield _of("images whose picture another patient has", name, several["image"], len(usable))
+    across = usable[by_picture["part"].transform("nunique") > 1]
+    where = across.groupby("picture")["part"].transform(lambda p: " and ".join(sorted(set(p))))
+    yield _of("images whose picture is in another part", name, across["image"], len(usable), where)
     patients = by_picture["patient"].transform("nunique").clip(lower=1)
     twice = by_picture["image"].transform("size") > patients
-    again = shown[twice & ~shown["image"].isin(several["image"])]
-    yield _of("images whose picture is there twice", name, again["image"], len(shown))
+    again = usable[twice & ~usable["image"].isin(several["image"])]
+    yield _of("images whose picture is there twice", name, again["image"], len(usable))
 
 
 def _shared(
@@ -85,9 +85,9 @@ def _shared(
 ) -> Iterator[Finding]:
     names = (one.name, two.name)
     alike = one.numbered is not None and one.numbered == two.numbered
-    said = "" if alike else " (not known to be numbered in one way)"
+    suffix = "" if alike else " (not known to be numbered in one way)"
     for what, column in (
-        (f"patients with equal ids{said}", "patient"),
+        (f"patients with equal ids{suffix}", "patient"),
         ("images with equal ids", "image"),
     ):
         parts = [
@@ -95,19 +95,19 @@ def _shared(
             for rows in (first, second)
         ]
         common = parts[0].index.intersection(parts[1].index)
-        both = parts[0][common] + " and " + parts[1][common]
-        yield _of(what, names, both.index, len(parts[0]), both)
-    shown = [rows[rows["picture"] >= 0] for rows in (first, second)]
+        pairs = parts[0][common] + " and " + parts[1][common]
+        yield _of(what, names, pairs.index, len(parts[0]), pairs)
+    usable = [rows[rows["picture"] >= 0] for rows in (first, second)]
     for what, column in (
         ("images that are there as the same file", "digest"),
         ("images that are there as a copy", "picture"),
     ):
-        theirs = shown[1].fillna({"part": NO_PART}).groupby(column)["part"].min()
-        ours = shown[0][shown[0][column].isin(theirs.index)]
+        theirs = usable[1].fillna({"part": NO_PART}).groupby(column)["part"].min()
+        ours = usable[0][usable[0][column].isin(theirs.index)]
         if column == "picture":  # as another file
-            ours = ours[~ours["digest"].isin(shown[1]["digest"])]
+            ours = ours[~ours["digest"].isin(usable[1]["digest"])]
         where = ours["part"].fillna(NO_PART) + " and " + ours[column].map(theirs)
-        yield _of(what, names, ours["image"], len(shown[0]), where)
+        yield _of(what, names, ours["image"], len(usable[0]), where)
 
 
 def _of(

@@ -22,7 +22,7 @@ SIDE = 160  # pixels of the longer side of a picture
 
 def page(
     sizes: Mapping[str, int],
-    found: Sequence[Finding],
+    account: Sequence[Finding],
     again: pd.DataFrame,
     roots: Mapping[str, Path],
 ) -> str:
@@ -39,7 +39,7 @@ def page(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html.jinja").render(
-        sizes=sizes, found=found, groups=groups, pictures=again["picture"].nunique(), most=MOST
+        sizes=sizes, found=account, groups=groups, pictures=again["picture"].nunique(), most=MOST
     )
 
 

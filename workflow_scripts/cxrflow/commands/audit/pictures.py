@@ -50,7 +50,7 @@ def with_pictures(sets: Sequence[AuditedSet], threads: int) -> pd.DataFrame:
     used; ``digest`` of a file; ``picture``, a number that files which are alike share (-1 of what
     cannot be used).
     """
-    tables, shown = [], []
+    tables, likenesses = [], []
     for each in sets:
         looks: list[Look] = [Look("its images lie elsewhere")] * len(each.images)
         if each.pictured:
@@ -60,12 +60,12 @@ def with_pictures(sets: Sequence[AuditedSet], threads: int) -> pd.DataFrame:
         digests = [one.digest for one in looks]
         reasons = pd.Series([one.reason for one in looks], dtype="str", index=each.images.index)
         tables.append(each.images.assign(set=each.name, reason=reasons, digest=digests))
-        shown += [one.likeness for one in looks if one.likeness is not None]
+        likenesses += [one.likeness for one in looks if one.likeness is not None]
     rows = pd.concat(tables, ignore_index=True)
     usable = np.flatnonzero(rows["reason"].isna())
     picture = np.full(len(rows), -1)
     if len(usable):
-        picture[usable] = pictures(rows["digest"].to_numpy()[usable], np.stack(shown))
+        picture[usable] = pictures(rows["digest"].to_numpy()[usable], np.stack(likenesses))
     return rows.assign(picture=picture)
 
 

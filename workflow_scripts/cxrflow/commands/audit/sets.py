@@ -76,8 +76,8 @@ def _read(item: str) -> AuditedSet:
             f"{item}: no such folder or list; expected a data set, a folder or a list of images, "
             "or [NAME:]LAYOUT[@IDS]=FOLDER"
         )
-    (named,) = held_out_sets([item], "data set")
-    return _published(named.name, named.root, layout(named.layout), named.numbered)
+    (published,) = held_out_sets([item], "data set")
+    return _published(published.name, published.root, layout(published.layout), published.numbered)
 
 
 def layout_of(root: Path) -> Layout | None:
@@ -86,14 +86,14 @@ def layout_of(root: Path) -> Layout | None:
     Raises:
         InputError: as much speaks for several.
     """
-    there: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for name in LAYOUTS:
         lists = layout(name).lists.get("tables", {})
         if layout(name).tables and "images" in layout(name).holds and lists:
             found = sum(find_file(root, *names) is not None for names in lists.values())
-            there[name] = found + found / len(lists)
-    most = max(there.values(), default=0)
-    names = [name for name, number in there.items() if number == most]
+            scores[name] = found + found / len(lists)
+    most = max(scores.values(), default=0)
+    names = [name for name, number in scores.items() if number == most]
     if not most:
         return None
     if len(names) > 1 and USUAL not in names:

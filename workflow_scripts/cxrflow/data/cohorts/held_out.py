@@ -89,24 +89,24 @@ def held_out_patients(
     for dataset in sets:
         theirs = dataset.numbered
         tables = layout(dataset.layout).read(dataset.root, Request(headers=False))
-        named = _patients(dataset, tables)
+        ids_of_set = _patients(dataset, tables)
         if theirs is None or theirs != numbered:
-            equal = sorted(named & patients)
+            equal = sorted(ids_of_set & patients)
             if equal:
                 raise InputError(
-                    f"{len(equal)} of {len(named)} patients of {dataset.name} have ids of patients "
-                    f"of this data set ({', '.join(equal[:3])}), though one numbers them as "
-                    f"{theirs}, the other as {numbered}; expected `ids: {theirs}` of the data set "
-                    f"(`--ids {theirs}`) if they are the same people, or {dataset.name} not to be "
-                    "held out"
+                    f"{len(equal)} of {len(ids_of_set)} patients of {dataset.name} have ids of "
+                    f"patients of this data set ({', '.join(equal[:3])}), though one numbers them "
+                    f"as {theirs}, the other as {numbered}; expected `ids: {theirs}` of the data "
+                    f"set (`--ids {theirs}`) if they are the same people, or {dataset.name} not "
+                    "to be held out"
                 )
             notes.append(
                 f"{dataset.name} is not known to share patients with this data set ({theirs} and "
                 f"{numbered}, no equal ids): nothing to hold out"
             )
             continue
-        patients_by_set[dataset.name] = named
-        if not named:
+        patients_by_set[dataset.name] = ids_of_set
+        if not ids_of_set:
             raise InputError(
                 f"{dataset.root}: names no patient, so none of {dataset.name} can be held out"
             )

@@ -70,10 +70,10 @@ def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[Cohort
         if rows.synthetic != evaluated.synthetic:
             continue
         # Held-out patients are in the test part, by which a checkpoint may have been chosen.
-        said = rows.stated is not None or evaluated.stated is not None
-        apart = rows.layout == evaluated.layout and not (rows.synthetic or said)
-        same_people = not apart and bool(rows.people & evaluated.people)
-        held_in_vain = said and same_people and not comparable(rows, evaluated)
+        is_stated = rows.stated is not None or evaluated.stated is not None
+        are_apart = rows.layout == evaluated.layout and not (rows.synthetic or is_stated)
+        same_people = not are_apart and bool(rows.people & evaluated.people)
+        held_in_vain = is_stated and same_people and not comparable(rows, evaluated)
         if rows.holds_out(evaluated) and not held_in_vain:
             continue
         if {rows.dataset, rows.images} & {evaluated.dataset, evaluated.images}:

@@ -75,13 +75,13 @@ def read(root: Path, request: Request) -> Tables:
 
 def dates(narratives: pd.Series) -> pd.Series:
     """Return the first date of each text, with its time where one follows; NaT where none is."""
-    found = narratives.fillna("").str.extract(DATE)
-    year = found["year"].where(
-        found["year"].str.len() != 2,
-        found["year"].map(lambda y: f"{20 if int(y) < _CENTURY else 19}{y}", na_action="ignore"),
+    match = narratives.fillna("").str.extract(DATE)
+    year = match["year"].where(
+        match["year"].str.len() != 2,
+        match["year"].map(lambda y: f"{20 if int(y) < _CENTURY else 19}{y}", na_action="ignore"),
     )
-    text = year + found["month"].str.zfill(2) + found["day"].str.zfill(2)
-    text += found["hour"].fillna("00") + found["minute"].fillna("00")
+    text = year + match["month"].str.zfill(2) + match["day"].str.zfill(2)
+    text += match["hour"].fillna("00") + match["minute"].fillna("00")
     return pd.to_datetime(text, format="%Y%m%d%H%M", errors="coerce")
 
 
@@ -94,8 +94,8 @@ def with_dates(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     studies = rows.groupby("study_id", sort=False, as_index=False).agg(
         {"subject_id": "first", "time": "first", "patient_report_date_order": "first"}
     )
-    told = pd.to_numeric(studies["patient_report_date_order"], errors="coerce")
-    dated = studies.assign(told=told).dropna(subset=["time", "told"])
+    column = pd.to_numeric(studies["patient_report_date_order"], errors="coerce")
+    dated = studies.assign(told=column).dropna(subset=["time", "told"])
     dated = dated.sort_values(["subject_id", "time"], kind="stable")
     same = dated["subject_id"].eq(dated["subject_id"].shift())
     pairs = dated[same & dated["time"].ne(dated["time"].shift())]
@@ -142,8 +142,8 @@ def _labels_of(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     ids = ids_of_paths(table["path_to_image"].astype("str"))
     values = table[list(CLASSES)].apply(pd.to_numeric, errors="coerce")
     table = values.assign(study_id=ids["study_id"], image_id=ids["image_id"])
-    known = table.dropna(subset="study_id").dropna(subset=list(CLASSES), how="all")
-    first = known.sort_values("image_id").drop_duplicates("study_id")
+    labelled = table.dropna(subset="study_id").dropna(subset=list(CLASSES), how="all")
+    first = labelled.sort_values("image_id").drop_duplicates("study_id")
     drop = Drop.of(f"{path.name}: line is no JSON object", damaged, failed=True)
     return first[["study_id", *CLASSES]].reset_index(drop=True), [drop]
 

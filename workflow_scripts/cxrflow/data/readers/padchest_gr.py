@@ -41,9 +41,9 @@ def read(root: Path, request: Request) -> Tables:
         raise InputError(f"{path}: is no JSON list; expected one of studies")
     studies, groups, damage = _studies(require_file(root, *LISTS["studies"]))
     rows, priors, drops = _sentences(path, reports, groups)
-    shown = rows[["image_id", "study_id"]].drop_duplicates("image_id")
+    pictured = rows[["image_id", "study_id"]].drop_duplicates("image_id")
     images = pd.concat(
-        [shown.merge(studies, on="study_id"), _with_orders(priors, studies)], ignore_index=True
+        [pictured.merge(studies, on="study_id"), _with_orders(priors, studies)], ignore_index=True
     ).drop_duplicates("image_id")
     images = request.select(images.assign(view="FRONTAL"))
     files = _files(root)
@@ -85,11 +85,11 @@ def _sentences(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
     """Return a row a box, the priors of studies, and what is left out."""
     rows, priors = [], []
-    left: dict[tuple[str, bool], list[str]] = {}
+    omitted: dict[tuple[str, bool], list[str]] = {}
     for report in reports:
         image = report.get("ImageID") if isinstance(report, dict) else None
         if not isinstance(image, str) or report.get("StudyID") is None:
-            left.setdefault(("study has no StudyID or ImageID", True), []).append(str(image))
+            omitted.setdefault(("study has no StudyID or ImageID", True), []).append(str(image))
             continue
         study = str(report["StudyID"])
         before, prior = report.get("PreviousStudyID"), report.get("PreviousImageID")
@@ -99,9 +99,9 @@ def _sentences(
             if reason is None:
                 rows.append((image, study, category, phrase, *box))
             else:
-                left.setdefault((reason, reason != NO_BOX), []).append(image)
+                omitted.setdefault((reason, reason != NO_BOX), []).append(image)
     columns = ["image_id", "study_id", "category", "phrase", "x1", "y1", "x2", "y2"]
-    drops = [Drop.of(f"{path.name}: {why}", ids, failed) for (why, failed), ids in left.items()]
+    drops = [Drop.of(f"{path.name}: {why}", ids, failed) for (why, failed), ids in omitted.items()]
     earlier = pd.DataFrame(priors, columns=["image_id", "study_id", "next"])
     return pd.DataFrame(rows, columns=columns), earlier, drops
 
@@ -127,8 +127,8 @@ def _boxes(
             label = str(labels[0]).strip()
             for box in boxes:
                 numbers = tuple(box) if isinstance(box, list) else ()
-                whole = len(numbers) == 4 and all(isinstance(n, int | float) for n in numbers)
-                reason = None if whole else "box is not four numbers"
+                is_valid = len(numbers) == 4 and all(isinstance(n, int | float) for n in numbers)
+                reason = None if is_valid else "box is not four numbers"
                 yield " ".join(phrase.split()), groups.get(label, label), numbers, reason
 
 
@@ -157,9 +157,9 @@ def _with_orders(priors: pd.DataFrame, studies: pd.DataFrame) -> pd.DataFrame:
     after = priors.merge(
         studies.rename(columns={"study_id": "next"}), on="next", how="inner"
     ).drop_duplicates("image_id")
-    own = studies.set_index("study_id")
-    order = after["study_id"].map(own["order"]).fillna(after["order"] - _DAY)
-    time = after["study_id"].map(own["study_time"])
+    dated = studies.set_index("study_id")
+    order = after["study_id"].map(dated["order"]).fillna(after["order"] - _DAY)
+    time = after["study_id"].map(dated["study_time"])
     return after.assign(order=order, study_time=time).drop(columns=["next", "split"])
 
 

@@ -60,12 +60,12 @@ def read(root: Path, request: Request) -> Tables:
                         "view": VIEWS.get(word, word),
                     }
                 )
-    listed = pd.DataFrame(studies, columns=["study_id", "subject_id", "date", "split"])
-    times = study_time.from_dicom(listed["date"], pd.Series("", index=listed.index))
-    listed = listed.assign(study_time=study_time.iso(times), order=study_time.order(times))
+    table = pd.DataFrame(studies, columns=["study_id", "subject_id", "date", "split"])
+    times = study_time.from_dicom(table["date"], pd.Series("", index=table.index))
+    table = table.assign(study_time=study_time.iso(times), order=study_time.order(times))
     columns = ["study_id", "subject_id", "image_id", "image_path", "view"]
     rows = pd.DataFrame(images, columns=columns).merge(
-        listed[["study_id", "study_time", "order"]], on="study_id", how="left"
+        table[["study_id", "study_time", "order"]], on="study_id", how="left"
     )
     unsaid = int(rows["view"].isna().sum())
     notes = [DATES]
@@ -73,9 +73,9 @@ def read(root: Path, request: Request) -> Tables:
         notes.append(f"{unsaid} of {len(rows)} images have no view in the lists")
     return Tables(
         source=root,
-        studies=shaped("studies", listed),
+        studies=shaped("studies", table),
         images=request.images_of(root, request.select(rows)),
-        splits=listed[["subject_id", "split"]].drop_duplicates(),
+        splits=table[["subject_id", "split"]].drop_duplicates(),
         dropped={"studies": [Drop.of(why, keys, failed=True) for why, keys in damage.items()]},
         notes=notes,
         opened=request.headers,
@@ -88,11 +88,11 @@ def part_lists(root: Path) -> Iterator[tuple[str, Path]]:
     Raises:
         InputError: none is.
     """
-    found = {part: find_file(require_root(root), *names) for part, names in LISTS.items()}
-    if not any(found.values()):
+    paths_by_part = {part: find_file(require_root(root), *names) for part, names in LISTS.items()}
+    if not any(paths_by_part.values()):
         expected = " or ".join(names[0] for names in LISTS.values())
         raise InputError(f"{root}: {expected} not found; expected one of them at least")
-    yield from ((part, path) for part, path in found.items() if path is not None)
+    yield from ((part, path) for part, path in paths_by_part.items() if path is not None)
 
 
 def entries(path: Path) -> dict[str, Any]:
