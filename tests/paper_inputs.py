@@ -6,7 +6,7 @@
 
 In the place of each data set lies a copy in its layout, in the place of published weights random
 numbers of the same names and shapes. ``synthetic.yaml`` has stanza's models trained on synthetic
-text, which nobody publishes in this form.
+text, which nobody publishes in this form. ``--over public.yaml`` copies what that file names, too.
 """
 
 import argparse
@@ -58,9 +58,17 @@ SYNTHETIC = {
 }
 
 
-def write_roots(folder: Path, patients: int) -> None:
-    """A copy of each data set that paper.yaml names, where it looks for it."""
-    datasets = yaml.safe_load(PAPER.read_text(encoding="utf-8"))["datasets"]
+def roots(overlay: Path | None) -> dict[str, str]:
+    """Where paper.yaml, and the file over it, look for data sets, by layout."""
+    datasets = {}
+    for path in filter(None, (PAPER, overlay)):
+        datasets |= yaml.safe_load(path.read_text(encoding="utf-8"))["datasets"]
+    return {entry.get("layout", name): entry["root"] for name, entry in datasets.items() if entry}
+
+
+def write_roots(folder: Path, patients: int, overlay: Path | None) -> None:
+    """A copy of each data set that is named, where it is looked for."""
+    datasets = roots(overlay)
     drawing = folder / "drawn"  # side by side: the JPGs are of the DICOM files beside them
 
     def draw(layout: str) -> None:
@@ -68,7 +76,7 @@ def write_roots(folder: Path, patients: int) -> None:
         jpg = ["--jpg"] if layout == "mimic_cxr_jpg" else []
         size = ["--patients", str(patients), "--settings", json.dumps(HOSPITAL)]
         subprocess.run([*command, *size, *jpg, str(drawing / layout)], check=True)
-        root = Path(datasets[layout]["root"].replace("${CXR_DATA}", str(folder)))
+        root = Path(datasets[layout].replace("${CXR_DATA}", str(folder)))
         root.parent.mkdir(parents=True, exist_ok=True)
         if not root.exists():
             root.symlink_to(os.path.relpath(drawing / layout, root.parent))
@@ -76,7 +84,8 @@ def write_roots(folder: Path, patients: int) -> None:
     layouts = [name for name in datasets if name != "mimic_cxr_jpg"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(draw, layouts))
-    draw("mimic_cxr_jpg")
+    if "mimic_cxr_jpg" in datasets:
+        draw("mimic_cxr_jpg")
 
 
 def pieces(count: int) -> tuple[str, ...]:
@@ -127,10 +136,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--patients", type=int, default=700, help="of the MIMIC-CXR copy")
+    parser.add_argument("--over", type=Path, help="a configuration over paper.yaml")
     typed = parser.parse_args()
     typed.folder.mkdir(parents=True, exist_ok=True)
     write_weights(typed.folder)
-    write_roots(typed.folder, typed.patients)
+    write_roots(typed.folder, typed.patients, typed.over)
     text = yaml.safe_dump(SYNTHETIC, sort_keys=False)
     (typed.folder / "synthetic.yaml").write_text(text, encoding="utf-8")
 

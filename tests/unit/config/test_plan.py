@@ -72,6 +72,27 @@ def test_with_everything_named_only_what_nobody_has_is_not_made(paper_run):
         assert not any(lack.lines for lacks in lacking for lack in lacks)
 
 
+@pytest.mark.parametrize("pairs", ["rexgradient", "chexpert_plus"])
+def test_without_credentials_what_needs_them_alone_is_not_made(paper_run, pairs):
+    """public.yaml, and CheXpert Plus in its place as docs/public_data.md prints it."""
+    page = (ROOT / "docs/public_data.md").read_text(encoding="utf-8")
+    overlays = [read_yaml(ROOT / "public.yaml")]
+    overlays[0]["datasets"]["padchest_gr"]["optional"] = False
+    if pairs == "chexpert_plus":
+        overlays.append(yaml.safe_load(page.split("```yaml\n")[1].split("```")[0]))
+    config = paper_run(*overlays)
+    assert config.cohorts["convirt/mimic_cxr"].dataset == pairs
+    asked = {
+        line.split("#")[0] for lacks in unmade(config).values() for x in lacks for line in x.lines
+    }
+    credentialed = ("mimic_iv", "radnli", "mednli", "ms_cxr_t", "chest_imagenome")
+    assert asked == {f"datasets: {{{name}: {{root: FOLDER}}}}  " for name in credentialed}
+    made = {paper: len(planned_cells(config, paper)) for paper in CELLS}
+    lost = {paper: sum(place[0] == paper for place in unmade(config)) for paper in CELLS}
+    assert lost["convirt"] == lost["low_data"] == lost["medcutmix"] == 0
+    assert made["biovil"] - lost["biovil"] == 339
+
+
 @pytest.mark.parametrize(("key", "name"), NAMED, ids=lambda part: part)
 def test_what_the_absence_of_one_thing_costs_is_said_exactly(paper_run, complete, key, name):
     values = read_yaml(DEMO)[key] | read_yaml(PAPER)[key]
