@@ -368,6 +368,19 @@ def test_a_learning_curve_trains_shares_of_the_pairs(
     assert f"results/{folder}/report/{paper}.html" in made
 
 
+def test_across_institutions_one_model_a_set_is_trained(fresh: Checkout) -> None:
+    """Of the sets that are there, from one start of each encoder."""
+    jobs = fresh.with_overlay("across.yaml").plan("across")
+    sets = ("mimic_cxr", "rexgradient", "chexpert_plus")
+    joint = {job.wildcards["model"] for job in jobs if job.rule == "pretrain_joint"}
+    assert joint == {f"across/of_{name}" for name in sets}
+    scored = {job.wildcards["task"] for job in jobs if job.rule == "evaluate"}
+    assert {f"across/retrieval_{name}" for name in sets} <= scored
+    assert "across/retrieval_open_i" not in scored
+    tables = {job.wildcards["table"] for job in jobs if job.rule == "make_table"}
+    assert tables == {"retrieval", "findings"}
+
+
 def test_jobs_ask_for_what_the_configuration_says(fresh: Checkout) -> None:
     """Of the rule, the benchmark or the training; the command line wins (rules/internals.smk)."""
     asked = {
