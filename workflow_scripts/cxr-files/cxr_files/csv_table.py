@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 # that must be there.
 Kind = Literal["id", "bare", "path", "text", "number", "value"]
 LONGEST_FIELD = 2**24  # characters
-CHUNK = 10_000  # rows in memory
 START = 8  # bytes in which the encoding shows
 # Not "Acc. No.": a word of some length stands before the full stop.
 SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
 MOST_WORDS = 6  # of a column's name
+EMPTY = "the file is empty; expected a CSV with a header"
+# A last line, of which an open quote makes a part of its field.
+END = "\0end of the table"
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.])")  # what a spreadsheet takes for one
 UNEVEN = "uneven"  # attribute of a table: first fields of rows with another number of fields
-
-
-class UnevenRowsError(Exception):
-    """Rows of a table differ in their number of fields; :func:`read_text` says which."""
 
 
 def find_file(root: Path, *names: str) -> Path | None:
@@ -223,34 +222,42 @@ def _without_cut_off(
 
 
 def column_names(path: Path, separator: str = ",") -> list[str]:
-    """Return the names of a table's columns as :func:`read_text` has them."""
-    import pandas as pd
-
-    try:
-        with _as_text(path, separator, header=True) as arguments:
-            return list(pd.read_csv(**arguments, nrows=0).columns)
-    except pd.errors.ParserError:  # in the rows that pandas looks at beside the header
-        return list(read_text(path, separator)[0].columns)
-
-
-def text_chunks(path: Path, separator: str, header: bool = True) -> "Iterator[pd.DataFrame]":
-    """Read all columns as text, some thousand rows at a time.
+    """Return the names of a table's columns; as pandas does, those without one get one.
 
     Raises:
-        InputError: as :func:`read_csv`.
-        UnevenRowsError: a row has more fields than the first.
+        InputError: as :func:`text_rows`, or there is no row.
     """
-    import pandas as pd
+    for _, first in text_rows(path, separator):
+        return _unique_names([name or f"Unnamed: {n}" for n, name in enumerate(first)])
+    raise InputError(f"{path}: {EMPTY}")
 
-    with _as_text(path, separator, header) as arguments:
+
+def text_rows(path: Path, separator: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table, the header's too, with the line that each begins in.
+
+    Blank lines are no rows.
+
+    Raises:
+        InputError: the file is cut off, not UTF-8, or a quote in it is not closed.
+    """
+    csv.field_size_limit(LONGEST_FIELD)
+    with (
+        _unpacked(path) as (handle, encoding),
+        io.TextIOWrapper(handle, encoding=encoding, newline="") as text,
+    ):
+        reader = csv.reader(chain(text, [END]), delimiter=separator)
+        start = 1
         try:
-            with pd.read_csv(**arguments, chunksize=CHUNK) as chunks:
-                for frame in chunks:
-                    if not isinstance(frame.index, pd.RangeIndex):
-                        raise UnevenRowsError
-                    yield frame
-        except pd.errors.ParserError:
-            raise UnevenRowsError from None
+            for row in reader:
+                if row == [END]:
+                    return
+                if row and row[-1].endswith(END):
+                    raise csv.Error("unexpected end of the file")
+                if len(row) > 1 or (row and not row[0].isspace()):
+                    yield start, row
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{path}:{start}: {error}; expected closed quotes") from None
 
 
 @contextmanager
@@ -258,10 +265,8 @@ def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any
     """Arguments by which pandas reads all columns as text; errors on the way name the file."""
     import pandas as pd
 
-    encoding = UTF8
     try:
-        with unpacked(path) as handle:
-            encoding = _encoding(handle, path)
+        with _unpacked(path) as (handle, encoding):
             yield {
                 "filepath_or_buffer": handle,
                 "sep": separator,
@@ -272,7 +277,17 @@ def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any
                 "header": 0 if header else None,
             }
     except pd.errors.EmptyDataError:
-        raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
+        raise InputError(f"{path}: {EMPTY}") from None
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """Open a table, and say in which encoding; errors on the way name the file."""
+    encoding = UTF8
+    try:
+        with unpacked(path) as handle:
+            encoding = _encoding(handle, path)
+            yield handle, encoding
     except UnicodeDecodeError as error:
         if encoding != UTF8:
             raise InputError(
@@ -351,8 +366,12 @@ def shown(name: str) -> str:
 
 def inert(texts: "pd.Series") -> "pd.Series":
     """Escape texts for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
-    formula = texts.str.match(r"[=@\t\r]|[+-](?![\d.])", na=False)
-    return texts.where(~formula, "'" + texts)
+    return texts.map(inert_text, na_action="ignore")
+
+
+def inert_text(text: str) -> str:
+    """Escape a text as :func:`inert` does."""
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def _unique_names(header: Sequence[str]) -> list[str]:
