@@ -157,7 +157,8 @@ def test_a_model_folder_alone_imports_no_code(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "my_encoders")
-    with pytest.raises(InputError, match=f"import my_encoders first or name it in .*{TRUSTED}"):
+    said = f"config.json: kind '{ENCODER}' is code outside of cxrflow; if you trust it, import my"
+    with pytest.raises(InputError, match=f"{said}_encoders first or name it in .*{TRUSTED}"):
         cxrflow.load(whole)
     monkeypatch.setenv(TRUSTED, "my_encoders")
     assert cxrflow.load(whole).image_encoder is not None
