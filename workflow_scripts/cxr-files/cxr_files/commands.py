@@ -25,6 +25,7 @@ def summary(module: str) -> str:
     return text.partition("\n")[0].replace("``", "`")
 
 
+OWN: Final = ("stages", "completion")  # names of what is no program
 COMPLETION: Final = """\
 # In ~/.bashrc or ~/.zshrc: eval "$({command} completion)"
 [ -n "$ZSH_VERSION" ] && autoload -U +X bashcompinit && bashcompinit
@@ -94,7 +95,7 @@ def _start(
         print(overview(command, about, programs), file=sys.stderr)
         sys.exit(program.EXIT_INPUT)
     elif name not in modules:
-        near = difflib.get_close_matches(name, [*modules, "stages", "completion"], n=1)
+        near = difflib.get_close_matches(name, [*modules, *OWN], n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"`{command} --help` lists them"
         print(f"error: there is no command '{name}'; {hint}", file=sys.stderr)
         sys.exit(program.EXIT_INPUT)
