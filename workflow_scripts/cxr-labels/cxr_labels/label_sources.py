@@ -13,7 +13,7 @@ from itertools import repeat, tee
 from pathlib import Path
 from typing import Any
 
-from cxr_files.csv_table import column_names, is_sentence, open_table, shown, text_rows
+from cxr_files.csv_text import column_names, is_sentence, open_table, shown, text_rows
 from cxr_files.drops import EXAMPLES, printable
 from cxr_files.errors import InputError
 from cxr_files.folders import walk_files
