@@ -27,6 +27,7 @@ from transfer_fixtures import LINEAR, single
 
 from command_options import options
 from cxr_files.errors import InputError
+from cxr_files.program import TERMINAL
 from cxrflow.benchmarks.classification import fold_probe, linear_classification
 from cxrflow.benchmarks.classification.probe_settings import (
     FoldProbeSettings,
@@ -337,14 +338,15 @@ def test_a_file_that_lacks_rows_is_refused_unless_less_is_asked(pixels, tmp_path
         external("linear_probe", settings, path, least_share=0.9, **contents)
 
 
-def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path):
+def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path, monkeypatch):
     """Its row shows why, and no test is made of it; what is not the file's fault still ends."""
     features = fake_features(pixels)
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
     good, bad = vectors_of(features, tmp_path / "good.parquet"), tmp_path / "bad.parquet"
     pd.read_parquet(good).iloc[:5].to_parquet(bad)
     asked = {"settings": QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}, "pixels": pixels}
-    records = []
+    records, (reading, writing) = [], os.pipe()
+    monkeypatch.setenv(TERMINAL, str(writing))
     for path in (good, bad):
         words = ["linear_probe", "--or-reason", "--name", f"mine/{path.stem}"]
         output = tmp_path / path.stem
@@ -353,6 +355,9 @@ def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path):
     assert records[0]["metrics"] and records[1]["metrics"] == {}
     refused = records[1]["data"]["refused"]
     assert refused.startswith(f"{bad}: holds") and "and lacks such as" in refused
+    os.close(writing)  # the workflow's own stderr, which a log does not hide
+    with open(reading) as terminal:
+        assert terminal.read() == f"WARNING mine/bad is not scored: {refused}\n"
     results = read_results([tmp_path / name / "metrics.json" for name in ("good", "bad")])
     columns = [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}]
     rows = [{"label": n, "model": f"mine/{n}", "kind": "external"} for n in ("good", "bad")]

@@ -178,10 +178,15 @@ def _say(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
-        with contextlib.suppress(OSError, ValueError):
-            os.write(int(os.environ.get(TERMINAL, "")), f"{line}\n".encode())
+        tell_workflow(line)
         # Python's own last flush would end it with another code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def tell_workflow(line: str) -> None:
+    """Print a line on the workflow's own stderr, where a rule runs this program."""
+    with contextlib.suppress(OSError, ValueError):
+        os.write(int(os.environ.get(TERMINAL, "")), f"{line}\n".encode())
 
 
 def refusal(error: Exception) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from cxr_files.atomic import read_object
 from cxr_files.errors import InputError
 from cxr_files.outputs import claim_folder, remove_folder
-from cxr_files.program import Parser, parser, run, seed_number, thread_count
+from cxr_files.program import Parser, parser, run, seed_number, tell_workflow, thread_count
 from cxr_files.settings import read_settings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.models.run_record import learnt, read_run
@@ -139,7 +139,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         # Its row shows the reason; the rows beside it are not held up.
         result = refused(options.benchmark, inputs, settings, error)
-        log.warning("%s is not scored: %s", options.name or options.external, error)
+        line = f"{options.name or options.external} is not scored: {error}"
+        log.warning(line)
+        tell_workflow(f"WARNING {line}")
     name, differs, drawn = name_of(options)
     result.write(options.output, name, options.seed, options.task, differs, drawn)
     if options.state is not None:
