@@ -58,7 +58,11 @@ def plan():
     }
     # On a cluster they wait in its queue, and the times on record are of the demonstration.
     reckoned = workflow.local_exec and run.values.scale == "demo"
-    return Plan.of(jobs, workflow.cores if workflow.local_exec else workflow.nodes, reckoned)
+    cores = workflow.cores if workflow.local_exec else workflow.nodes
+    retries = {
+        workflow.dag.jobid(job): job.restart_times or 0 for job in workflow.dag.needrun_jobs()
+    }
+    return Plan.of(jobs, cores, reckoned, retries)
 
 
 def planned():

@@ -32,3 +32,8 @@ def stored(folder: str, image_ids: list[str]) -> NDArray[np.uint8]:
     """The pixels of some images of a store."""
     store = cxrflow.PixelStore(folder)
     return store.read(store.rows(image_ids))
+
+
+def misspelt() -> None:
+    """mypy refuses it: with any name let through, the comment would be an error of its own."""
+    cxrflow.lable(["Edema."])  # type: ignore[attr-defined]

@@ -64,7 +64,8 @@ def task_options(wildcards, input):
     options = folder_options([name for name in files if name not in apart], input)
     options += option("--stanza", TAGGER[1]) if "stanza" in files else []
     if wildcards.get("external"):
-        return [*options, "--external", input.external, "--name", wildcards.external]
+        options += ["--external", input.external, "--name", wildcards.external, "--or-reason"]
+        return [*options, *least_share(wildcards)]
     if wildcards.get("name"):
         return [*options, "--reference", wildcards.name]
     if wildcards.get("model"):
@@ -82,8 +83,16 @@ def statistics_options(task):
     return [*options, *option("--demographics", *map(root, demographics))]
 
 
+def least_share(wildcards):
+    """What of a task's rows an external file must hold, where that is not all of them."""
+    share = run.library.external[wildcards.external].least_share
+    return ["--least-share", share] if share < 1 else []
+
+
 def task_places(wildcards):
-    """What a task reads that is no file of this run: data sets, the user's models of stanza."""
+    """What decides and is no file of this run: data sets, models of stanza, a file's share."""
+    if wildcards.get("external"):
+        return least_share(wildcards)
     task = run.tasks[wildcards.task]
     if task.datasets:
         return statistics_options(task)

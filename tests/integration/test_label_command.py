@@ -46,7 +46,7 @@ def label(path: Path, output: Path, *words: str, **options: Any) -> End:
 def values(path: Path) -> np.ndarray:
     """The 14 labels of each row of a CSV or Parquet output, NaN for blank."""
     read = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-    assert tuple(read.columns[1:]) == (*OBSERVATIONS, "outcome")
+    assert tuple(read.columns[-15:]) == (*OBSERVATIONS, "outcome")
     return read[list(OBSERVATIONS)].to_numpy(float)
 
 
@@ -116,6 +116,48 @@ def test_every_kind_of_table_gives_the_same(tmp_path, kind, expected):
     label(path, output).succeeds()
     np.testing.assert_array_equal(values(output), expected)
     assert list(pd.read_parquet(output)["row"]) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_other_columns_come_along_where_no_id_is_named(tmp_path, kind, caplog):
+    """An index with a name too; of report text none, whatever its column is called."""
+    caplog.set_level("INFO")
+    frame = pd.DataFrame(
+        {
+            "accession": ["007", "=1+1"],
+            "age": [61, 70],
+            "report": ["Edema.", "No edema."],
+            "verdict": ["", "No effusion"],
+            "findings": ["x", "y"],
+            "history": ["Fell down the stairs at home on Tuesday", ""],
+            "Edema": [0, 0],
+        }
+    )
+    path, output = tmp_path / f"in.{kind}", tmp_path / "labels.csv"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.set_index("accession").assign(vector=[[1.0], [2.0]]).to_parquet(path)
+    label(path, output, text_column="report").succeeds()
+    written = pd.read_csv(output, dtype="str")
+    beside = ["accession", "age"] if kind == "csv" else ["age", "accession"]
+    assert list(written) == ["row", *beside, *OBSERVATIONS, "outcome"]
+    assert written["accession"].tolist() == ["007", "'=1+1"]
+    assert written["age"].tolist() == ["61", "70"] and written["Edema"].tolist() == ["1.0", "0.0"]
+    assert summary(output)["columns_beside"] == beside
+    assert "but not 'verdict', 'findings', 'history', 'Edema'" in caplog.text
+    label(path, output, text_column="report", id_column="accession").succeeds()
+    assert list(pd.read_csv(output)) == ["accession", *OBSERVATIONS, "outcome"]
+
+
+def test_companions_keep_their_rows_in_several_processes(tmp_path: Path, output: Path) -> None:
+    ids = [f"A{number}" for number in range(50)]
+    texts = [("Edema." if number % 3 else "No edema.") for number in range(50)]
+    pd.DataFrame({"accession": ids, "text": texts}).to_csv(tmp_path / "in.csv", index=False)
+    label(tmp_path / "in.csv", output, threads=2, settings={"chunk": 3}).succeeds()
+    written = pd.read_csv(output)
+    assert written["accession"].tolist() == ids
+    assert (written["Edema"] == [float(number % 3 > 0) for number in range(50)]).all()
 
 
 def test_ids_keep_their_leading_zeros_and_a_byte_order_mark_is_no_column(path, output):
@@ -251,7 +293,7 @@ def test_ids_of_a_parquet_table_are_whole_numbers_or_text(tmp_path: Path, output
     """As floats they would be written as 59990001.0, and of long ones digits are lost."""
     rows = pd.DataFrame({"id": [59990001.0, 59990002.0], "text": ["Edema.", "No edema."]})
     rows.to_parquet(tmp_path / "a.parquet")
-    said = ("a.parquet: column 'id' holds float64", "expected ids as text or whole numbers")
+    said = ("a.parquet: column 'id' holds double", "expected ids as text or whole numbers")
     label(tmp_path / "a.parquet", output, id_column="id").refuses(*said)
     rows.astype({"id": "int64"}).to_parquet(tmp_path / "a.parquet")
     label(tmp_path / "a.parquet", output, id_column="id").succeeds()
@@ -420,7 +462,6 @@ def test_tables_longer_than_a_piece_are_read_and_written_in_pieces(tmp_path, mon
     path, written = tmp_path / f"in.{ending}", []
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     for rows in (10_000, 7):
-        monkeypatch.setattr("cxr_files.csv_table.CHUNK", rows)
         monkeypatch.setattr("cxr_files.parquet.CHUNK", rows)
         monkeypatch.setattr("cxr_files.row_file.ROWS", max(rows, 16))
         output, reasons = tmp_path / f"{rows}.csv", tmp_path / f"{rows}.parquet"

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,14 @@ def whole(beside: Path, inputs: Path, start: Path) -> Path:
 
 
 def test_trained_stopped_and_resumed_it_is_a_model_like_ours(
-    whole: Path, inputs: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path,
+    inputs: Path,
+    start: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     import my_losses  # type: ignore[import-not-found]
 
     calls, loss = [0], my_losses.SigmoidPairs.loss
@@ -111,15 +118,47 @@ def test_trained_stopped_and_resumed_it_is_a_model_like_ours(
     assert all("pairs" in line and "mlm" in line for line in lines)
     run = read_object(whole / "run.json")
     assert run["settings"]["terms"]["pairs"]["kind"] == LOSS
+    # Its own pairs decide whether it has learnt, and the log ends with the answer.
+    assert run["twins"]["image and text"]["terms"].keys() == {"pairs"}
+    assert "learnt: it tells its pairs apart" in caplog.messages[-1].lower()
     model = cxrflow.load(whole)
     assert model.similarity_map(torch.rand(1, 1, 32, 32), ["Edema."]).shape == (1, 2, 2)
+
+
+def test_a_constant_answer_is_the_worst_start_and_scores_are_those_of_the_loss(
+    beside: Path,
+) -> None:
+    """Its bias begins where 32 pairs that look alike cost least; shuffled pairs cost the score."""
+    import my_losses
+
+    term = my_losses.SigmoidPairs(my_losses.SigmoidSettings(kind=LOSS), None)
+
+    def views(image_NP: torch.Tensor, text_NP: torch.Tensor) -> Any:
+        batch = SimpleNamespace(gather=lambda *both: (both, slice(None)))
+        image, text = (
+            {0: SimpleNamespace(projected_global=image_NP)},
+            {"intact": SimpleNamespace(projected=text_NP)},
+        )
+        return SimpleNamespace(batch=batch, images=image, texts=text)
+
+    apart = views(torch.eye(32, 64), torch.eye(32, 64).roll(32, 1))  # all cosines are 0
+    term.loss(apart).backward()
+    assert term.loss(apart).item() == pytest.approx(4.450, abs=1e-3)
+    assert abs(term.bias.grad.item()) < 0.05
+    image_NP, text_NP = torch.randn(2, 32, 8, generator=torch.Generator().manual_seed(0))
+    true, shuffled = (term.loss(views(image_NP, t)).item() for t in (text_NP, text_NP.roll(1, 0)))
+    compared = term.comparisons(views(image_NP, text_NP))
+    score_NN = compared.groups[0].score_KK
+    change = (score_NN.diag() - score_NN.roll(1, 1).diag()).mean().item()
+    assert shuffled - true == pytest.approx(compared.slope * change, rel=1e-4)
 
 
 def test_a_model_folder_alone_imports_no_code(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "my_encoders")
-    with pytest.raises(InputError, match=f"import my_encoders first or name it in .*{TRUSTED}"):
+    said = f"config.json: kind '{ENCODER}' is code outside of cxrflow; if you trust it, import my"
+    with pytest.raises(InputError, match=f"{said}_encoders first or name it in .*{TRUSTED}"):
         cxrflow.load(whole)
     monkeypatch.setenv(TRUSTED, "my_encoders")
     assert cxrflow.load(whole).image_encoder is not None
@@ -217,6 +256,22 @@ def test_a_similarity_from_outside_is_kept_or_refused_before_the_first_step(
     assert not (tmp_path / "nested").exists() and not (tmp_path / "two").exists()
 
 
+def test_the_loss_alone_is_another_beside_the_paper_s_row(beside: Path) -> None:
+    """By the one file that is printed, which needs no other of the page."""
+    (beside / "alone.yaml").write_text(json.dumps({"papers": [str(beside / "my_losses.yaml")]}))
+    run = load_config([TOP / "config.yaml", beside / "alone.yaml"])
+    models = [model for _, model in run.results["my_losses"].cells("headline/table5")]
+    assert [name for name in models if "reference" not in name] == [
+        "biovil/biovil",
+        "my_losses/sigmoid",
+    ]
+    ours, mine = (run.models[name].settings for name in ("biovil/biovil", "my_losses/sigmoid"))
+    assert isinstance(ours, JointPretrainingSettings) and isinstance(mine, JointPretrainingSettings)
+    ours, mine = (one.model_dump(exclude={"terms": True}) for one in (ours, mine))
+    assert ours == mine
+    assert run.outside_modules == ["my_losses"]
+
+
 def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [TOP / "config.yaml", beside / "run.yaml"]
     papers = [str(beside / f"{name}.yaml") for name in OURS]
@@ -250,7 +305,7 @@ def test_the_configuration_knows_its_code(beside: Path, monkeypatch: pytest.Monk
     text = file.read_text()
     for old, new, changes in (
         ("two convolutions", "two", False),
-        ("tensor(-10.0)", "tensor(-5.0)", True),
+        ("bias: float = -3.4", "bias: float = -5.0", True),
         ('"""Every image', '"""Each image', False),
         ("import torch\n", "import torch\n\nimport my_layers\n", True),
     ):

@@ -67,6 +67,7 @@ def result_of(
     folders: Namespace | None = None,
     reference: str | None = None,
     external: Path | None = None,
+    least_share: float = 1.0,
     **contents: Any,
 ) -> Result:
     """The result by the runner; ``contents``: inputs that are not read from files."""
@@ -74,7 +75,7 @@ def result_of(
     read |= vars(folders or Namespace())
     inputs = inputs_of(benchmark, Namespace(**read), settings)
     vars(inputs).update(contents)
-    result = score(benchmark, inputs, settings, reference, external)
+    result = score(benchmark, inputs, settings, reference, external, least_share)
     require_known(benchmark, result.metrics)
     return result
 

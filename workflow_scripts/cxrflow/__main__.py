@@ -4,6 +4,8 @@
     cxrflow ground --model results/models/biovil/biovil/seed0 --image x.dcm --phrase "Edema"
 
 ``cxrflow COMMAND --help`` explains a command. ``python -m cxrflow`` is the same program.
+
+Commands:
 """
 
 from cxr_files.commands import start
@@ -12,16 +14,12 @@ from cxrflow.programs.fixed import COMMANDS
 from cxrflow.programs.registry import STAGES
 from cxrflow.programs.source_code import full_name
 
-HEADINGS = {"Commands": COMMANDS, "Stages, as the workflow runs them": STAGES}
-
 
 def main() -> None:
     """Start the program that the first argument names."""
-    programs = {
-        heading: {name: full_name(module) for name, module in modules.items()}
-        for heading, modules in HEADINGS.items()
-    }
-    start("cxrflow", __version__, __doc__ or "", programs)
+    programs = {name: full_name(module) for name, module in COMMANDS.items()}
+    stages = {name: full_name(module) for name, module in STAGES.items()}
+    start("cxrflow", __version__, __doc__ or "", programs, stages)
 
 
 if __name__ == "__main__":

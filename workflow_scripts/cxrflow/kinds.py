@@ -191,7 +191,7 @@ class OneKind:
                         require_trusted(kind)
                     cls = outside_settings(outside_class(kind, outside.base), outside)
                 except ValueError as error:
-                    raise PydanticCustomError("kind", "kind is {m}", {"m": str(error)}) from None
+                    raise PydanticCustomError("kind", "kind {m}", {"m": str(error)}) from None
             elif kind in classes:
                 cls = classes[kind]
             else:

@@ -25,7 +25,9 @@ from feature_fakes import fake_features, write_fake
 from PIL import Image
 from transfer_fixtures import LINEAR, single
 
+from command_options import options
 from cxr_files.errors import InputError
+from cxr_files.program import TERMINAL
 from cxrflow.benchmarks.classification import fold_probe, linear_classification
 from cxrflow.benchmarks.classification.probe_settings import (
     FoldProbeSettings,
@@ -42,9 +44,14 @@ from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.phrase_grounding import similarity_grids
 from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
 from cxrflow.benchmarks.inputs import Cohort
+from cxrflow.benchmarks.paired_tests import read_predictions
 from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.rows.external import ExternalTable, read_map
 from cxrflow.images.store import PixelStore
+from cxrflow.papers.table import Table
+from cxrflow.show.tables.cells import make_cells
+from cxrflow.show.tables.rendering import table_markdown
+from cxrflow.show.tables.results import read_results
 
 COUNT = 60
 QUICK = {"intervals": {"replicates": 100}}
@@ -294,15 +301,95 @@ def test_what_the_file_lacks_is_counted(pixels, tmp_path):
     contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
     some = Features(features.encoded[:50], {"pooled": features.by_kind["pooled"][:50]}, "", "")
     path = vectors_of(some, tmp_path / "vectors.parquet")
-    found = external("linear_probe", settings, path, **contents)
+    found = external("linear_probe", settings, path, least_share=0.5, **contents)
     lost = table["split"][~table["image_id"].isin(some.encoded["image_id"])].value_counts()
     assert found.data["external"]["missing"] == lost["test"] == 10 - lost["train"]
+    assert (found.data["external"]["lacks"], found.data["external"]["of"]) == (10, COUNT)
     assert found.protocol["rows_missing"] == {"train": lost["train"]}
     scored, learnt = found.data["dropped"][:2]
     assert scored["reason"] == learnt["reason"] == "not in vectors.parquet"
     assert "part" not in scored and (learnt["part"], learnt["count"]) == ("train", lost["train"])
     tested = table[(table["split"] == "test") & table["image_id"].isin(some.encoded["image_id"])]
     assert found.predictions["image_id"].tolist() == tested["image_id"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        (
+            "test",
+            r"holds 24 of the 48 rows of .* that are scored, and lacks such as image1, image3;",
+        ),
+        ("train", r"holds 6 of the 12 rows of .* of the part 'train', and lacks such as image"),
+    ],
+)
+def test_a_file_that_lacks_rows_is_refused_unless_less_is_asked(pixels, tmp_path, absent, said):
+    """Of each part by itself: half of the scored rows are a tenth of the file."""
+    table = classification_samples(COUNT)
+    frame = pd.read_parquet(vectors_of(fake_features(pixels), tmp_path / "all.parquet"))
+    of_part = table["image_id"][table["split"] == absent]
+    path = tmp_path / "some.parquet"
+    frame[~frame["image_id"].isin(of_part[::2])].to_parquet(path)
+    settings = LinearProbeSettings.model_validate(
+        QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}
+    )
+    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
+    with pytest.raises(InputError, match=said + r".* expected at least 0.9 of them \(the model's"):
+        external("linear_probe", settings, path, least_share=0.9, **contents)
+
+
+def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path, monkeypatch):
+    """Its row shows why, and no test is made of it; what is not the file's fault still ends."""
+    features = fake_features(pixels)
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
+    good, bad = vectors_of(features, tmp_path / "good.parquet"), tmp_path / "bad.parquet"
+    pd.read_parquet(good).iloc[:5].to_parquet(bad)
+    asked = {"settings": QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}, "pixels": pixels}
+    records, (reading, writing) = [], os.pipe()
+    monkeypatch.setenv(TERMINAL, str(writing))
+    for path in (good, bad):
+        words = ["linear_probe", "--or-reason", "--name", f"mine/{path.stem}"]
+        output = tmp_path / path.stem
+        run = metrics_of(main, *words, cohort=cohort, external=path, output=output, **asked)
+        records.append(run)
+    assert records[0]["metrics"] and records[1]["metrics"] == {}
+    refused = records[1]["data"]["refused"]
+    assert refused.startswith(f"{bad}: holds") and "and lacks such as" in refused
+    os.close(writing)  # the workflow's own stderr, which a log does not hide
+    with open(reading) as terminal:
+        assert terminal.read() == f"WARNING mine/bad is not scored: {refused}\n"
+    results = read_results([tmp_path / name / "metrics.json" for name in ("good", "bad")])
+    columns = [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}]
+    rows = [{"label": n, "model": f"mine/{n}", "kind": "external"} for n in ("good", "bad")]
+    table = Table.model_validate(
+        {"title": "t", "source": "ours", "task": "linear_probe", "columns": columns, "rows": rows}
+    )
+    cells = make_cells(table, results)
+    assert isinstance(cells[0].ours, float) and cells[1].reason == refused
+    runs = read_predictions([tmp_path / n / "predictions.parquet" for n in ("good", "bad")])
+    assert list(runs) == [("linear_probe", "mine/good")]
+    (tmp_path / "cohort/samples.parquet").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="samples.parquet: not a readable"):
+        words = ["linear_probe", "--or-reason", "--name", "mine/x", "--external", str(good)]
+        main(words + options(cohort=cohort, output=tmp_path / "o", **asked))
+
+
+def test_the_label_says_that_a_file_lacks_rows(pixels, tmp_path):
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
+    path = vectors_of(fake_features(pixels), tmp_path / "some.parquet")
+    pd.read_parquet(path).iloc[:40].to_parquet(path)
+    asked = {"settings": QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}, "pixels": pixels}
+    words = ["linear_probe", "--name", "mine/some"]
+    asked |= {"cohort": cohort, "external": path, "least_share": 0.5, "output": tmp_path / "some"}
+    metrics_of(main, *words, **asked)
+    results = read_results([tmp_path / "some/metrics.json"])
+    columns = [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}]
+    rows = [{"label": "Theirs", "model": "mine/some", "kind": "external"}]
+    table = Table.model_validate(
+        {"title": "t", "source": "ours", "task": "linear_probe", "columns": columns, "rows": rows}
+    )
+    text = table_markdown(table, make_cells(table, results), results)
+    assert f"| Theirs (its file lacks {COUNT - 40} of {COUNT} rows) | scored |" in text
 
 
 def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_path):
@@ -315,6 +402,7 @@ def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_
     store, quick = PixelStore(pixels), QUICK | {"prompt_pairs": []}
     probe = LinearProbeSettings.model_validate(QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]})
     contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": store}
+    contents["least_share"] = 0.5
     results = [external("linear_probe", probe, path, **contents) for path in (whole, lacking)]
     assert "rows_missing" not in results[0].protocol
     assert results[1].protocol["rows_missing"] == {"train": 2}
@@ -330,7 +418,7 @@ def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_
     table = table.drop(columns="split").assign(part=part, category=["a", "b"] * (COUNT // 2))
     search = ImageRetrievalSettings.model_validate(QUICK | {"cutoffs": [1]})
     contents = {"cohort": Cohort(table, DATA), "pixels": store}
-    found = external("image_retrieval", search, lacking, **contents)
+    found = external("image_retrieval", search, lacking, least_share=0.5, **contents)
     assert found.protocol["rows_missing"] == {"candidate": 2}
     assert found.data["external"]["missing"] == 0
 
@@ -362,7 +450,8 @@ def test_a_wrong_table_is_one_line(pixels, tmp_path, message):
         "pixels": PixelStore(pixels),
     }
     with pytest.raises(InputError, match=message):
-        external("linear_probe", settings, tmp_path / "vectors.parquet", **contents)
+        path = tmp_path / "vectors.parquet"
+        external("linear_probe", settings, path, least_share=0.0, **contents)
 
 
 def test_a_wrong_list_is_one_line(pixels, tmp_path):
@@ -370,6 +459,7 @@ def test_a_wrong_list_is_one_line(pixels, tmp_path):
         "cohort": Cohort(classification_samples(COUNT), DATA, ("Pneumonia",)),
         "pixels": PixelStore(pixels),
     }
+    contents["least_share"] = 0.0
     path = tmp_path / "scores.csv"
     path.write_text("image_id,Pneumonia\nimage1,0.5\nimage3,high\n")
     with pytest.raises(InputError, match="'Pneumonia' of image_id 'image3': expected a number"):
@@ -385,7 +475,7 @@ def test_a_wrong_list_is_one_line(pixels, tmp_path):
         ExternalTable(tmp_path / "absent.csv")
     settings = PhraseGroundingSettings.model_validate(QUICK | {"categories": list(CATEGORIES)})
     table = grounding_samples(30)
-    contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels)}
+    contents |= {"cohort": Cohort(table, DATA)}
     path.write_text("image_id,map\nimage1,a.png\n")
     with pytest.raises(InputError, match="rows are named by image_id; expected sample_id"):
         external("phrase_grounding", settings, path, **contents)

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,12 +17,12 @@ from cxr_files.atomic import write_json
 from cxr_files.commands import overview
 from cxr_files.errors import InputError
 from cxr_hospital.__main__ import PROGRAMS as OF_HOSPITAL
-from cxrflow.__main__ import HEADINGS
 from cxrflow.commands.load import main as check
 from cxrflow.config.targets import main as list_targets
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.programs.registry import PROGRAMS
+from cxrflow.programs.fixed import COMMANDS
+from cxrflow.programs.registry import PROGRAMS, STAGES
 from cxrflow.programs.source_code import PACKAGE, PACKAGES, full_name
 
 TOP = PACKAGE.parents[1]
@@ -41,11 +42,49 @@ def test_every_program_has_a_name_and_every_name_a_program() -> None:
     assert {*map(full_name, PROGRAMS.values()), *OF_HOSPITAL.values()} == programs
     assert len(set(PROGRAMS.values())) == len(PROGRAMS)
     modules = {name: full_name(module) for name, module in PROGRAMS.items()}
-    assert PROGRAMS.keys() == {name for names in HEADINGS.values() for name in names}
-    listed = overview("cxrflow", "", {"All": modules}).splitlines()
+    listed = overview("cxrflow", "", modules).splitlines()
     for name in PROGRAMS:
         (line,) = (line for line in listed if line.startswith(f"  {name} "))
         assert line.endswith((".", ").", ":")) and len(line.split()) > 3
+
+
+def test_help_lists_what_people_type_and_stages_the_rest() -> None:
+    listed = [re.findall(r"^  (\w+) +\S", cxrflow(word).stdout, re.M) for word in ("-h", "stages")]
+    assert listed == [[*COMMANDS, "stages", "completion"], [*STAGES]]
+
+
+@pytest.mark.parametrize("word", ["zero_shot", "zero-shot"])
+def test_a_hyphen_is_as_good(word: str) -> None:
+    assert cxrflow(word, "--help").stdout.startswith("usage: cxrflow zero_shot [-h]")
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (("cxrflow", "zer"), ["zero_shot"]),
+        (("cxrflow", "build_"), ["build_cohort", "build_vocabulary"]),
+        (("cxrflow", "label", "--id"), ["--id-column"]),
+        (("cxrflow", "label", "rep"), []),  # a file, which bash completes itself
+    ],
+)
+def test_bash_completes_commands_and_options(typed: tuple[str, ...], completed: list[str]) -> None:
+    script = cxrflow("completion").stdout
+    code = f"""
+    cxrflow() {{ {sys.executable} -m cxrflow "$@"; }}
+    {script}
+    COMP_WORDS=({" ".join(typed)}); COMP_CWORD={len(typed) - 1}
+    _cxrflow; printf '%s\\n' "${{COMPREPLY[@]}}" | sort -u
+    """
+    done = run_to_end(["bash", "-c", code], cwd=TOP)
+    assert (done.stdout.split(), done.stderr) == (completed, "")
+
+
+@pytest.mark.parametrize("words", ["--help", "stages", "label --help"])
+def test_a_reader_that_leaves_is_no_error(words: str) -> None:
+    """As ``head -1`` may; what Python still holds is written when it ends."""
+    code = f"PYTHONUNBUFFERED= {sys.executable} -m cxrflow {words} | true; echo ${{PIPESTATUS[0]}}"
+    done = run_to_end(["bash", "-c", code], cwd=TOP)
+    assert (done.stdout, done.stderr) == ("141\n", "")
 
 
 def test_the_console_script_is_the_same_program() -> None:

@@ -3,7 +3,9 @@
 import ast
 import doctest
 import os
+import pydoc
 import re
+import rlcompleter
 import shutil
 import sys
 import tomllib
@@ -14,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from packaging.requirements import Requirement
@@ -108,6 +111,9 @@ with open("reports.csv", "w") as file:
 assert command("label", "--input", "reports.csv", "--output", "labels.csv") == 0
 assert cxrflow.label(["Small left effusion."])["Pleural Effusion"].tolist() == [1.0]
 assert len([getattr(metrics, name) for name in metrics.__all__]) > 20
+import pydoc
+assert {"label", "metrics"} <= set(dir(cxrflow)) and "load" not in dir(cxrflow)
+assert "label(texts" in pydoc.render_doc(cxrflow)
 for lacking in ("load", "losses.nt_xent"):
     try:
         eval(f"cxrflow.{lacking}")
@@ -145,6 +151,73 @@ assert cxrflow.load("exported").image_features(torch.zeros(1, 1, 32, 32)).ndim =
 assert losses.nt_xent(torch.eye(2), torch.eye(2)).isfinite()
 assert not {"snakemake", "sklearn", "stanza", "SimpleITK", "jinja2"} & set(sys.modules)
 """
+
+
+# The labeller alone, in a Python that sees neither numpy nor pandas.
+LABELLER = """
+import sys
+from cxr_labels import label, label_rows
+from cxr_labels.command import command
+
+def label_command(*words):
+    sys.argv = ["cxr-labels", "--input", "reports.csv", *words]
+    try:
+        command()
+    except SystemExit as end:
+        return end.code
+    return 0
+
+with open("reports.csv", "w") as file:
+    file.write("accession,report\\nA7,Small left effusion.\\n=A8,No effusion.\\n")
+assert label_command("--output", "labels.csv") == 0
+print(open("labels.csv").read())
+assert label_command("--output", "labels.parquet") == 2
+assert [row["Pleural Effusion"] for row in label_rows(["Left effusion.", "Edema."])] == [1.0, None]
+try:
+    label(["Edema."])
+except ModuleNotFoundError as error:
+    assert "the extra 'tables' of cxr-labels brings it: pip install '.[tables]'" in str(error)
+else:
+    raise AssertionError("label")
+assert not {"numpy", "pandas", "pyarrow", "torch"} & set(sys.modules)
+"""
+
+
+def size_of(path: Path) -> int:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+def test_the_labeller_alone_is_small(installed: Path, tmp_path: Path) -> None:
+    """What `pip install` of cxr-files and cxr-labels brings: at most 80 MB, and it labels."""
+    waiting = ["cxr-labels"]
+    brought: dict[str, list[Path]] = {}
+    while waiting:
+        name = canonicalize_name(Requirement(waiting.pop()).name)
+        if name in brought:
+            continue
+        ours = next(iter(metadata.distributions(name=name, path=[str(installed)])), None)
+        package = ours or metadata.distribution(name)
+        tops = {file.parts[0] for file in package.files or () if file.parts[0] not in ("..",)}
+        brought[name] = [Path(str(package.locate_file(top))) for top in tops - {"__pycache__"}]
+        waiting += [
+            text
+            for text in package.requires or ()
+            if (marker := Requirement(text).marker) is None or marker.evaluate({"extra": ""})
+        ]
+    assert not {"numpy", "pandas", "pyarrow", "scipy"} & set(brought)
+    links = tmp_path / "site-packages"
+    links.mkdir()
+    for path in {path for paths in brought.values() for path in paths}:
+        (links / path.name).symlink_to(path)
+    assert sum(size_of(path) for paths in brought.values() for path in paths) < 80e6
+    environment = {**os.environ, "PYTHONPATH": str(links)}
+    done = run_to_end([sys.executable, "-S", "-c", LABELLER], cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    header, first, second, *_ = done.stdout.splitlines()
+    assert header.startswith("row,accession,No Finding") and first.startswith("0,A7,")
+    assert second.startswith("1,'=A8,")
+    assert "the extra 'tables' of cxr-labels brings it" in done.stderr
 
 
 @pytest.mark.parametrize(("extra", "code"), [(None, PLAIN), ("models", MODELS)])
@@ -219,7 +292,7 @@ PUBLIC = [(package, name) for package in (cxrflow, metrics, losses) for name in 
 def of_type_checkers(package: Path) -> Iterator[str]:
     """Names that a type checker sees."""
     for node in ast.parse((package / "__init__.py").read_text("utf-8")).body:
-        if isinstance(node, ast.If):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for statement in ast.walk(node):
                 if isinstance(statement, ast.ImportFrom):
                     yield from (alias.name for alias in statement.names)
@@ -273,12 +346,48 @@ def test_labels_are_those_of_the_command_and_say_why_there_are_none() -> None:
         assert "dema" not in str(raised.value)
 
 
+def test_labels_of_a_series_join_to_their_own_rows() -> None:
+    reports = pd.DataFrame({"text": ["Edema.", "No edema."]}, index=["p9", "p4"])
+    joined = reports.join(cxrflow.label(reports["text"]))
+    assert joined["Edema"].to_dict() == {"p9": 1.0, "p4": 0.0}
+    part = cxrflow.label(pd.Series(["Edema.", "No edema.", "Edema."])[lambda s: s != "Edema."])
+    assert part.index.tolist() == [1] and part["Edema"].tolist() == [0.0]
+    for wrong in (reports, {"text": "Edema."}):
+        with pytest.raises(InputError, match="expected a list or a Series of texts"):
+            cxrflow.label(wrong)  # type: ignore[arg-type]
+
+
+def test_dir_help_and_tab_show_the_public_names() -> None:
+    for package in (cxrflow, metrics, losses):
+        assert set(package.__all__) <= set(dir(package))
+    completer = rlcompleter.Completer({"cxrflow": cxrflow})
+    assert {"cxrflow.label(", "cxrflow.load(", "cxrflow.PixelStore("} <= set(
+        completer.attr_matches("cxrflow.")
+    )
+    text = pydoc.plain(pydoc.render_doc(cxrflow))
+    assert all(re.search(rf"^ +{name}\b.*  \w", text, re.M) for name in cxrflow.__all__[:2])
+    assert "label(texts" in text and "load(path" in text and "docs/library.md" in text
+
+
+def test_a_device_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device, said in (
+        ("cuda", "'device' is 'cuda', but torch sees no GPU; expected cpu"),
+        ("cuda:3", "'device' is 'cuda:3', but torch sees no GPU"),
+        ("gpu", "'device' is 'gpu'; expected cpu, cuda or cuda:<n>"),
+    ):
+        with pytest.raises(InputError, match=said):
+            cxrflow.load("no folder", device)
+
+
 def test_a_users_script_runs(tmp_path: Path) -> None:
     """What mypy has read in `make lint`; the model of `contrast` is that of test_model.py."""
     assert user_script.reports_with("Edema", ["Edema.", "No edema.", "Mild edema."]) == [0, 2]
     regions, words = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0))
     assert user_script.local_step(regions.requires_grad_(), words, [3, 2]) > 0
     assert regions.grad is not None and regions.grad.abs().sum() > 0
+    with pytest.raises(AttributeError, match="has no attribute 'lable'"):
+        user_script.misspelt()
     with pytest.raises(InputError, match="model folder not found"):
         user_script.contrast(
             str(tmp_path / "m"), np.zeros((4, 4), np.uint8), "Edema", np.eye(4) > 0

@@ -105,9 +105,11 @@ def test_time_left_follows_the_graph_the_machine_and_the_log_of_a_training(plan,
 
 
 def test_of_other_sizes_no_time_is_known():
-    plan = Plan.of({1: job("train", "a")}, 2, recorded=False)
+    plan = Plan.of({1: job("train", "a")}, 2, recorded=False, retries={})
     assert plan.left(0) is None and plan.expected(1) is None
-    assert Plan.of({1: job("train", "a")}, 2, recorded=True).left(0) > 0  # as its rule or any
+    assert (
+        Plan.of({1: job("train", "a")}, 2, recorded=True, retries={}).left(0) > 0
+    )  # as its rule or any
 
 
 def fail(console: Console, log: Path, why: str) -> None:
@@ -154,6 +156,46 @@ def test_a_killed_job_is_told_from_a_defect_and_said_once(console, tmp_path):
         fields = {"jobid": 7, "rule_name": "build", "log": [str(log)], "rule_msg": None}
         console.handle(record("Error", logging.ERROR, event="job_error", **fields))
     assert said(console) == f"FAILED build: {KILLED}\n  log: {log}"
+
+
+def test_a_job_that_goes_on_by_itself_is_stopped_and_not_failed(console, tmp_path):
+    """`scancel`, a time limit: its state is saved, and while there are retries it is submitted."""
+    log, number = tmp_path / "c.log", 7
+    console.handle(record(event="run_info", stats={"total": 2}))
+    plan = Plan({}, 1, {}, retries={number: 2})
+    console.handle(record(plan=plan))
+    state = "SLURM-job '34' failed, SLURM status is: 'CANCELLED by 0'. "
+    fields = {"jobid": number, "rule_name": "pretrain_joint", "rule_msg": state, "log": [str(log)]}
+    by_hand = "saved in results/state; start the same command again to go on"
+    for step in (5, 9, 11):
+        log.write_text(f"interrupted: state of step {step} of 300 {by_hand}\n")
+        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+    first, _, second, _, third, _ = said(console).splitlines()[1:]
+    again = "saved in results/state; it is started again by itself, attempt"
+    assert first == f"STOPPED pretrain_joint: state of step 5 of 300 {again} 2 of 3"
+    assert second == f"STOPPED pretrain_joint: state of step 9 of 300 {again} 3 of 3"
+    assert third == f"FAILED pretrain_joint: state of step 11 of 300 {by_hand}"
+    # So is one that is killed without a word; when no attempt is left that is said again.
+    fields |= {"jobid": 8, "rule_name": "build", "rule_msg": ""}
+    console.plan.retries = {8: 1}
+    log.write_text("2026-01-01 10:00:00 INFO at work\n")
+    for _ in range(2):
+        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+    first, _, second, _ = said(console).splitlines()[7:]
+    assert first == f"FAILED build: {KILLED}; it is started again by itself, attempt 2 of 2"
+    assert second == f"FAILED build: {KILLED}"
+
+
+def test_a_job_that_was_made_after_all_is_not_listed_as_not_made(console, tmp_path):
+    log = tmp_path / "c.log"
+    log.write_text("interrupted: state of step 5 saved\n")
+    console.handle(record(plan=Plan({}, 1, {}, retries={7: 1})))
+    for number in (7, 8):
+        fields = {"jobid": number, "rule_name": f"rule{number}", "rule_msg": "", "log": [str(log)]}
+        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+    console.handle(record(event="job_finished", job_id=7))
+    console.handle(record("Exiting because a job execution failed. Look above", logging.ERROR))
+    assert "not made: a job; 1 of 0 done" in said(console)
 
 
 def test_a_job_lost_with_its_node_is_not_taken_for_one_that_was_asked_to_stop(console, tmp_path):

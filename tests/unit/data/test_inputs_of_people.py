@@ -14,7 +14,7 @@ from test_data_convirt_sets import covidx
 from cxr_files import atomic
 from cxr_files.csv_table import read_csv, read_lines
 from cxr_files.errors import InputError
-from cxr_files.parquet import table_chunks, table_columns
+from cxr_files.parquet import table_columns, table_rows
 from cxr_files.reading import OUTSIDE, OutsideError, below
 from cxr_files.yaml_file import read_yaml
 from cxr_labels.label_sources import find_source
@@ -116,7 +116,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
             reader(pipe)
     with pytest.raises(OSError, match="pipe or device"):
         read_lines(pipe)
-    for columns in (table_columns, lambda path: list(table_chunks(path, ["id"]))):
+    for columns in (table_columns, lambda path: list(table_rows(path, ["id"]))):
         with pytest.raises(InputError, match="pipe: not a readable Parquet file .*pipe or device"):
             columns(pipe)
     for name in ("pubmed25n0001.xml", "pubmed25n0002.xml.gz"):

@@ -8,12 +8,16 @@ the notebooks (test_notebook.py, integration/test_notebooks.py), the labeller, t
 import argparse
 import re
 import shlex
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from cxr_files.commands import OWN as OWN_NAMES
+from cxrflow.config.configuration import Config
 from cxrflow.config.schema import Values
 from cxrflow.programs.registry import PROGRAMS
 from cxrflow.programs.source_code import PACKAGE, full_name
@@ -78,6 +82,9 @@ def test_a_program_accepts_its_options(line: str, parse_alone, capsys) -> None:
     if "--help" in (name, *words) and name not in PROGRAMS:
         assert name in ("--help", "COMMAND")
         return
+    if name in OWN_NAMES:  # of the command itself: test_command_line.py
+        assert not words
+        return
     module = import_module(full_name(PROGRAMS[name]))
     if not hasattr(module, "main"):
         module = import_module(f"{module.__name__}.__main__")
@@ -105,7 +112,10 @@ def test_snakemake_accepts_its_options_targets_and_keys() -> None:
     for line in of("snakemake"):
         options = parser.parse_args(COMMANDS[line][1:])
         for target in options.targets:
-            if target.startswith("results/tables/"):
+            if target.startswith("results/models/"):
+                paper, model = Path(target).parts[2:4]
+                assert f"\n  {model}:" in papers[paper], line
+            elif target.startswith("results/tables/"):
                 paper, table = Path(target).parts[-2:]
                 assert f"\n  {Path(table).stem}:" in papers[paper], line
             elif target.startswith("results/cohorts/"):
@@ -118,6 +128,55 @@ def test_snakemake_accepts_its_options_targets_and_keys() -> None:
             assert (TOP / name).is_file() or str(name) in OWN, line
         for entry in options.config or ():
             assert entry.partition("=")[0] in Values.model_fields, line
+
+
+def read_by(words: list[str]) -> Iterator[str]:
+    """What of this run's results a command reads."""
+    for option, word in pairwise(["", *words]):
+        if word.startswith("results/") and option != "--output":
+            yield word
+
+
+def test_what_a_command_reads_the_demonstration_leaves_or_its_page_makes(
+    overlay: Callable[..., Config],
+) -> None:
+    """Results of other configurations lie in folders of theirs, such as results/study."""
+    run = overlay({})
+    whole = run.needs(*((paper, "headline") for paper in run.library.chosen))
+    left = {f"results/models/{model}/seed0" for model in whole.models}
+    left |= {f"results/cohorts/{name}" for name in whole.cohorts}
+    left |= {f"results/pixels/{name}/{geometry}" for name, geometry in whole.stores}
+    left |= {"results/report/config.json"}
+    roots = {Path(place).parts[1] for place in left}
+    read = 0
+    for line in of("cxrflow"):
+        page = line.partition(":")[0]
+        made = [
+            word
+            for other, words in COMMANDS.items()
+            if words[0] == "snakemake" and other.startswith(f"{page}:")
+            for word in words
+        ]
+        for place in read_by(COMMANDS[line]):
+            if Path(place).parts[1:2] and Path(place).parts[1] in roots:
+                read += 1
+                assert place in left or any(word.startswith(f"{place}/") for word in made), line
+    assert read > 8
+
+
+def test_a_file_from_elsewhere_trains_nothing_that_the_demonstration_has_not(
+    overlay: Callable[..., Config], paper: Callable[..., str]
+) -> None:
+    text = (TOP / "docs/external_models.md").read_text(encoding="utf-8")
+    for example in re.findall(r"    # elsewhere\.yaml\n((?:    .*\n)+)", text):
+        demonstration = overlay({})
+        left = demonstration.needs(*((name, "headline") for name in demonstration.library.chosen))
+        run = overlay({"papers": [paper(textwrap.dedent(example), "elsewhere.yaml")]})
+        asked = run.needs(("elsewhere", "headline"))
+        assert asked.models and set(asked.models) <= set(left.models)
+        assert any(
+            model.startswith("elsewhere/") for _, model in run.results["elsewhere"].all("headline")
+        )
 
 
 def test_make_knows_its_targets_and_variables() -> None:

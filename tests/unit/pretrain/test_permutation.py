@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid, normalize
 
 from cxrflow.metrics.permuted_pairs import DRAWS
 from cxrflow.metrics.twins import TWINS
-from cxrflow.models.run_record import beside_twins, learnt
+from cxrflow.models.run_record import beside_twins, learnt, learnt_in_words
 from cxrflow.objectives.pair_matching import pair_matching
 from cxrflow.objectives.token_alignment import TokenMatching
 from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
@@ -300,6 +300,25 @@ def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
     assert "twins" not in answer((SIGNAL, SIGNAL))
     # A record from before there were twins.
     assert learnt({"permuted_pairs": {"differs": False}}) is False and learnt({}) is None
+
+
+def test_others_do_not_answer_for_a_term_that_compares_nothing() -> None:
+    """A loss of images and texts from outside without scores: masked words alone are known."""
+    names = {"mine": "image and text", "mlm": "masked place and word"}
+    for scores, answer in ((SIGNAL, None), (drawn(12, 12), False)):
+        compared = {"mine": None, "mlm": Comparisons.of_batch(scores)}
+        losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
+        said = Validation([Validated(losses, compared)], ALONE).record(names)
+        assert said["pairs_learnt"] is answer
+        assert ("HAS NOT LEARNT" if answer is False else "is not known") in learnt_in_words(said)
+
+
+def test_a_log_ends_with_the_ranks_of_its_twins() -> None:
+    terms = {"pairs": {"rank": 0.52, "untrained": [0.48, 0.53]}}
+    said = {"pairs_learnt": False, "twins": {"image and text": {"p": 0.1, "terms": terms}}}
+    assert learnt_in_words(said).endswith(
+        "(pairs: rank of the true pair 0.520, of untrained starts 0.480 to 0.530)"
+    )
 
 
 def test_a_term_without_pairs_is_not_judged() -> None:

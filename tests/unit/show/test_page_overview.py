@@ -98,7 +98,7 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
     leading = opening.partition("Mean CNR")[2].partition("</li>")[0]
     assert '<p class="value">1.270</p>' in leading and "Published: 1.027 ± 0.02" in leading
     assert (
-        "Not above the best baseline without learning: <b>9.000</b>, Mean boxes of other patients "
+        "Not above the strongest baseline: <b>9.000</b>, Mean boxes of other patients "
         "with the finding</p>" in leading
     )
     assert "Training not converged" not in opening
@@ -117,12 +117,14 @@ def test_what_leads_stands_beside_what_it_starts_from(results):
     lead = next(one for one in load_paper("biovil").leads if one.label == "Mean CNR")
     table = load_paper("biovil").tables[lead.table]
     found = _card(table, lead, read_results(files), Inference(), [], {"biovil/baseline_phase2"})
-    assert found is not None and found["nothing"] is None
-    assert found["start"]["verdict"] in ("Above", "Not clearly above", "Not above")
+    assert found is not None
+    (start,) = found["compared"]
+    assert start["what"] == "what it starts from" and start["judged"]
+    assert start["verdict"] in ("Above", "Not clearly above", "Not above")
     own = found["others"][0]
-    assert (found["start"]["label"], found["start"]["value"]) == (own["label"], own["value"])
+    assert (start["label"], start["value"]) == (own["label"], own["value"])
     found = _card(table, lead, read_results(files), Inference(), [])
-    assert found is not None and found["start"] is None
+    assert found is not None and found["compared"] == []
 
 
 def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
@@ -165,26 +167,102 @@ def test_a_mean_of_columns_may_lead(tmp_path):
         for number, (model, value) in enumerate({"m": 0.7, "reference/r": 0.5}.items())
     ]  # fmt: skip
     found = _card(table, lead, read_results(files), Inference(), [])
-    assert found is not None and found["shown"]["value"] == "0.700"
+    assert found is not None and found["shown"]["value"] == "0.70"  # of 29 no more is known
     assert found["measured"] == [("tiny", 29), ("tiny", 414)]
-    assert (found["nothing"]["value"], found["level"]) == ("0.500", "95 %")
+    (best,) = found["compared"]
+    assert (best["value"], best["verdict"], found["level"]) == ("0.50", "Beside", "95 %")
+
+
+BUDGETS = {"0": 0.629, "1": 0.7, "100": 0.886}
+
+
+def carded(tmp_path, rows, values, share=None, count=400, **more):
+    """The card of a model of 0.8 (0.75 to 0.85) whose row has a share of labels."""
+    lead = Lead(table="t", row="Ours", column="a", label="AUROC")
+    own = {"label": "Ours", "model": "m", "share": share, **more}
+    column = {"key": "a", "label": "A", "metric": "auroc", "digits": 4}
+    table = Table.model_validate(
+        {"title": "T", "source": "S", "task": "t", "columns": [column], "rows": [own, *rows]}
+    )
+    metric = f"auroc/{share}" if share else "auroc"
+    files = [
+        write_result(
+            tmp_path / "m.json",
+            "t",
+            "m",
+            0,
+            {metric: estimate(0.8, 0.75, 0.85, count)},
+            learnt=True,
+        )
+    ]
+    for number, (model, metrics) in enumerate(values.items()):
+        path = tmp_path / f"{number}.json"
+        learnt = None if model.startswith("reference") else True
+        files.append(write_result(path, "t", model, 0, metrics, learnt=learnt))
+    card = _card(table, lead, read_results(files), Inference(), [])
+    assert card is not None
+    return card
+
+
+@pytest.mark.parametrize(("share", "own"), [("1", 0.7), (None, 0.629)])
+def test_a_card_names_the_strongest_baseline_at_any_budget_and_at_its_own(tmp_path, share, own):
+    rows = [
+        {"label": f"Pixels {budget} %", "model": "reference/pixels", "share": budget}
+        for budget in ("1", "100")
+    ]
+    rows.append({"label": "Brightness", "model": "reference/brightness"})
+    values = {
+        "reference/pixels": {
+            f"auroc/{b}": estimate(BUDGETS[b], BUDGETS[b] - 0.02, BUDGETS[b] + 0.02, 400)
+            for b in ("1", "100")
+        },
+        "reference/brightness": {"auroc": estimate(0.629, 0.6, 0.65, 400)},
+    }
+    found = carded(tmp_path, rows, values, share)["compared"]
+    assert [(b["what"], b["verdict"], b["value"], b["judged"]) for b in found] == [
+        ("the strongest baseline at any label budget", "Not above", "0.886", True),
+        (
+            f"the strongest baseline at the same label budget ({'1 %' if share else 'none'})",
+            "Above",
+            f"{own:.3f}",
+            True,
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("high", "word"), [(0.74, "Above"), (0.76, "Not clearly above")])
+def test_a_card_compares_with_the_base_and_is_green_only_apart(tmp_path, high, word):
+    """The base's interval counts, not only its value; 0.5 is named and decides nothing."""
+    rows = [{"label": "Base", "model": "b"}, {"label": "Chance", "model": "reference/chance"}]
+    values = {"b": {"auroc": estimate(0.7, 0.65, high, 29)}}
+    values["reference/chance"] = {"auroc": estimate(0.5, 0.5, 0.5, 29)}
+    card = carded(tmp_path, rows, values, count=29, reference="Base")
+    found = card["compared"]
+    assert [(b["what"], b["verdict"], b["value"], b["judged"]) for b in found] == [
+        ("its base", word, "0.70", True),
+        ("the strongest baseline", "Above", "0.50", False),
+    ]
+    assert (card["shown"]["value"], card["shown"]["interval"]) == ("0.80", "0.75 to 0.85")
+    many = carded(tmp_path, rows, values, count=29_000, reference="Base")
+    assert many["shown"]["value"] == "0.800"
 
 
 @pytest.mark.parametrize(
     ("value", "low", "learnt", "word"),
     [(1.0, 0.9, True, "Above"), (1.0, 0.4, True, "Not clearly above"), (0.5, 0.4, True,
-     "Not above"), (1.0, None, True, "Above"), (1.0, 0.9, False, "Beside")],
+     "Not above"), (1.0, None, True, "Not clearly above"), (1.0, 0.9, False, "Beside")],
 )  # fmt: skip
 def test_what_is_said_of_a_value_beside_one_of_no_learning(value, low, learnt, word):
     cell = Cell("r", "c", value, low=low, seeds=1, unlearnt=0 if learnt else 1)
-    assert _verdict(cell, 0.5) == word
+    assert _verdict(cell, Cell("b", "c", 0.5)) == word
 
 
 @pytest.mark.parametrize(("low", "word"), [(0.1, "Above"), (-0.1, "Not clearly above")])
 def test_a_tested_difference_decides(low, word):
     tested = Difference("other", 0.3, low, 0.5, None, None, "", 3, None)
     for own_low in (0.1, 0.6):
-        assert _verdict(Cell("r", "c", 0.8, low=own_low, seeds=3), 0.5, tested) == word
+        own = Cell("r", "c", 0.8, low=own_low, seeds=3)
+        assert _verdict(own, Cell("b", "c", 0.5), tested) == word
 
 
 def test_why_values_differ_is_said_where_the_numbers_stand(html, synthetic):

@@ -307,7 +307,10 @@ def test_a_similarity_from_outside_is_loaded_where_it_is_trusted(folder, monkeyp
     again = load_similarity(folder)
     assert isinstance(again, Outside) and torch.equal(again.bias, similarity.bias)
     monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(InputError, match=f"import {module} first or name it in .*{TRUSTED}"):
+    said = (
+        f"config.json: kind '{module}:Outside' is code outside of cxrflow; if you trust it, import"
+    )
+    with pytest.raises(InputError, match=f"{said} {module} first or name it in .*{TRUSTED}"):
         cxrflow.load(folder)
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from cxr_files import program
 from cxr_files.extras import lacking
@@ -24,17 +25,35 @@ def summary(module: str) -> str:
     return text.partition("\n")[0].replace("``", "`")
 
 
-def overview(command: str, about: str, programs: Mapping[str, Mapping[str, str]]) -> str:
-    """All programs of a command, a line each, under their headings."""
-    lines = [f"usage: {command} COMMAND ...", "", about.strip().replace("``", "`")]
-    for heading, modules in programs.items():
-        lines += ["", f"{heading}:"]
-        lines += [f"  {name:24} {summary(module)}" for name, module in modules.items()]
-    return "\n".join(lines)
+OWN: Final = ("stages", "completion")  # names of what is no program
+COMPLETION: Final = """\
+# In ~/.bashrc or ~/.zshrc: eval "$({command} completion)"
+[ -n "$ZSH_VERSION" ] && autoload -U +X bashcompinit && bashcompinit
+_{name}() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words="{words}"
+    elif [ "${{word#-}}" != "$word" ]; then
+        words="$({command} "${{COMP_WORDS[1]}}" --help 2>/dev/null | grep -oE -e '--[a-z][a-z_-]*')"
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _{name} {command}
+"""
+
+
+def overview(command: str, about: str, programs: Mapping[str, str]) -> str:
+    """Programs of a command, a line each."""
+    lines = [f"usage: {command} COMMAND ...", "", about.strip().replace("``", "`"), ""]
+    return "\n".join([*lines, *(f"  {name:24} {summary(m)}" for name, m in programs.items())])
 
 
 def start(
-    command: str, version: str, about: str, programs: Mapping[str, Mapping[str, str]]
+    command: str,
+    version: str,
+    about: str,
+    programs: Mapping[str, str],
+    stages: Mapping[str, str] | None = None,
 ) -> None:
     """Start the program that the first argument names, as ``python -m`` would.
 
@@ -42,20 +61,41 @@ def start(
         command: what is typed, before the program's name.
         version: what ``--version`` prints.
         about: the first lines of ``--help``.
-        programs: modules by their names, under headings.
+        programs: modules by their names, those that people type; a hyphen is as good as ``_``.
+        stages: those that a workflow runs, which ``stages`` lists.
     """
-    name, arguments = (sys.argv[1] if len(sys.argv) > 1 else None), sys.argv[2:]
-    modules = {name: module for group in programs.values() for name, module in group.items()}
+    with program.quiet_pipe():
+        _start(command, version, about, programs, stages or {})
+
+
+def _start(
+    command: str,
+    version: str,
+    about: str,
+    programs: Mapping[str, str],
+    stages: Mapping[str, str],
+) -> None:
+    typed, arguments = (sys.argv[1] if len(sys.argv) > 1 else None), sys.argv[2:]
+    modules = {**programs, **stages}
+    name = next((name for name in modules if name == str(typed).replace("-", "_")), typed)
     if name in ("-h", "--help"):
         print(overview(command, about, programs))
-        sys.exit()
+        if stages:
+            print(f"  {'stages':24} List what the workflow runs; each stage is a command too.")
+        print(f"  {'completion':24} Print what completes commands and options in bash and zsh.")
     elif name == "--version":
         print(f"{command} {version}")
+    elif name == "stages" and stages:
+        print(overview(command, "Stages, as the workflow runs them:", stages))
+    elif name == "completion":
+        words = " ".join([*programs, *(["stages"] if stages else []), "completion", *stages])
+        function = command.replace("-", "_")
+        print(COMPLETION.format(command=command, name=function, words=words), end="")
     elif name is None:
         print(overview(command, about, programs), file=sys.stderr)
         sys.exit(program.EXIT_INPUT)
     elif name not in modules:
-        near = difflib.get_close_matches(name, modules, n=1)
+        near = difflib.get_close_matches(name, [*modules, *OWN], n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"`{command} --help` lists them"
         print(f"error: there is no command '{name}'; {hint}", file=sys.stderr)
         sys.exit(program.EXIT_INPUT)

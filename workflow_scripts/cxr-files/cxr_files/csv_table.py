@@ -5,20 +5,28 @@ Damaged rows are counted and left out.
 
 import csv
 import gzip
-import io
 import re
 import zlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal
 
-from cxr_files.archives import TooLarge, unpacked
+from cxr_files.archives import TooLarge
+from cxr_files.csv_text import (
+    EMPTY,
+    LONGEST_FIELD,
+    inert_text,
+    open_table,
+    shown,
+    unique_names,
+    unpacked_table,
+)
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
-from cxr_files.reading import UTF8, encoding_of, leads_out
+from cxr_files.reading import UTF8, leads_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,17 +35,7 @@ if TYPE_CHECKING:
 # the same, below the list's folder; text: text or blank; number: a number or blank; value: a number
 # that must be there.
 Kind = Literal["id", "bare", "path", "text", "number", "value"]
-LONGEST_FIELD = 2**24  # characters
-CHUNK = 10_000  # rows in memory
-START = 8  # bytes in which the encoding shows
-# Not "Acc. No.": a word of some length stands before the full stop.
-SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
-MOST_WORDS = 6  # of a column's name
 UNEVEN = "uneven"  # attribute of a table: first fields of rows with another number of fields
-
-
-class UnevenRowsError(Exception):
-    """Rows of a table differ in their number of fields; :func:`read_text` says which."""
 
 
 def find_file(root: Path, *names: str) -> Path | None:
@@ -222,46 +220,13 @@ def _without_cut_off(
     return whole, [Drop.of(reason, [f"{path}:{frame.index[-1]}"], failed=True)]
 
 
-def column_names(path: Path, separator: str = ",") -> list[str]:
-    """Return the names of a table's columns as :func:`read_text` has them."""
-    import pandas as pd
-
-    try:
-        with _as_text(path, separator, header=True) as arguments:
-            return list(pd.read_csv(**arguments, nrows=0).columns)
-    except pd.errors.ParserError:  # in the rows that pandas looks at beside the header
-        return list(read_text(path, separator)[0].columns)
-
-
-def text_chunks(path: Path, separator: str, header: bool = True) -> "Iterator[pd.DataFrame]":
-    """Read all columns as text, some thousand rows at a time.
-
-    Raises:
-        InputError: as :func:`read_csv`.
-        UnevenRowsError: a row has more fields than the first.
-    """
-    import pandas as pd
-
-    with _as_text(path, separator, header) as arguments:
-        try:
-            with pd.read_csv(**arguments, chunksize=CHUNK) as chunks:
-                for frame in chunks:
-                    if not isinstance(frame.index, pd.RangeIndex):
-                        raise UnevenRowsError
-                    yield frame
-        except pd.errors.ParserError:
-            raise UnevenRowsError from None
-
-
 @contextmanager
 def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any]]:
     """Arguments by which pandas reads all columns as text; errors on the way name the file."""
     import pandas as pd
 
-    encoding = UTF8
     try:
-        with unpacked(path) as handle:
-            encoding = _encoding(handle, path)
+        with unpacked_table(path) as (handle, encoding):
             yield {
                 "filepath_or_buffer": handle,
                 "sep": separator,
@@ -272,41 +237,7 @@ def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any
                 "header": 0 if header else None,
             }
     except pd.errors.EmptyDataError:
-        raise InputError(f"{path}: the file is empty; expected a CSV with a header") from None
-    except UnicodeDecodeError as error:
-        if encoding != UTF8:
-            raise InputError(
-                f"{path}: begins with the mark of {encoding.upper()}, but is not ({error.reason})"
-            ) from None
-        raise InputError(
-            f"{path}: not UTF-8 (byte 0x{error.object[error.start]:02x} cannot be read); "
-            "expected the file as published, or your own converted: iconv -f WINDOWS-1252 -t UTF-8"
-        ) from None
-    except TooLarge as error:
-        raise InputError(f"{path}: {error}; expected the file as published") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
-
-
-def _encoding(handle: IO[bytes], path: Path) -> str:
-    """Return the encoding of an open text; InputError if it is UTF-16 without a mark."""
-    start = handle.peek(START)[:START]  # type: ignore[attr-defined]
-    encoding = encoding_of(start)
-    if encoding == UTF8 and bytes(START // 2) in (start[::2], start[1::2]):
-        raise InputError(
-            f"{path}: every second byte is NUL, as in UTF-16 that has lost its byte-order mark; "
-            "expected UTF-8: iconv -f UTF-16LE -t UTF-8"
-        )
-    return encoding
-
-
-@contextmanager
-def open_table(path: Path) -> Iterator[TextIO]:
-    """Open a text, plain or gzipped, in the encoding of its mark; line ends as they are."""
-    with unpacked(path) as handle:
-        encoding = _encoding(handle, path)
-        with io.TextIOWrapper(handle, encoding=encoding, newline="") as text:
-            yield text
+        raise InputError(f"{path}: {EMPTY}") from None
 
 
 def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame, list[Drop]]":
@@ -321,7 +252,7 @@ def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame,
         reader = csv.reader(handle, delimiter=separator, strict=True)
         try:
             first = next(reader, [])
-            names = _unique_names(first) if header else list(range(len(first)))
+            names = unique_names(first) if header else list(range(len(first)))
             start = reader.line_num + 1
             for row in reader if header else chain([first], reader):
                 if len(row) == len(names):
@@ -339,30 +270,9 @@ def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame,
     return frame, [Drop.of(reason, wrong, failed=True)] if wrong else []
 
 
-def is_sentence(name: str) -> bool:
-    """True if a column's name reads like a report's text: a table without a header."""
-    return bool(SENTENCE.search(name.strip())) or len(name.split()) > MOST_WORDS
-
-
-def shown(name: str) -> str:
-    """Return a column's name as an error shows it; nothing of a report's text."""
-    return f"(a text of {len(name)} characters)" if is_sentence(name) else name
-
-
 def inert(texts: "pd.Series") -> "pd.Series":
     """Escape texts for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
-    formula = texts.str.match(r"[=@\t\r]|[+-](?![\d.])", na=False)
-    return texts.where(~formula, "'" + texts)
-
-
-def _unique_names(header: Sequence[str]) -> list[str]:
-    """Number repeated names of columns, as pandas does."""
-    counts: Counter[str] = Counter()
-    names = []
-    for name in header:
-        names.append(f"{name}.{counts[name]}" if counts[name] else name)
-        counts[name] += 1
-    return names
+    return texts.map(inert_text, na_action="ignore")
 
 
 def read_lines(path: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -41,8 +41,8 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
     return table
 
 
-def table_chunks(path: Path, columns: Sequence[str]) -> "Iterator[pd.DataFrame]":
-    """Read columns of a Parquet file, some thousand rows at a time.
+def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of columns of a Parquet file, some thousand rows in memory at a time.
 
     Raises:
         InputError: as :func:`read_table`.
@@ -53,19 +53,22 @@ def table_chunks(path: Path, columns: Sequence[str]) -> "Iterator[pd.DataFrame]"
         with ParquetFile(require_regular(path)) as file:
             for batch in file.iter_batches(CHUNK, columns=list(columns)):
                 batch.validate(full=True)  # UTF-8, which is else read when it is used
-                yield batch.to_pandas()
+                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
     except DAMAGE as error:
         raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
 
 
-def table_columns(path: Path) -> list[str]:
-    """Return the names of a Parquet file's columns, as :func:`read_table` has them."""
+def table_columns(path: Path) -> dict[str, str]:
+    """Return Arrow's type of each column of a Parquet file; an index without a name is none.
+
+    Raises:
+        InputError: as :func:`read_table`.
+    """
     from pyarrow.parquet import read_schema
 
     try:
-        return [
-            str(name)
-            for name in read_schema(require_regular(path)).empty_table().to_pandas().columns
-        ]
+        schema = read_schema(require_regular(path))
+        names = [name for name in schema.names if not name.startswith("__index_level_")]
+        return {name: str(schema.field(name).type) for name in names}
     except DAMAGE as error:
         raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None

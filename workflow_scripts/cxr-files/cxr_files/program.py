@@ -133,8 +133,8 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     logging.getLogger("openjpeg").setLevel(logging.WARNING)  # it counts the tiles of every picture
     try:
         refuse_again()
-        main(None)
-        sys.stdout.flush()
+        with quiet_pipe():
+            main(None)
     except InputError as error:
         keep(error)
         _say(f"error: {error}")
@@ -145,16 +145,29 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     except KeyboardInterrupt:
         _say("interrupted from the keyboard")
         sys.exit(EXIT_KEYBOARD)
-    except BrokenPipeError:
-        # Whoever read our output has left; Python's own last flush must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_PIPE)
     except Exception as error:
         line = refusal(error)
         if line is None:
             raise
         _say(f"error: {line}")
         sys.exit(EXIT_INPUT)
+
+
+@contextlib.contextmanager
+def quiet_pipe() -> Iterator[None]:
+    """Exit without a word where whoever read our output has left, as ``head`` does.
+
+    The help is printed by what then exits, so the output is flushed after that too.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python's own last flush must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PIPE)
 
 
 def _say(line: str) -> None:
@@ -165,10 +178,15 @@ def _say(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
-        with contextlib.suppress(OSError, ValueError):
-            os.write(int(os.environ.get(TERMINAL, "")), f"{line}\n".encode())
+        tell_workflow(line)
         # Python's own last flush would end it with another code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def tell_workflow(line: str) -> None:
+    """Print a line on the workflow's own stderr, where a rule runs this program."""
+    with contextlib.suppress(OSError, ValueError):
+        os.write(int(os.environ.get(TERMINAL, "")), f"{line}\n".encode())
 
 
 def refusal(error: Exception) -> str | None:

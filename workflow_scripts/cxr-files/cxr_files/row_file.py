@@ -1,16 +1,13 @@
 """Tables too long for memory: a CSV or Parquet file that is written while its rows come in."""
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-from pyarrow.parquet import ParquetWriter
-
 from cxr_files.atomic import atomic_path
-from cxr_files.csv_table import inert
+from cxr_files.csv_text import inert_text
 
 #: Rows in memory, and in a row group of a Parquet file, however they come.
 ROWS = 2**14
@@ -19,18 +16,30 @@ ROWS = 2**14
 class RowFile:
     """Appends rows to a new file; ``types`` are those of its columns.
 
-    Texts of the first column are no formulas of a spreadsheet (:func:`.inert`) in a CSV.
+    In a CSV no text is a formula of a spreadsheet (:func:`.inert_text`). A CSV needs no pandas.
     """
 
     def __init__(self, path: Path, types: Mapping[str, str], parquet: bool) -> None:
-        self._path, self._types = path, dict(types)
-        self._rows: list[tuple[Any, ...]] = []
-        self._writer: ParquetWriter | None = None
+        self._types, self._rows = dict(types), list[tuple[Any, ...]]()
+        self._files = ExitStack()
         if parquet:
-            schema = pa.Table.from_pandas(self._frame(), preserve_index=False).schema
-            self._writer = ParquetWriter(path, schema)
+            import pandas as pd
+            import pyarrow as pa
+            from pyarrow.parquet import ParquetWriter
+
+            def table(rows: Sequence[tuple[Any, ...]], schema: Any = None) -> Any:
+                frame = pd.DataFrame(rows, columns=list(types)).astype(self._types)
+                return pa.Table.from_pandas(frame, schema, preserve_index=False)
+
+            schema = table([]).schema
+            writer = self._files.enter_context(ParquetWriter(path, schema))
+            self._write = lambda rows: writer.write_table(table(rows, schema))
         else:
-            self._frame().to_csv(path, index=False)
+            file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115 closed at the end
+            self._files.enter_context(file)
+            lines = csv.writer(file, lineterminator="\n")
+            lines.writerow(types)
+            self._write = lambda rows: lines.writerows(map(self._cells, rows))
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Append rows; they are written when there are enough of them."""
@@ -43,21 +52,11 @@ class RowFile:
         """Write the last rows."""
         if self._rows:
             self._write(self._rows)
-        if self._writer is not None:
-            self._writer.close()
+        self._files.close()
 
-    def _write(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        frame = self._frame(rows)
-        if self._writer is not None:
-            schema = self._writer.schema
-            self._writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
-        else:
-            name = frame.columns[0]
-            frame = frame.assign(**{name: inert(frame[name])})
-            frame.to_csv(self._path, mode="a", header=False, index=False)
-
-    def _frame(self, rows: Sequence[tuple[Any, ...]] = ()) -> pd.DataFrame:
-        return pd.DataFrame(rows, columns=list(self._types)).astype(self._types)
+    def _cells(self, row: Sequence[Any]) -> list[Any]:
+        texts = (inert_text(value) if isinstance(value, str) else value for value in row)
+        return ["" if value != value else value for value in texts]  # NaN is blank, as None is
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def problem(item: ErrorDetails, source: str, place: Sequence[str | int]) -> str:
     if item["type"] == "missing":
         return f"{source}: key '{key}' is missing"
     if item["type"] in ("value_error", "kind"):
-        return f"{source}: key '{key}': {message}"
+        return f"{source}: key '{key}': {message}" if place else f"{source}: {message}"
     if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME:
         message = "expected a name of letters, digits, _ and -"
     return f"{source}: key '{key}' is {shown(item['input'])}: {message}"

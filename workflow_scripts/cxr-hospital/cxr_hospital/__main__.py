@@ -3,6 +3,8 @@
     cxr-hospital draw --layout mimic_cxr --patients 200 --seed 0 hospital/mimic_cxr
 
 ``cxr-hospital COMMAND --help`` explains a command. ``python -m cxr_hospital`` is the same program.
+
+Commands:
 """
 
 from typing import Final
@@ -19,7 +21,7 @@ PROGRAMS: Final = {
 
 def main() -> None:
     """Start the program that the first argument names."""
-    start("cxr-hospital", __version__, __doc__ or "", {"Commands": PROGRAMS})
+    start("cxr-hospital", __version__, __doc__ or "", PROGRAMS)
 
 
 if __name__ == "__main__":

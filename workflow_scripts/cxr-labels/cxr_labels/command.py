@@ -5,12 +5,12 @@
 form. In a text with headings, the sections named by the setting labels.text are labelled (by
 default findings and impression); a text without headings is labelled as a whole.
 
---output (.csv or .parquet) has one row per report, in the order of the input: the id (--id-column,
-else the row's number from 0; for files the path), then the observations in CheXpert's order: 1.0
-positive, 0.0 negative, -1.0 uncertain, blank not mentioned. A report that has no sentence, cannot
-be read or is not English gets 14 blanks and is counted in <output>.json (the published labeller
-gives an empty text No Finding = 1). No text is written unless --with-text is given. The result
-does not depend on --threads.
+--output (.csv or .parquet) has one row per report, in the order of the input: the id (--id-column;
+for files the path), or without one the row's number from 0 and the table's other columns, except
+those with report text. Then the observations in CheXpert's order: 1.0 positive, 0.0 negative, -1.0
+uncertain, blank not mentioned. A report that has no sentence, cannot be read or is not English gets
+14 blanks and is counted in <output>.json (the published labeller gives an empty text No Finding =
+1). No text is written unless --with-text is given. The result does not depend on --threads.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="column of report text; repeat the option for several (default: found by their names)",
     )
     options.add_argument(
-        "--id-column", help="column of report ids (default: the row's number, from 0)"
+        "--id-column", help="column of report ids (default: the row's number and all other columns)"
     )
     options.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
     options.add_argument("--threads", type=thread_count, default=1, help="parallel processes")

@@ -6,26 +6,17 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat, tee
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
-
-from cxr_files.csv_table import (
-    UnevenRowsError,
-    column_names,
-    is_sentence,
-    open_table,
-    read_text,
-    shown,
-    text_chunks,
-)
-from cxr_files.drops import printable
+from cxr_files.csv_text import column_names, is_sentence, open_table, shown, text_rows
+from cxr_files.drops import EXAMPLES, printable
 from cxr_files.errors import InputError
 from cxr_files.folders import walk_files
-from cxr_files.parquet import table_chunks, table_columns
 from cxr_labels.observations import OBSERVATIONS
 from cxr_labels.report import RawReport, read_text_file
 from cxr_labels.statements import states_something
@@ -40,12 +31,20 @@ PARTS = {
     "impression": ("impression", "impressions", "report impression", "conclusion", "conclusions"),
 }
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+# Arrow's types of text, and of numbers in which an id loses digits.
+TEXT_TYPES = ("string", "large_string", "string_view", "null", "dictionary<values=string")
+INEXACT = ("halffloat", "float", "double")
+NESTED = ("list", "large_list", "fixed_size", "struct", "map", "binary", "large_binary")
+OUTPUT = {"row", "outcome", *OBSERVATIONS}  # columns of the labels
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """Reports to label: a "table" or "files" at ``root``; ``total`` counts them."""
+    """Reports to label: a "table" or "files" at ``root``; ``total`` counts them.
+
+    ``beside`` are other columns of the table, and ``values`` theirs, a tuple a report.
+    """
 
     kind: str
     root: Path
@@ -54,6 +53,8 @@ class TextSource:
     reports: Iterator[RawReport]
     text_columns: tuple[str, ...] = ()
     separator: str | None = None
+    beside: tuple[str, ...] = ()
+    values: Iterator[tuple[str, ...]] = field(default_factory=lambda: repeat(()))
 
 
 def find_source(
@@ -129,8 +130,12 @@ def _table(
 ) -> TextSource:
     """The reports of a table, which is read twice and never held as a whole."""
     name, separator, header = path.name.lower(), None, True
+    types: Mapping[str, str] = {}
     if name.endswith(".parquet"):
-        columns = table_columns(path)
+        from cxr_files.parquet import table_columns, table_rows
+
+        types = table_columns(path)
+        columns = list(types)
     elif name.endswith(TABLES):
         separator = _separator(path)
         columns = column_names(path, separator)
@@ -140,29 +145,59 @@ def _table(
         kinds = ", ".join((*TABLES, ".parquet"))
         raise InputError(f"{path}: expected a folder, a .txt file or a name ending in {kinds}")
     chosen = list(dict.fromkeys(text_columns)) or _text_columns(path, columns)
-    needed = [*chosen, *([id_column] if id_column else [])]
-    for name in needed:
-        if name not in columns or f"{name}.1" in columns:  # pandas numbers repeated names
+    for name in (*chosen, *([id_column] if id_column else [])):
+        if name not in columns or f"{name}.1" in columns:  # repeated names are numbered
             raise InputError(f"{path}: expected one column '{name}'; found {_quoted(columns)}")
-    frames: Callable[[], Iterator[pd.DataFrame]]
+    for name in chosen:
+        if types and not types[name].startswith(TEXT_TYPES):
+            raise InputError(f"{path}: column '{name}' holds {types[name]}, expected text")
+    if id_column and types.get(id_column) in INEXACT:  # digits of a long id are lost
+        raise InputError(
+            f"{path}: column '{id_column}' holds {types[id_column]}; "
+            "expected ids as text or whole numbers"
+        )
+    others = [] if id_column else [name for name in columns if name not in chosen]
+    beside = [
+        name
+        for name in others
+        if name not in OUTPUT
+        and not _is_text_name(name)
+        and not types.get(name, "").startswith(NESTED)
+    ]
+    rows: Callable[[], Iterator[Sequence[Any]]]
     if separator is None:
-        frames = partial(table_chunks, path, list(dict.fromkeys(needed)))
+        columns = list(dict.fromkeys([*chosen, *([id_column] if id_column else []), *beside]))
+        rows = partial(table_rows, path, columns)
     else:
-        frames = partial(_named, path, separator, header, columns)
-    try:
-        total = _survey(path, frames(), chosen, id_column)
-    except UnevenRowsError:
-        frames = partial(iter, [_even(path, str(separator), header).set_axis(columns, axis=1)])
-        total = _survey(path, frames(), chosen, id_column)
+        rows = partial(_csv_rows, path, separator, header, len(columns))
+    places = {name: columns.index(name) for name in columns}
+    id_place = places[id_column] if id_column else None
+    total, with_text = _survey(path, rows(), id_place, [places[name] for name in beside])
+    beside = [name for name in beside if places[name] not in with_text]
     note = f" (parted by {SEPARATORS[separator]})" if separator not in (None, ",") else ""
     ids = f"'{id_column}'" if id_column else "their number, from 0 (--id-column names another)"
     log.info(
         "%s%s: labelled is the text of %s; rows are named by %s",
         *(root or path, note, _quoted(chosen), ids),
     )
-    reports = _reports(path, frames(), chosen, id_column)
+    if others:
+        left_out = [name for name in others if name not in beside]
+        log.info(
+            "beside the labels stand %s%s",
+            _quoted(beside) or "no other columns",
+            f", but not {_quoted(left_out)}: text, or no value of a CSV" if left_out else "",
+        )
+    read, again = tee(rows())
     return TextSource(
-        "table", root or path, id_column or "row", total, reports, tuple(chosen), separator
+        kind="table",
+        root=root or path,
+        id_name=id_column or "row",
+        total=total,
+        reports=_reports(read, [(name, places[name]) for name in chosen], id_place),
+        text_columns=tuple(chosen),
+        separator=separator,
+        beside=tuple(beside),
+        values=(tuple(_text(row[places[name]]) for name in beside) for row in again),
     )
 
 
@@ -178,58 +213,75 @@ def _headerless(path: Path, separator: str, names: Sequence[str]) -> list[str]:
     return ["report"]
 
 
-def _named(
-    path: Path, separator: str, header: bool, columns: Sequence[str]
-) -> Iterator[pd.DataFrame]:
-    """The rows of a CSV in pieces, under the names of its columns."""
-    for frame in text_chunks(path, separator, header):
-        yield frame.set_axis(list(columns), axis=1)
+def _csv_rows(path: Path, separator: str, header: bool, width: int) -> Iterator[list[str]]:
+    """The rows of a CSV below its header, filled up with blanks.
 
-
-def _even(path: Path, separator: str, header: bool) -> pd.DataFrame:
-    """The whole table; an InputError names its rows of another length than the first."""
-    frame, damaged = read_text(path, separator, header)
-    for drop in damaged:
+    Raises:
+        InputError: a row is longer than the first, which is said after the last.
+    """
+    longer = []
+    for number, (line, row) in enumerate(text_rows(path, separator)):
+        if number == 0 and header:
+            continue
+        if len(row) > width:
+            longer.append(f"{path}:{line}")
+        yield row + [""] * (width - len(row))
+    if longer:
         raise InputError(
-            f"{drop.reason}: {', '.join(drop.examples)} (a text that holds the "
-            f"{SEPARATORS[separator]} between columns needs quotes)"
+            f"{path.name}: wrong number of fields (expected {width}): "
+            f"{', '.join(longer[:EXAMPLES])} (a text that holds the {SEPARATORS[separator]} "
+            "between columns needs quotes)"
         )
-    return frame
 
 
 def _survey(
-    path: Path, frames: Iterable[pd.DataFrame], chosen: Sequence[str], id_column: str | None
-) -> int:
-    """Return the number of rows; raise InputError where they cannot be read or told apart."""
-    total, ids = 0, []
-    for frame in frames:
-        total += len(frame)
-        for name in chosen:
-            _texts(path, frame, name)
-        if id_column is not None:
-            ids.append(frame[id_column])
+    path: Path, rows: Iterable[Sequence[Any]], id_place: int | None, beside: Sequence[int]
+) -> tuple[int, set[int]]:
+    """Return the number of rows, and which of the places ``beside`` hold report text.
+
+    Raises:
+        InputError: they cannot be read, or told apart by their ids.
+    """
+    total, ids, with_text = 0, set[str](), set[int]()
+    for row in rows:
+        for place in beside:
+            value = row[place]
+            if place not in with_text and isinstance(value, str) and _is_text(value):
+                with_text.add(place)
+        if id_place is not None:
+            name = _text(row[id_place])
+            if not name.strip():
+                raise InputError(f"{path}: row {total} has no id")
+            if name in ids:
+                raise InputError(f"{path}: id '{name}' is given twice")
+            ids.add(name)
+        total += 1
     if total == 0:
         raise InputError(f"{path}: holds no row")
-    if id_column is not None:
-        _require_ids(pd.concat(ids, ignore_index=True), path)
-    return total
+    return total, with_text
+
+
+def _is_text(value: str) -> bool:
+    """True if a value reads like a report: what a file of labels must not hold."""
+    return is_sentence(value) or states_something([value])
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _reports(
-    path: Path, frames: Iterable[pd.DataFrame], chosen: Sequence[str], id_column: str | None
+    rows: Iterable[Sequence[Any]], chosen: Sequence[tuple[str, int]], id_place: int | None
 ) -> Iterator[RawReport]:
-    sections = [_section_of(name) or name for name in chosen]
+    sections = [_section_of(name) or name for name, _ in chosen]
     by_section = 1 < len(sections) == len(set(sections)) and set(sections) <= set(PARTS)
-    total = 0
-    for frame in frames:
-        numbers = map(str, range(total, total + len(frame)))
-        ids = numbers if id_column is None else frame[id_column].astype("str")
-        total += len(frame)
-        for name, *row in zip(ids, *(_texts(path, frame, name) for name in chosen), strict=True):
-            if by_section:
-                yield RawReport(name, None, sections=dict(zip(sections, row, strict=True)))
-            else:
-                yield RawReport(name, None, text="\n\n".join(text for text in row if text))
+    for number, row in enumerate(rows):
+        name = str(number) if id_place is None else _text(row[id_place])
+        texts = [_text(row[place]) for _, place in chosen]
+        if by_section:
+            yield RawReport(name, None, sections=dict(zip(sections, texts, strict=True)))
+        else:
+            yield RawReport(name, None, text="\n\n".join(text for text in texts if text))
 
 
 def _quoted(names: Sequence[str]) -> str:
@@ -294,26 +346,3 @@ def _text_columns(path: Path, columns: list[str]) -> list[str]:
             f"--text-column (again for each of several); found {_quoted(columns)}"
         )
     return full or parted
-
-
-def _texts(path: Path, frame: pd.DataFrame, column: str) -> list[str]:
-    texts = frame[column]
-    if isinstance(texts.dtype, pd.CategoricalDtype):
-        texts = texts.astype(texts.dtype.categories.dtype)
-    if not (pd.api.types.is_string_dtype(texts) or texts.isna().all()):
-        raise InputError(f"{path}: column '{column}' holds {texts.dtype}, expected text")
-    return ["" if pd.isna(text) else text for text in texts]
-
-
-def _require_ids(ids: pd.Series, path: Path) -> None:
-    texts = ids.astype("str")
-    blank = ids.isna() | (texts.str.strip() == "")
-    if blank.any():
-        raise InputError(f"{path}: row {int(blank.to_numpy().argmax())} has no id")
-    if pd.api.types.is_float_dtype(ids):  # of a long id the last digits are lost, or a zero is new
-        raise InputError(
-            f"{path}: column '{ids.name}' holds {ids.dtype}; expected ids as text or whole numbers"
-        )
-    twice = texts[texts.duplicated()]
-    if len(twice):
-        raise InputError(f"{path}: id '{twice.iloc[0]}' is given twice")

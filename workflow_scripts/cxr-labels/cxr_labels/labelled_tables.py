@@ -108,7 +108,8 @@ def label_reports(
     account = Account()
     options = (source.kind, source.root, stanza, reasons is not None)
     batches = in_chunks(source.reports, source.total, threads, Worker, settings, *options)
-    types = {source.id_name: "str", **dict.fromkeys(OBSERVATIONS, "float64"), "outcome": "str"}
+    types = dict.fromkeys((source.id_name, *source.beside), "str")
+    types |= {**dict.fromkeys(OBSERVATIONS, "float64"), "outcome": "str"}
     columns = REASONS if with_text else REASONS[: -len(TEXTS)]
     with ExitStack() as files:
         explained = None
@@ -117,7 +118,10 @@ def label_reports(
             explained = files.enter_context(row_file(reasons, numbered))
         labels = files.enter_context(row_file(output, types))
         for batch in progress(batches, source.total, "report", lambda batch: len(batch.labels)):
-            labels.add((name, *(row or BLANK), outcome) for name, outcome, row in batch.labels)
+            labels.add(
+                (name, *next(source.values), *(row or BLANK), outcome)
+                for name, outcome, row in batch.labels
+            )
             if explained is not None:
                 explained.add(row[: len(columns)] for row in batch.reasons)
             account.add(batch)
@@ -131,6 +135,7 @@ def label_reports(
             "kind": source.kind,
             "reports": source.total,
             "text_columns": list(source.text_columns),
+            "columns_beside": list(source.beside),
             "separator": source.separator,
             **account.as_json(),
             "settings": settings.model_dump(mode="json"),

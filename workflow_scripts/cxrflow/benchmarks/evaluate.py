@@ -11,16 +11,20 @@
 """
 
 import argparse
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from cxr_files.atomic import read_object
+from cxr_files.errors import InputError
 from cxr_files.outputs import claim_folder, remove_folder
-from cxr_files.program import Parser, parser, run, seed_number, thread_count
+from cxr_files.program import Parser, parser, run, seed_number, tell_workflow, thread_count
 from cxr_files.settings import read_settings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.models.run_record import learnt, read_run
 from cxrflow.names import reference_name
+
+log = logging.getLogger("cxrflow")
 
 COHORT, PIXELS = "<paper>/<cohort>", "<paper>/<cohort>/<geometry>"
 FOLDERS = {
@@ -53,6 +57,17 @@ def read_options(argv: Sequence[str] | None) -> tuple[Parser, argparse.Namespace
     )
     row.add_argument("--external", type=Path, help=external_help)
     arguments.add_argument("--name", help="of --external in the result (default: the file's)")
+    arguments.add_argument(
+        "--least-share",
+        type=float,
+        default=1.0,
+        help="of the task's rows that --external must hold (default: 1, all of them)",
+    )
+    arguments.add_argument(
+        "--or-reason",
+        action="store_true",
+        help="of a file that is refused write why, as a result without scores, and end well",
+    )
     for name, place in FOLDERS.items():
         arguments.add_argument(f"--{name.replace('_', '-')}", type=Path, help=place)
     arguments.add_argument("--vocabulary", type=Path, nargs="+", help="tokenizer folders")
@@ -97,6 +112,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.error(f"{options.benchmark} takes no --external; these do: {names}")
     if options.name is not None and options.external is None:
         arguments.error("--name is of --external")
+    if options.external is None and (options.or_reason or options.least_share != 1):
+        arguments.error("--least-share and --or-reason are of --external")
+    if not 0 < options.least_share <= 1:
+        arguments.error(f"--least-share {options.least_share:g}: expected more than 0, at most 1")
     settings = read_settings(options.settings, benchmark.settings)
     without_model = reference is not None or options.external is not None
     required = benchmark.inputs(settings, without_model, reference in benchmark.of_states)
@@ -109,10 +128,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.state is not None:
         claim_folder(options.state, "benchmark state")
     # Not above: a mistake in the options need not wait for libraries.
-    from cxrflow.benchmarks.runner import inputs_of, score
+    from cxrflow.benchmarks.runner import inputs_of, refused, score
 
     inputs = inputs_of(options.benchmark, options, settings)
-    result = score(options.benchmark, inputs, settings, reference, options.external)
+    file = (options.external, options.least_share)
+    try:
+        result = score(options.benchmark, inputs, settings, reference, *file)
+    except InputError as error:
+        if not options.or_reason:
+            raise
+        # Its row shows the reason; the rows beside it are not held up.
+        result = refused(options.benchmark, inputs, settings, error)
+        line = f"{options.name or options.external} is not scored: {error}"
+        log.warning(line)
+        tell_workflow(f"WARNING {line}")
     name, differs, drawn = name_of(options)
     result.write(options.output, name, options.seed, options.task, differs, drawn)
     if options.state is not None:

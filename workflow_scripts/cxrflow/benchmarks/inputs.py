@@ -155,6 +155,11 @@ class Inputs:
             dropped += [{**drop, "part": split} for drop in lost]
         return parts, dropped
 
+    @property
+    def has_pixels(self) -> bool:
+        """True if the task reads pixels."""
+        return "pixels" in vars(self) or getattr(self.options, "pixels", None) is not None
+
     @cached_property
     def pixels(self) -> Pixels:
         """The pixel store, in whatever geometry it has."""

@@ -123,6 +123,8 @@ def read_predictions(files: Sequence[Path]) -> Runs:
     for file in files:
         record = read_object(file.parent / "metrics.json", FIELDS)
         name, model = str(record["benchmark"]), str(record["model"])
+        if record["data"].get("refused"):  # an external file, which has no predictions
+            continue
         try:
             benchmark = BENCHMARKS.named(name, recorded=True)
         except ValueError as error:

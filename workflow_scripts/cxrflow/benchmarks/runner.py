@@ -13,9 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.registry import BENCHMARKS, EXTERNAL, imported
-from cxrflow.benchmarks.result import Result, measure
+from cxrflow.benchmarks.result import Predictions, Result, measure
 
 log = logging.getLogger("cxrflow")
 
@@ -38,13 +41,17 @@ def score(
     settings: Any,
     reference: str | None = None,
     external: Path | None = None,
+    least_share: float = 1.0,
 ) -> Result:
-    """Return the result of a model, of a reference row of this name, or of an external file."""
+    """Return the result of a model, of a reference row of this name, or of an external file.
+
+    ``least_share``: of the task's rows, what the file must hold.
+    """
     entry = BENCHMARKS[benchmark]
     predict = imported(entry.program).predict
     row = None
     if external is not None:
-        row = imported(EXTERNAL)(external, settings)
+        row = imported(EXTERNAL)(external, settings, least_share)
     elif reference is not None:
         row = imported(entry.baselines)(reference, settings)
     if row is None:
@@ -62,3 +69,17 @@ def score(
             ends = (metric.value, metric.low, metric.high)
             log.info("%s %.3f (%.3f to %.3f), n %d", name, *ends, metric.n)
     return result
+
+
+def refused(benchmark: str, inputs: Inputs, settings: Any, error: InputError) -> Result:
+    """Return a result without metrics, which says why an external file is not scored.
+
+    Raises:
+        InputError: it is not the file that is at fault, but the cohort or its pixels.
+    """
+    data = inputs.cohort.data
+    if inputs.has_pixels:
+        _ = inputs.pixels
+    predictions = Predictions(pd.DataFrame(columns=list(BENCHMARKS[benchmark].key)))
+    predictions = replace(predictions, data={**data, "refused": str(error)})
+    return measure(benchmark, predictions, settings)

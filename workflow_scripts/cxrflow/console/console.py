@@ -6,13 +6,14 @@ told apart by ``event``. What is no job's is printed as it is, but for Snakemake
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from logging import WARNING, LogRecord
 from pathlib import Path
 from typing import Any, TextIO
 
 from cxrflow.console.growing_page import TABLE, GrowingPage
-from cxrflow.console.plan import KILLED, Plan, duration, progress, reason
+from cxrflow.console.plan import KILLED, Plan, duration, progress, reason, was_interrupted
 
 # What Snakemake says in every run.
 ROUTINE = (
@@ -35,6 +36,7 @@ CAUSES = {
     "Updated input files": "newer inputs",
     "Input files updated by another job": "its inputs are made again",
 }
+BY_HAND = "; start the same command again"  # in what a program says that was asked to stop
 AGAIN = "not tried again"  # so a program begins that refuses what it has refused before
 # Snakemake's own words where a person has mistyped something, and ours.
 MISTYPED = (
@@ -73,6 +75,7 @@ class Console:
         self.total = 0
         self.names: dict[int, str] = {}  # of jobs, by Snakemake's number
         self.reasons: dict[int, str] = {}  # of jobs that failed
+        self.attempts = Counter[int]()  # that failed
         self.last = ""  # message that is no job's
         self.page: GrowingPage | None = None
         self.live: Any = None  # the part of a terminal that is drawn again
@@ -134,6 +137,7 @@ class Console:
         """Print which job is done, in what time, how many of all are, and the time left."""
         started = self.plan.started.pop(number, self.clock())
         self.plan.lasted[number] = took = self.clock() - started
+        self.reasons.pop(number, None)  # of an attempt before
         count = f"{len(self.plan.lasted)} of {self.total} done{self.left()}"
         self.line(f"{now()} done  {self.name(number)}, {duration(took)}; {count}")
         if self.page is not None and number in self.plan.jobs:
@@ -166,10 +170,22 @@ class Console:
         why = reason(map(Path, logs)) or message or KILLED
         if why == KILLED and (state := STATE.search(message)):
             why = f"{KILLED}; Slurm says {state[1]}"
-        if why != self.reasons.get(number) and not why.startswith(AGAIN):
-            self.reasons[number] = why
-            name = self.names.get(number) or job_name(fields)
-            self.line(f"{now()} FAILED {name}: {why}\n  log: {', '.join(logs)}")
+        self.attempts[number] += 1
+        attempt, retries = self.attempts[number], self.plan.retries.get(number, 0)
+        interrupted = was_interrupted(map(Path, logs))
+        goes_on = interrupted or why.startswith(KILLED)
+        is_last = goes_on and 0 < retries < attempt
+        if why.startswith(AGAIN) or (why == self.reasons.get(number) and not is_last):
+            return
+        self.reasons[number] = why
+        what = "FAILED"
+        if goes_on and attempt <= retries:
+            # What a person would do is done already; see `resources:` of config.yaml.
+            what = "STOPPED" if interrupted else what
+            why = why.partition(BY_HAND)[0]
+            why += f"; it is started again by itself, attempt {attempt + 1} of {retries + 1}"
+        name = self.names.get(number) or job_name(fields)
+        self.line(f"{now()} {what} {name}: {why}\n  log: {', '.join(logs)}")
 
     def message(self, text: str, level: int) -> None:
         """Print what is no job's, unless it is routine or repeats why jobs failed."""

@@ -22,7 +22,8 @@ KILLED = "it ended without a word, as one that the system kills (memory, time li
 class Plan:
     """The jobs of a run by Snakemake's numbers, and the time of each.
 
-    ``seconds`` are the recorded ones; empty where none are of this run's sizes.
+    ``seconds`` are the recorded ones; empty where none are of this run's sizes. ``retries``: how
+    often a job that failed is started again.
     """
 
     jobs: Mapping[int, Job]
@@ -31,11 +32,15 @@ class Plan:
     started: dict[int, float] = field(default_factory=dict)
     lasted: dict[int, float] = field(default_factory=dict)
     logs: dict[int, Path] = field(default_factory=dict)
+    retries: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, jobs: Mapping[int, Job], cores: int, recorded: bool) -> "Plan":
+    def of(
+        cls, jobs: Mapping[int, Job], cores: int, recorded: bool, retries: Mapping[int, int]
+    ) -> "Plan":
         """Make a plan; ``recorded``: the run has the sizes whose times are on record."""
-        return cls(jobs, cores, durations(list(jobs.values()), read_table()) if recorded else {})
+        seconds = durations(list(jobs.values()), read_table()) if recorded else {}
+        return cls(jobs, cores, seconds, retries=retries)
 
     def expected(self, number: int) -> float | None:
         """The recorded seconds of a job, times how much slower than on record this machine is."""
@@ -93,6 +98,12 @@ def reason(logs: Iterable[Path]) -> str:
     if refusals:
         return refusals[-1].partition(": ")[2]
     return KILLED if lines and worked == len(lines) - 1 else "\n".join(lines[-12:])
+
+
+def was_interrupted(logs: Iterable[Path]) -> bool:
+    """Return whether a job was asked to stop, and has said that it has saved its state."""
+    lines = next(filter(None, (tail(log).rstrip() for log in logs)), "").splitlines()
+    return bool(lines) and lines[-1].startswith("interrupted: ")
 
 
 def tail(log: Path | None) -> str:

@@ -4,7 +4,7 @@ Each states its equation, its shapes and an example. Needs the extra ``models`` 
 The names in ``__all__`` are public, and each is imported when it is first used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cxrflow.objectives.biovil import (
@@ -48,7 +48,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from cxrflow.programs.public_names import public_name
+if not TYPE_CHECKING:  # which would take any name for one of these
 
-    return public_name(__name__, name)
+    def __getattr__(name: str) -> object:
+        from cxrflow.programs.public_names import public_name
+
+        return public_name(__name__, name)
+
+
+def __dir__() -> list[str]:
+    from cxrflow.programs.public_names import names_of
+
+    return names_of(__name__)

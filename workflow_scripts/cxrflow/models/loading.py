@@ -18,7 +18,7 @@ def load(
     ``similarity_map``.
 
     Raises:
-        InputError: nothing that can be loaded is there.
+        InputError: nothing that can be loaded is there, or no such device.
 
     >>> import cxrflow
     >>> cxrflow.load("results/models/biovil/biovil/seed7")

@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cxr_files.atomic import read_object, require_whole
 from cxr_files.errors import InputError
+from cxrflow.compute.devices import named_device
 from cxrflow.encoders.captioning import Captioner, load_captioner, patches_of
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, require_embeddings
 from cxrflow.encoders.decoding import Search, decode
@@ -79,7 +80,7 @@ class Model:
         image: str | Path | None = None,
     ) -> "Model":
         """Load the encoders that ``path`` holds; ``image``: a published image encoder beside it."""
-        folder = Path(path)
+        folder, device = Path(path), named_device(device)
         if not folder.exists():
             raise InputError(f"{folder}: model folder not found")
         if image is not None or is_released(folder):
@@ -115,7 +116,6 @@ class Model:
             tokenizer = read_tokenizer(folder)
             pieces = VocabularyInfo.from_tokenizer(tokenizer).fingerprint
             require_vocabulary(decoder.config.vocabulary, pieces, folder)
-        device = torch.device(device)
         return cls(folder, device, run, text, image_encoder, tokenizer, decoder, similarity)
 
     def __repr__(self) -> str:

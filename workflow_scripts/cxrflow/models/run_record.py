@@ -29,6 +29,22 @@ def learnt(record: Mapping[str, Any]) -> bool | None:
     return answer
 
 
+def learnt_in_words(record: Mapping[str, Any]) -> str:
+    """A training's answer to whether it has learnt, as its log ends."""
+    ranks = ", ".join(
+        f"{name}: rank of the true pair {rank:.3f}, of untrained starts {min(untrained):.3f} to "
+        f"{max(untrained):.3f}"
+        for name, rank, untrained, _ in beside_twins(record)
+    )
+    answer = {
+        True: "it has learnt: it tells its pairs apart better than chance",
+        False: "IT HAS NOT LEARNT: it tells its pairs apart no better than untrained starts, or "
+        "than permuted pairs; its rows say so, and no ranking is taken from them",
+        None: "whether it has learnt is not known: its pairs were not compared",
+    }[learnt(record)]
+    return f"{answer} ({ranks})" if ranks else answer
+
+
 def beside_twins(record: Mapping[str, Any]) -> Iterator[tuple[str, float, Sequence[float], float]]:
     """Of each term that was compared with twins: name, rank, those of the twins, and p.
 

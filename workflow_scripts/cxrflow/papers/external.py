@@ -18,6 +18,9 @@ class ExternalModel(Settings):
     files: dict[Name, str] = Field(
         min_length=1, description="by task, the CSV or Parquet file that is scored in it"
     )
+    least_share: float = Field(
+        1.0, gt=0, le=1, description="of a task's rows that a file must hold, of each part of them"
+    )
 
     @field_validator("people")
     @classmethod

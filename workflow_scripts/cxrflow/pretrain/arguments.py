@@ -1,6 +1,7 @@
 """The command lines of the training programs, and how they hand a program to the engine."""
 
 import argparse
+import logging
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, seed_number
 from cxr_files.settings import read_settings
 from cxrflow.kinds import modules_of
+from cxrflow.models.run_record import learnt, learnt_in_words, read_run
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.programs.source_code import code_digest
 from cxrflow.similarity.settings import module_of
@@ -57,6 +59,9 @@ def training_parser(name: str, description: str | None) -> argparse.ArgumentPars
     add("--state", type=Path, required=True, help="folder of the resumable state")
     add("--output", type=Path, required=True, help="model folder to write")
     return options
+
+
+log = logging.getLogger("cxrflow")
 
 
 class Prepared(NamedTuple):
@@ -116,6 +121,10 @@ def run_training(
             program, settings.training, options.seed, identity, memory_advice, processes, code
         )
         engine.run(options.state, options.output)
+        if processes.is_first:
+            record = read_run(options.output)
+            level = logging.WARNING if learnt(record) is False else logging.INFO
+            log.log(level, "%s: %s", options.model, learnt_in_words(record))
 
 
 def code_of(program: "TermsProgram", name: str) -> list[str]:

@@ -3,6 +3,7 @@
 import ast
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from cxr_files.extras import naming_extras
@@ -23,6 +24,18 @@ def public_name(package: str, name: str) -> Any:
         if find_module(f"{module}.{name}"):
             return import_module(f"{module}.{name}")
         return getattr(import_module(module), name)
+
+
+def names_of(package: str) -> list[str]:
+    """Return what ``dir`` shows of a package, and TAB completes.
+
+    What needs a library that is not installed is left out, since ``help`` imports all that it sees.
+    """
+    module = import_module(package)
+    names = set(module.__all__)
+    if find_spec("torch") is None:
+        names -= names if package == "cxrflow.losses" else {"PixelStore", "load"}
+    return sorted({*vars(module), *names})
 
 
 @cache

@@ -131,7 +131,7 @@ def class_of(kind: str, source: Path) -> tuple[type[Similarity], type[Similarity
             similarity: Any = outside_class(kind, BASE)
             settings = outside_settings(similarity, SimilaritySettings)
         except ValueError as error:
-            raise InputError(f"{source}: kind is {error}") from None
+            raise InputError(f"{source}: kind {error}") from None
     else:
         module = f"{__package__}.{kind}"
         if not kind.isidentifier() or find_spec(module) is None:

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 
 from cxr_files.errors import InputError
+from cxrflow.compute.devices import named_device
 from cxrflow.training.processes import ALONE, Processes
 
 Precision = Literal["bf16", "fp32"]
@@ -29,21 +30,11 @@ def choose_device(name: str, processes: Processes = ALONE) -> torch.device:
     torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError(f"settings: key 'device' is {name!r}, but torch sees no GPU")
     try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(
-            f"settings: key 'device' is {name!r}; expected auto, cpu, cuda or cuda:<n>"
-        ) from None
-    if device.type == "cuda" and device.index is not None:
-        count = torch.cuda.device_count()
-        if device.index >= count:
-            raise InputError(
-                f"settings: key 'device' is {name!r}, but torch sees {count} GPUs; expected "
-                f"a number below {count}"
-            )
+        device = named_device(name)
+    except InputError as error:
+        raise InputError(f"settings: key {error}") from None
+    if device.index is not None and device.type == "cuda":
         # Events and what a GPU is asked without a name are those of the current device.
         torch.cuda.set_device(device)
     return device

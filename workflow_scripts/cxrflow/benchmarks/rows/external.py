@@ -135,14 +135,20 @@ class ExternalTable:
                 f"{self.path}: column '{name}' of {self.key} '{row}': expected {expected}"
             )
 
-    def restrict(self, inputs: Inputs, settings: Any) -> list[Drop]:
-        """Leave out of the cohort the rows of the task that the file lacks, and return them.
+    def restrict(self, inputs: Inputs, settings: Any, least_share: float) -> tuple[list[Drop], int]:
+        """Leave out of the cohort the rows of the task that the file lacks.
 
-        ``part`` names those that are not scored: what is learnt from, chosen by or searched.
+        Returns them, and how many rows the task has. ``part`` names those that are not scored: what
+        is learnt from, chosen by or searched.
+
+        Raises:
+            InputError: the file holds less than ``least_share`` of the scored rows or of a part.
         """
         table = inputs.cohort.table
         absent = self.rows(table) < 0
         used = table[self.key].notna()
+        if "image_id" in table and inputs.has_pixels:  # others are left out of every row
+            used &= inputs.pixels.holds(table["image_id"].fillna(""))
         parts = pd.Series(None, table.index, dtype="object")  # of rows that are not scored
         if settings.split is not None and "split" in table:
             others = [getattr(settings, name, None) for name in OTHER_PARTS]
@@ -157,12 +163,21 @@ class ExternalTable:
                 f"{self.path}: holds no {self.key} of {inputs.source}, such as {example}; "
                 f"but {', '.join(self._index[:1])}"
             )
+        for name, of_part in parts[used].fillna("").groupby(parts[used].fillna("")):
+            ids, count = table[self.key][of_part.index][lost].astype("str"), len(of_part)
+            if count - len(ids) < least_share * count:
+                what = f"of the part '{name}'" if name else "that are scored"
+                raise InputError(
+                    f"{self.path}: holds {count - len(ids):,} of the {count:,} rows of "
+                    f"{inputs.source} {what}, and lacks such as {', '.join(ids[:2])}; expected at "
+                    f"least {least_share:.4g} of them (the model's least_share, --least-share)"
+                )
         inputs.cohort = replace(inputs.cohort, table=table[~lost].reset_index(drop=True))
         why, ids = f"not in {self.path.name}", table[self.key]
         drops = [Drop.of(why, ids[lost & parts.isna()])]
         names = parts[lost].dropna().unique()
         drops += [Drop.of(why, ids[lost & parts.isin([name])], part=name) for name in names]
-        return [drop for drop in drops if drop.count]
+        return [drop for drop in drops if drop.count], int(used.sum())
 
 
 def _number(value: Any) -> float:
@@ -208,12 +223,14 @@ class ExternalFile(Row):
     """The row of a file.
 
     ``data.external`` of the result names the file and its digest; ``missing`` counts the scored
-    rows that it lacks. Those that it lacks of other parts are ``rows_missing`` of the protocol: who
-    has learnt from fewer was not measured alike.
+    rows that it lacks, ``lacks`` all of them and ``of`` those of the task. Those that it lacks of
+    other parts are ``rows_missing`` of the protocol: who has learnt from fewer was not measured
+    alike.
     """
 
-    def __init__(self, path: Path, settings: Any) -> None:
+    def __init__(self, path: Path, settings: Any, least_share: float = 1.0) -> None:
         super().__init__(path.stem, settings)
+        self.least_share, self.count = least_share, 0
         if getattr(settings, "augmentation", None) is not None:
             raise InputError(
                 f"{path}: settings.augmentation is set, but a file has one vector an image; "
@@ -222,7 +239,7 @@ class ExternalFile(Row):
         self.table, self.lost = ExternalTable(path), list[Drop]()
 
     def restrict(self, inputs: Inputs) -> None:
-        self.lost = self.table.restrict(inputs, self.settings)
+        self.lost, self.count = self.table.restrict(inputs, self.settings, self.least_share)
 
     def features(self, inputs: Inputs) -> Features:
         """Vectors as features of the cohort's stored images; none where scores are measured."""
@@ -280,6 +297,8 @@ class ExternalFile(Row):
             "file": path.name,
             "digest": file_digest(path)[:16],
             "missing": sum(drop.count for drop in self.lost if drop.part is None),
+            "lacks": sum(drop.count for drop in self.lost),
+            "of": self.count,
         }
         rows_missing = {drop.part: drop.count for drop in self.lost if drop.part is not None}
         self.protocol |= {"rows_missing": rows_missing} if rows_missing else {}

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cxr_files.archives import TooLarge, unpacked
-from cxr_files.csv_table import LONGEST_FIELD, require_file
+from cxr_files.csv_table import require_file
+from cxr_files.csv_text import LONGEST_FIELD
 from cxr_files.drops import Tally
 from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout

@@ -45,6 +45,9 @@ from cxrflow.training.processes import Processes
 from cxrflow.training.program import Losses
 
 ALPHA = 0.05
+#: What terms pair that untrained starts are asked as well: the start of a text encoder reads masked
+#: words already, and a joint training need not teach it more.
+QUESTIONS = ("image and text", "side of image and text")
 
 
 class PairGroup(NamedTuple):
@@ -176,7 +179,8 @@ class Validation:
 
         ``pairs``: what each term pairs. ``smallest``: losses [D] of the permutations, the smallest
         of the validations of which the best is kept; without, they are this one's. ``twins``: by
-        term the ranks of its twins, which answer in the place of permuted pairs.
+        term the ranks of its twins, which answer in the place of permuted pairs. One of images and
+        texts that no term answers leaves ``pairs_learnt`` None, unless another is answered no.
         """
         means, permuted = self.means(), dict(self.permuted())
         terms: dict[str, dict[str, Any]] = {}
@@ -199,8 +203,11 @@ class Validation:
         differs = _every(p_of)
         beside = self._beside_twins(pairs, twins or {})
         p_of |= {question: answer["p"] for question, answer in beside.items()}
+        # Of a term that gives no comparisons nothing is known: others do not answer for it.
+        unanswered = {*pairs.values()} & {*QUESTIONS} - p_of.keys()
+        pairs_learnt = None if unanswered and _every(p_of) else _every(p_of)
         record = {"permuted_pairs": {"differs": differs, "terms": terms}}
-        return {"pairs_learnt": _every(p_of), **record, **({"twins": beside} if beside else {})}
+        return {"pairs_learnt": pairs_learnt, **record, **({"twins": beside} if beside else {})}
 
     def _beside_twins(
         self, pairs: Mapping[str, str], twins: Mapping[str, Sequence[float]]

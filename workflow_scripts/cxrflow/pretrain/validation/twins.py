@@ -27,15 +27,12 @@ from cxrflow.kinds import REHEARSAL
 from cxrflow.metrics.permuted_pairs import RankSums
 from cxrflow.metrics.twins import TWINS
 from cxrflow.pretrain.objective import Batch, TermsProgram
+from cxrflow.pretrain.validation.permutation import QUESTIONS
 from cxrflow.pretrain.validation.shared_trunks import SharedTrunks
 from cxrflow.training.batch_norm import revert
 from cxrflow.training.processes import Processes
 
 log = logging.getLogger("cxrflow")
-
-#: What terms pair that untrained starts are asked as well: the start of a text encoder reads masked
-#: words already, and a joint training need not teach it more.
-QUESTIONS = ("image and text", "side of image and text")
 
 Ranks = dict[str, list[float]]  # by term, of each twin
 

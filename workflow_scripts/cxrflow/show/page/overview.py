@@ -1,6 +1,7 @@
 """The top of the page: which data, what was run, and the few numbers people look for first."""
 
 from collections.abc import Collection, Mapping, Sequence
+from math import log10
 from typing import Any
 
 from cxrflow import __version__
@@ -20,6 +21,8 @@ from cxrflow.show.tables.text import number, ours_text, published_text, unlearnt
 # Fewer training pairs than this show that the path works, not how well the method does: published
 # models were trained on a hundred thousand and more.
 FEW_PAIRS = 5000
+# Of fewer samples a score has two digits: one more or less of them moves the second.
+FEW_SAMPLES = 100
 
 
 def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> dict[str, bool]:
@@ -95,6 +98,8 @@ def _card(
     if not isinstance(cell.ours, float):
         return None
     columns = [table.column(key) for key in column.mean_of or [column.key]]
+    measured = list(dict.fromkeys(_measured(table, row, each, results) for each in columns))
+    column = _of_few(column, min(count for _, count in measured))
     # A control is scored as if it stood in the leading row.
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
@@ -106,13 +111,12 @@ def _card(
     cells_beside += [
         make_cell(TableCell(table, neighbour, column), results) for neighbour in rows[len(beside) :]
     ]
-    numeric = [
-        (neighbour, beside_cell.ours, tests.between(spot, spot._replace(row=neighbour)))
+    scored = [
+        (neighbour, beside_cell, tests.between(spot, spot._replace(row=neighbour)))
         for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
         if isinstance(beside_cell.ours, float)
     ]
-    nothing = [entry for entry in numeric if entry[0].is_baseline]
-    of_starts = [entry for entry in numeric if table.model_of(entry[0], column) in starts]
+    of_starts = [entry for entry in scored if table.model_of(entry[0], column) in starts]
     return {
         "label": lead.label,
         "meaning": lead.meaning,
@@ -122,10 +126,9 @@ def _card(
         "level": percent(cell.level),
         "seeds": cell.seeds,
         "published": published_text(cell),
-        "measured": list(dict.fromkeys(_measured(table, row, each, results) for each in columns)),
+        "measured": measured,
         "below_chance": WRONG_WAY if below_chance(cell, column) else None,
-        "nothing": _beside_best(cell, nothing, column),
-        "start": _beside_best(cell, of_starts, column),
+        "compared": _compared(table, row, cell, scored, of_starts, column),
         "others": [
             {
                 "label": label,
@@ -136,6 +139,52 @@ def _card(
             if isinstance(beside_cell.ours, float) and label != row.label
         ],
     }
+
+
+Scored = tuple[Row, Cell, Tested | None]  # a row with its cell, and the test of the leading one
+
+
+def _compared(
+    table: Table,
+    row: Row,
+    cell: Cell,
+    scored: Sequence[Scored],
+    of_starts: Sequence[Scored],
+    column: Column,
+) -> list[dict[str, Any]]:
+    """Compare the leading cell with its base, what it starts from and the best baselines.
+
+    The first of the three that is there is ``judged``, and coloured; of baselines both that of all
+    budgets of labels and that of the row's own.
+    """
+    base = table.reference_of(row)
+    is_based = base is not None and base.label != row.label and not base.is_reference
+    of_base = [entry for entry in scored if is_based and entry[0] is base]
+    floors = [entry for entry in scored if entry[0].is_baseline]
+    alike = [entry for entry in floors if entry[0].share == row.share]
+    budget = f"{row.share} %" if row.share else "none"
+    several = len({floor.share for floor, *_ in floors}) > 1
+    named = [
+        ("its base", of_base, True),
+        ("what it starts from", [entry for entry in of_starts if entry not in of_base], True),
+        (f"the strongest baseline{' at any label budget' if several else ''}", floors, not of_base),
+    ]
+    if several:
+        what = f"the strongest baseline at the same label budget ({budget})"
+        named.append((what, alike, not of_base))
+    lines = []
+    for what, entries, is_judged in named:
+        best = _beside_best(cell, entries, column)
+        if best is not None:
+            lines.append({**best, "what": what, "judged": is_judged})
+    return lines
+
+
+def _of_few(column: Column, count: int) -> Column:
+    """A column with no more digits than so many samples can tell apart."""
+    digits = 2 if count < FEW_SAMPLES else 3
+    digits = max(digits - round(log10(column.scale)), 0)
+    return column.model_copy(update={"digits": min(column.digits, digits)})
 
 
 def _measured(table: Table, row: Row, column: Column, results: Results) -> tuple[str, int]:
@@ -149,41 +198,39 @@ def _measured(table: Table, row: Row, column: Column, results: Results) -> tuple
     return runs[0]["data"]["name"], behind
 
 
-def _beside_best(
-    cell: Cell, rows: Sequence[tuple[Row, float, Tested | None]], column: Column
-) -> dict[str, str] | None:
+def _beside_best(cell: Cell, rows: Sequence[Scored], column: Column) -> dict[str, str] | None:
     """Compare a value with the best of other rows: their value and, if tested, the difference."""
     if not rows:
         return None
-    row, value, tested = max(rows, key=lambda entry: entry[1])
+    row, best, tested = max(rows, key=lambda entry: entry[1].ours)
+    assert isinstance(best.ours, float)
     # Of a mean of columns no interval is over samples.
-    verdict = "Beside" if column.mean_of else _verdict(cell, value, tested)
-    return {"label": row.label, "value": number(value, column), "verdict": verdict}
+    verdict = "Beside" if column.mean_of else _verdict(cell, best, tested)
+    return {"label": row.label, "value": number(best.ours, column), "verdict": verdict}
 
 
-def _verdict(cell: Cell, best: float, tested: Tested | None = None) -> str:
-    """Compare a value with the best of others; of one that did not learn nothing is claimed."""
-    if cell.unlearnt or not isinstance(cell.ours, float):
+def _verdict(cell: Cell, best: Cell, tested: Tested | None = None) -> str:
+    """Compare a value with the best of others; of one that did not learn nothing is claimed.
+
+    It is above where the interval of the difference is, or of two that are not tested the
+    intervals are apart.
+    """
+    if cell.unlearnt or not isinstance(cell.ours, float) or not isinstance(best.ours, float):
         return "Beside"
-    if cell.ours <= best:
+    if cell.ours <= best.ours:
         return "Not above"
     if tested is not None and tested.low is not None:
         return "Above" if tested.low > 0 else "Not clearly above"
-    return "Above" if cell.low is None or cell.low > best else "Not clearly above"
+    most = best.ours if best.high is None else best.high
+    return "Above" if cell.low is not None and cell.low > most else "Not clearly above"
 
 
 def _beside(table: Table, row: Row, column: Column) -> list[Row]:
-    """The rows of the same task, and reference rows of any; of probes those with fewest labels."""
-    fewest = min(
-        (candidate.share for candidate in table.rows if candidate.is_reference and candidate.share),
-        key=float,
-        default="",
-    )
+    """The rows of the same task, and reference rows of any, with any number of labels."""
     return [
         candidate
         for candidate in sorted(table.rows, key=lambda candidate: candidate.is_reference)
-        if (candidate.is_reference and candidate.share in (None, fewest))
-        or table.task_of(candidate, column) == table.task_of(row, column)
+        if candidate.is_reference or table.task_of(candidate, column) == table.task_of(row, column)
     ]
 
 

@@ -85,6 +85,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
             reason = results.left_out.get(result or ("", None), NOT_RUN)
             if runs:
                 reason = UNDEFINED if computed else LACKING
+                reason = runs[0]["data"].get("refused", reason)
         return replace(cell, reason=reason)
     scored = [run for run in runs if run["seed"] in by_seed]
     learnt = [run["learnt"] for run in scored]

@@ -5,7 +5,7 @@ from typing import Any
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.metrics.rare_classes import counts_text
-from cxrflow.papers.table import Column, Table
+from cxrflow.papers.table import Column, Row, Table
 from cxrflow.show.tables.ceilings import notes_on_ceilings, notes_on_majority
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.results import Results
@@ -205,6 +205,14 @@ def _classes_of(run: Mapping[str, Any], metric: str) -> list[str]:
     if metric in ("auroc_rare", "auroc_common"):
         return [name for name in names if (name in rare) == (metric == "auroc_rare")]
     return names
+
+
+def lacking(table: Table, row: Row, results: Results) -> str:
+    """What stands behind the label of a row whose file lacks rows of its task; else nothing."""
+    runs = [run for column in table.columns for run in results.of(table.result_of(row, column))]
+    files = [file for run in runs if (file := run["data"].get("external", {})).get("lacks")]
+    worst = max(files, key=lambda file: file["lacks"] / file["of"], default=None)
+    return f" (its file lacks {worst['lacks']:,} of {worst['of']:,} rows)" if worst else ""
 
 
 def notes_on_files(table: Table, results: Results) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from cxrflow.papers.table import Row, Table
 from cxrflow.show.tables.ceilings import notes_on_ceilings
 from cxrflow.show.tables.cells import COUNTS, Cell
-from cxrflow.show.tables.notes import differences, notes_below_chance, reasons, table_notes
+from cxrflow.show.tables.notes import differences, lacking, notes_below_chance, reasons, table_notes
 from cxrflow.show.tables.results import NOT_IN_HEADLINE, Results
 from cxrflow.show.tables.tests import Tests
 from cxrflow.show.tables.text import (
@@ -85,7 +85,7 @@ def _lines(table: Table, cells: Sequence[Cell], results: Results) -> list[dict[s
         reason = next(iter(row_reasons)) if len(row_reasons) == 1 else None
         lines.append(
             {
-                "label": row.label,
+                "label": row.label + lacking(table, row, results),
                 "section": _section(row),
                 "source": "scored" if row.is_external else "ours",
                 "ours": ours,
