@@ -18,7 +18,8 @@ def write_result(
 ) -> Path:
     """metrics.json of a training; ``more``: its other fields."""
     data = {"name": "tiny", "synthetic": more.pop("synthetic", True), "fingerprint": "f"}
-    content = {"task": task, "model": model, "seed": seed, "learnt": True, "protocol": {}}
+    content = {"task": task, "benchmark": "own", "model": model, "seed": seed, "learnt": True}
+    content["protocol"] = {}
     write_json(path, content | {"data": data, "metrics": metrics} | more)
     return path
 

@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"cxr_hospital", "images", "text"},
     "reports": {"cxr_labels"},
     "text": {"cxr_labels"},  # the normal form of characters is that of reports
-    "models": {"encoders", "images", "similarity", "text"},
+    "models": {"encoders", "images", "metrics", "similarity", "text"},
     "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES, "training", "models"},

@@ -149,10 +149,13 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
 
 
-def read_json(path: str | Path) -> Any:
-    """Read JSON; raise an :class:`InputError` if the file is missing or broken."""
+def read_json(path: str | Path, strict: bool = False) -> Any:
+    """Read JSON; raise an :class:`InputError` if the file is missing or broken.
+
+    ``strict``: as :func:`.parse_json`.
+    """
     try:
-        return parse_json(require_regular(path).read_text(encoding="utf-8"))
+        return parse_json(require_regular(path).read_text(encoding="utf-8"), strict)
     except FileNotFoundError:
         raise InputError(f"{path}: file not found") from None
     except OSError as error:

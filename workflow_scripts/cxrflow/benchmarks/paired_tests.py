@@ -23,14 +23,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from cxr_files.atomic import read_object, write_json
+from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxr_files.settings import explain
@@ -48,14 +47,11 @@ from cxrflow.metrics.crossed import (
 )
 from cxrflow.metrics.intervals import holm
 from cxrflow.metrics.rare_classes import Supports
+from cxrflow.metrics.record import read_metrics
 from cxrflow.names import short_name
 
 log = logging.getLogger("cxrflow")
 
-FIELDS = {
-    **{"task": str, "benchmark": str, "model": str, "seed": int, "learnt": bool | NoneType},
-    **{"data": dict, "protocol": dict, "metrics": dict},
-}
 ENDS = ("difference", "difference_low", "difference_high")
 P = ("p", "p_holm", "p_equivalent")
 SPREAD = ("between", "common", "patients")  # variances of the difference, and patients behind it
@@ -121,7 +117,7 @@ def read_predictions(files: Sequence[Path]) -> Runs:
     """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
     for file in files:
-        record = read_object(file.parent / "metrics.json", FIELDS)
+        record = read_metrics(file.parent / "metrics.json")
         name, model = str(record["benchmark"]), str(record["model"])
         try:
             benchmark = BENCHMARKS.named(name, recorded=True)
