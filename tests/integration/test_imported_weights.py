@@ -140,7 +140,7 @@ def test_export_and_import_give_the_same_model(tmp_path: Path, form: str, caplog
     weights = "pytorch_model.bin" if form == "bin" else "model.safetensors"
     assert {path.name for path in out.iterdir()} == {
         "config.json", "vocab.txt", "tokenizer.json", "tokenizer_config.json", "export.json",
-        "README.md", weights, image.name, image.with_suffix(".json").name, ".cxrflow",
+        "README.md", weights, image.name, image.with_suffix(".json").name, ".cxrflow", "SHA256SUMS",
     }  # fmt: skip
     stored = torch.load(image, weights_only=True)
     assert stored.keys() == biovil_image_shapes().keys()

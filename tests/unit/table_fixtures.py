@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cxr_files.atomic import write_json
+from cxr_files.atomic import write_json, write_sealed
 from cxrflow.papers.table import Row, Table
 
 
@@ -29,7 +29,7 @@ def write_tests(
 ) -> Path:
     """A file of paired tests."""
     content = {"protocol": {"level": 0.95}, "cells": [*cells], "comparisons": [*comparisons]}
-    write_json(path, content)
+    write_sealed(path, content)
     return path
 
 

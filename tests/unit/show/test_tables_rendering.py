@@ -345,7 +345,10 @@ def test_csv_has_the_contract_s_columns(files):
 def test_csv_counts_positives(tmp_path):
     rate = estimate(0.125) | {"least_positives": 4, "least_negatives": 30}
     run = result(tmp_path, 0, 1.0, rate=rate)
-    run.write_text(run.read_text().replace('"low"', '"positives": 30, "negatives": 70, "low"', 1))
+    counts = {"positives": 30, "negatives": 70, "positive_patients": 9, "negative_patients": 9}
+    content = json.loads(run.read_text())
+    content["metrics"]["cnr"] |= counts
+    run.write_text(json.dumps(content))
     rows = csv.DictReader(table_csv(cells_of([run])[1]).splitlines())
     counts = [[row[name] for name in COUNTS] for row in rows if row["ours"]]
     assert ["30", "70", "", ""] in counts and ["", "", "4", "30"] in counts

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from cxr_files.atomic import write_json
+from cxr_files.atomic import write_sealed
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxr_files.settings import explain
@@ -301,7 +301,7 @@ def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
     inference = Inference(read_predictions(options.predictions), settings)
     cells, comparisons = inference.cells(), inference.comparisons()
     protocol = settings.model_dump(mode="json", exclude={"comparisons"})
-    write_json(options.output, {"protocol": protocol, "cells": cells, "comparisons": comparisons})
+    write_sealed(options.output, {"protocol": protocol, "cells": cells, "comparisons": comparisons})
     tested = sum(entry["p"] is not None for entry in comparisons)
     log.info(
         "%d results of several seeds; %d comparisons, %d tested",
