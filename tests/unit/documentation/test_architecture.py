@@ -42,7 +42,9 @@ ALLOWED: dict[str, set[str]] = {
     "losses": {"objectives"},  # and those of losses
     "__main__": {"cxrflow"},
     # The names under which people find what other parts do.
-    "commands": {*LIBRARIES, "benchmarks", "cxrflow", "models", "training"},
+    "commands": {
+        *(*LIBRARIES, "benchmarks", "config", "cxrflow", "models", "papers", "show", "training"),
+    },
 }
 HEAVY = ("torch", "transformers", "pandas", "stanza", "sklearn", "matplotlib", "scipy", "pyarrow")
 TEXT_SUFFIXES = {".py", ".smk", ".md", ".yaml", ".toml", ".jinja", ".css", ".js", ".sh"}

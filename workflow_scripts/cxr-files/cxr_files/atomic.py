@@ -255,7 +255,7 @@ def _listed(path: Path) -> tuple[Path, dict[str, str]]:
     """The folder whose ``SHA256SUMS`` lists a file, its own or the one above, and all digests."""
     for folder in (path.parent, path.parent.parent):
         if (folder / CHECKSUMS).is_file():
-            digests = _read_checksums(folder)
+            digests = read_checksums(folder)
             return folder, digests if path.relative_to(folder).as_posix() in digests else {}
     return path.parent, {}
 
@@ -304,7 +304,7 @@ def remove_damaged(folder: Path) -> None:
     if not folder.is_dir():
         return
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    digests = _read_checksums(folder) if CHECKSUMS in files else {}
+    digests = read_checksums(folder) if CHECKSUMS in files else {}
     if files - {CHECKSUMS, MARK} != digests.keys() or not all(
         _has_digest(folder / name, digest) for name, digest in digests.items()
     ):
@@ -312,7 +312,7 @@ def remove_damaged(folder: Path) -> None:
         remove_folder(folder)
 
 
-def _read_checksums(folder: Path) -> dict[str, str]:
+def read_checksums(folder: Path) -> dict[str, str]:
     """Digests by the paths of files below the folder."""
     text = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace")
     lines = (line.partition("  ") for line in text.splitlines())

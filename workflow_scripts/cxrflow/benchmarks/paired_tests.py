@@ -297,13 +297,19 @@ class Inference:
         return entry | finite | {"seeds": len(pairs) * trained}
 
 
-def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
-    inference = Inference(read_predictions(options.predictions), settings)
-    cells, comparisons = inference.cells(), inference.comparisons()
+def tested(predictions: Sequence[Path], settings: PairedTestSettings) -> dict[str, Any]:
+    """What is written of predictions: the protocol, intervals of cells, comparisons."""
+    inference = Inference(read_predictions(predictions), settings)
     protocol = settings.model_dump(mode="json", exclude={"comparisons"})
-    write_sealed(options.output, {"protocol": protocol, "cells": cells, "comparisons": comparisons})
-    tested = sum(entry["p"] is not None for entry in comparisons)
+    cells, comparisons = inference.cells(), inference.comparisons()
+    return {"protocol": protocol, "cells": cells, "comparisons": comparisons}
+
+
+def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
+    content = tested(options.predictions, settings)
+    write_sealed(options.output, content)
     log.info(
         "%d results of several seeds; %d comparisons, %d tested",
-        *(len(cells), len(comparisons), tested),
+        *(len(content["cells"]), len(content["comparisons"])),
+        sum(entry["p"] is not None for entry in content["comparisons"]),
     )
