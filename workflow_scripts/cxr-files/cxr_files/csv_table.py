@@ -30,6 +30,7 @@ Kind = Literal["id", "bare", "path", "text", "number", "value"]
 LONGEST_FIELD = 2**24  # characters
 CHUNK = 10_000  # rows in memory
 START = 8  # bytes in which the encoding shows
+SEPARATOR_LINE = re.compile(r"\W?sep=.[\r\n]", re.IGNORECASE)  # which Excel puts before a header
 # Not "Acc. No.": a word of some length stands before the full stop.
 SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
 MOST_WORDS = 6  # of a column's name
@@ -262,6 +263,13 @@ def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any
     try:
         with unpacked(path) as handle:
             encoding = _encoding(handle, path)
+            start = handle.peek(START)[: 8 * START].decode(encoding, "ignore")  # type: ignore[attr-defined]
+            if SEPARATOR_LINE.match(start):
+                line = start.split()[0]
+                raise InputError(
+                    f"{path}:1: is '{line}', which Excel reads as the separator; expected the "
+                    "names of columns: delete that line"
+                )
             yield {
                 "filepath_or_buffer": handle,
                 "sep": separator,
