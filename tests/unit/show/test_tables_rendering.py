@@ -1,6 +1,7 @@
 """From metrics.json to CSV, Markdown and HTML."""
 
 import csv
+import io
 import json
 import math
 import re
@@ -21,6 +22,7 @@ from cxrflow.show.tables.notes import notes_on_classes
 from cxrflow.show.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.show.tables.results import read_results
 from cxrflow.show.tables.tests import Tests as Inference
+from cxrflow.show.tables.text import unescaped
 
 
 @pytest.fixture
@@ -352,6 +354,21 @@ def test_csv_counts_positives(tmp_path):
     rows = csv.DictReader(table_csv(cells_of([run])[1]).splitlines())
     counts = [[row[name] for name in COUNTS] for row in rows if row["ours"]]
     assert ["30", "70", "", ""] in counts and ["", "", "4", "30"] in counts
+
+
+def test_no_row_is_a_formula_of_a_spreadsheet(tmp_path):
+    """Nor does a label of several lines break a Markdown table."""
+    labels = ["+ more data", "=1+1", "@x", "- 5 %", "-5 %", "'tis", "two\nlines"]
+    table = with_rows(*({"label": label, "reason": "="} for label in labels), title="A\nB")
+    cells = make_cells(table, read_results([]))
+    lines = list(csv.DictReader(io.StringIO(table_csv(cells))))
+    written = ["'+ more data", "'=1+1", "'@x", "'- 5 %", "-5 %", "'tis", "two\nlines"]
+    assert list(dict.fromkeys(line["row"] for line in lines)) == written
+    assert {line["reason"] for line in lines} == {"'="}
+    again = list(map(unescaped, lines))
+    assert list(dict.fromkeys(line["row"] for line in again)) == labels
+    text = table_markdown(table, cells, read_results([]))
+    assert text.startswith("**A B**\n\n| ") and "| two lines |" in text
 
 
 def test_markdown_keeps_ours_and_published_on_their_own_lines(files):

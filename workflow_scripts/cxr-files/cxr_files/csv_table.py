@@ -33,6 +33,7 @@ START = 8  # bytes in which the encoding shows
 SEPARATOR_LINE = re.compile(r"\W?sep=.[\r\n]", re.IGNORECASE)  # which Excel puts before a header
 # Not "Acc. No.": a word of some length stands before the full stop.
 SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.])")  # what a spreadsheet computes begins so
 MOST_WORDS = 6  # of a column's name
 UNEVEN = "uneven"  # attribute of a table: first fields of rows with another number of fields
 
@@ -359,7 +360,7 @@ def shown(name: str) -> str:
 
 def inert(texts: "pd.Series") -> "pd.Series":
     """Escape texts for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
-    formula = texts.str.match(r"[=@\t\r]|[+-](?![\d.])", na=False)
+    formula = texts.str.match(FORMULA.pattern, na=False)
     return texts.where(~formula, "'" + texts)
 
 
