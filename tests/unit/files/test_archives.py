@@ -15,8 +15,9 @@ import pytest
 from cxr_files import archives
 from cxr_files.archives import open_zip, read_member, tar_files, unpacked
 from cxr_files.atomic import read_object
-from cxr_files.csv_table import inert, read_csv, read_text
+from cxr_files.csv_table import read_csv, read_text
 from cxr_files.errors import InputError
+from cxr_files.formulas import inert
 from cxr_files.parquet import read_table
 from cxr_files.reading import leads_out
 from cxr_labels.command import main as label

@@ -33,7 +33,6 @@ START = 8  # bytes in which the encoding shows
 SEPARATOR_LINE = re.compile(r"\W?sep=.[\r\n]", re.IGNORECASE)  # which Excel puts before a header
 # Not "Acc. No.": a word of some length stands before the full stop.
 SENTENCE = re.compile(r"\w{4}[.!?](?:\W*$|\s+[A-Z])|\n")
-FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.])")  # what a spreadsheet computes begins so
 MOST_WORDS = 6  # of a column's name
 UNEVEN = "uneven"  # attribute of a table: first fields of rows with another number of fields
 
@@ -356,12 +355,6 @@ def is_sentence(name: str) -> bool:
 def shown(name: str) -> str:
     """Return a column's name as an error shows it; nothing of a report's text."""
     return f"(a text of {len(name)} characters)" if is_sentence(name) else name
-
-
-def inert(texts: "pd.Series") -> "pd.Series":
-    """Escape texts for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
-    formula = texts.str.match(FORMULA.pattern, na=False)
-    return texts.where(~formula, "'" + texts)
 
 
 def _unique_names(header: Sequence[str]) -> list[str]:

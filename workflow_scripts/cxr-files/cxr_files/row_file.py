@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
 from cxr_files.atomic import atomic_path
-from cxr_files.csv_table import inert
+from cxr_files.formulas import inert
 
 #: Rows in memory, and in a row group of a Parquet file, however they come.
 ROWS = 2**14

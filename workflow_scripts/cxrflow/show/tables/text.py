@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from cxr_files.atomic import atomic_path
-from cxr_files.csv_table import FORMULA
+from cxr_files.formulas import FORMULA
 from cxrflow.papers.table import Column
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.tests import Tested
