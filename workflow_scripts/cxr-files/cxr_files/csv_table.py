@@ -265,11 +265,8 @@ def _as_text(path: Path, separator: str, header: bool) -> Iterator[dict[str, Any
             encoding = _encoding(handle, path)
             start = handle.peek(START)[: 8 * START].decode(encoding, "ignore")  # type: ignore[attr-defined]
             if SEPARATOR_LINE.match(start):
-                line = start.split()[0]
-                raise InputError(
-                    f"{path}:1: is '{line}', which Excel reads as the separator; expected the "
-                    "names of columns: delete that line"
-                )
+                line = f"'{start.split()[0]}', which Excel reads as the separator"
+                raise InputError(f"{path}:1: is {line}; expected a header: delete that line")
             yield {
                 "filepath_or_buffer": handle,
                 "sep": separator,
@@ -396,7 +393,6 @@ def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, D
 
 def bare_ids(values: "pd.Series") -> "pd.Series":
     """Remove the letter of a folder name (``p``, ``s``) or the ``.0`` of a float from ids."""
-
     return values.str.replace(r"^[ps](?=\d+)", "", regex=True).str.replace(
         r"^(\d+)\.0$", r"\1", regex=True
     )
