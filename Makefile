@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PACKAGES := $(addprefix workflow_scripts/,cxr-files cxr-hospital cxr-labels)
 PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
 STAMP := $(VENV)/.made-from-$(shell cat constraints.txt $(PROJECTS) 2>&1 | cksum | cut -d' ' -f1)
-SNAKEMAKE := snakemake --cores all --rerun-incomplete
+SNAKEMAKE := snakemake --cores all
 # A relative folder of real data is relative to here, wherever a program runs. Recipes read it from
 # the environment, and not by abspath or wildcard, which would take a blank in it for two names.
 ifdef CXR_REAL_DATA

@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from command_options import run_to_end
+from cxr_files.atomic import CHECKSUMS
 from cxr_files.program import run
 from cxrflow.programs.source_code import full_name
 from gloo_processes import CONTEXT
@@ -127,5 +128,6 @@ def absent(path: Path) -> bool:
 
 
 def change_parquet(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
-    """Rewrite a parquet file."""
+    """Rewrite a parquet file, as somebody does who means it: without checksums."""
+    (path.parent / CHECKSUMS).unlink(missing_ok=True)
     change(pd.read_parquet(path)).to_parquet(path, index=False)

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from command_options import options
-from cxr_files.atomic import read_json, write_json
+from cxr_files.atomic import write_json
 from cxrflow.benchmarks.features import Features
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.image_encoder import Frames
 from cxrflow.images.store_pixels import main as store_pixels
+from cxrflow.metrics.record import read_metrics
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import EncodedTexts
 
@@ -90,7 +91,7 @@ def metrics_of(
 ) -> dict[str, Any]:
     """metrics.json of a program with these options."""
     program([*words, *options(output=output, **values)])
-    found = read_json(output / "metrics.json")
+    found = read_metrics(output / "metrics.json")
     require_known(found["benchmark"], found["metrics"])
     return found
 

@@ -18,7 +18,7 @@ from page_score_fixtures import (
     write_table,
 )
 
-from cxr_files.atomic import read_json, write_json
+from cxr_files.atomic import SEAL, read_json, write_json, write_sealed
 from cxr_files.settings import overlay
 from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config, make_config
@@ -65,7 +65,11 @@ def build(root: Path) -> str:
 
 def edit(path: Path, **changes: Any) -> None:
     """Change fields of a JSON file."""
-    write_json(path, read_json(path) | changes)
+    content = read_json(path) | changes
+    if SEAL in content:
+        write_sealed(path, {name: value for name, value in content.items() if name != SEAL})
+    else:
+        write_json(path, content)
 
 
 def write_record(root: Path, config: Config, overlays: Sequence[str] = ()) -> dict[str, Any]:

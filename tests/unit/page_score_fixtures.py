@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from label_fixtures import given_like, write_corpus
 
-from cxr_files.atomic import write_json
+from cxr_files.atomic import write_json, write_sealed
 from cxrflow.benchmarks.data import label_agreement
 from cxrflow.benchmarks.data.ms_cxr_statistics import BACKGROUND, FINDINGS, TOTAL
 from cxrflow.benchmarks.grounding.pictures import draw_pair
@@ -174,7 +174,7 @@ def _tests(output: Path, config: Config, paper: str, table: str) -> list[str]:
         for number, one in enumerate(asked)
     ]
     path = output.with_name(f"{output.name}.tests.json")
-    write_json(path, {"protocol": {"level": 0.95}, "cells": [], "comparisons": entries})
+    write_sealed(path, {"protocol": {"level": 0.95}, "cells": [], "comparisons": entries})
     return ["--tests", str(path)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cxr_files.atomic import write_json
+from cxr_files.atomic import write_json, write_sealed
 from cxrflow.papers.table import Row, Table
 
 
@@ -18,7 +18,8 @@ def write_result(
 ) -> Path:
     """metrics.json of a training; ``more``: its other fields."""
     data = {"name": "tiny", "synthetic": more.pop("synthetic", True), "fingerprint": "f"}
-    content = {"task": task, "model": model, "seed": seed, "learnt": True, "protocol": {}}
+    content = {"task": task, "benchmark": "own", "model": model, "seed": seed, "learnt": True}
+    content["protocol"] = {}
     write_json(path, content | {"data": data, "metrics": metrics} | more)
     return path
 
@@ -28,7 +29,7 @@ def write_tests(
 ) -> Path:
     """A file of paired tests."""
     content = {"protocol": {"level": 0.95}, "cells": [*cells], "comparisons": [*comparisons]}
-    write_json(path, content)
+    write_sealed(path, content)
     return path
 
 

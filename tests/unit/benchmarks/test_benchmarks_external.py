@@ -1,5 +1,6 @@
 """Models that were run elsewhere: a file of what ours predicts gets ours, to the last digit."""
 
+import gzip
 import os
 from argparse import Namespace
 
@@ -452,6 +453,31 @@ def test_a_wrong_table_is_one_line(pixels, tmp_path, message):
     with pytest.raises(InputError, match=message):
         path = tmp_path / "vectors.parquet"
         external("linear_probe", settings, path, least_share=0.0, **contents)
+
+
+@pytest.mark.parametrize("value", ["1_000", "٣", "１", "0x1p3", "1e", "nan", "1e999", "½", ""])
+def test_numbers_are_those_that_programs_write(tmp_path, value):
+    path, wanted = tmp_path / "scores.csv", pd.DataFrame({"image_id": ["i1", "i2"]})
+    written = ["0.5", " -1.5e-3", "+2.", ".25", "7"]
+    for number in written:
+        path.write_text(f"image_id,score\ni1,{number}\ni2,1\n")
+        assert ExternalTable(path).numbers(wanted, ["score"])[0, 0] == float(number)
+    path.write_text(f"image_id,score\ni1,0.5\ni2,{value}\n")
+    with pytest.raises(InputError, match="column 'score' of image_id 'i2': expected a number"):
+        ExternalTable(path).numbers(wanted, ["score"])
+
+
+def test_a_last_line_without_its_end_is_refused(tmp_path):
+    """A number that was cut off is a number all the same."""
+    for name, opened in (("scores.csv", open), ("scores.csv.gz", gzip.open)):
+        for end in ("\n", "\r\n", ""):
+            with opened(tmp_path / name, "wt", newline="") as file:
+                file.write(f"image_id,score\ni1,0.125\ni2,0.8{end}")
+            if end:
+                assert len(ExternalTable(tmp_path / name).frame) == 2
+                continue
+            with pytest.raises(InputError, match=f"{name}: its last line has no line end"):
+                ExternalTable(tmp_path / name)
 
 
 def test_a_wrong_list_is_one_line(pixels, tmp_path):

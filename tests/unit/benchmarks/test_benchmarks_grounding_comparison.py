@@ -163,19 +163,30 @@ def test_grids_are_kept_and_are_those_that_were_scored(made):
     np.testing.assert_allclose(again["signed_cnr"], kept["signed_cnr"], rtol=1e-4)
 
 
+def meant(root):
+    """Changed by somebody who means it: without checksums."""
+    (root / "fake/SHA256SUMS").unlink()
+
+
 def shorten_grids(root):
+    meant(root)
     np.save(root / "fake/grids.npy", np.zeros((3, 8, 8), np.float32))
 
 
 def edit(root, **fields):
     path = root / "fake/metrics.json"
-    write_json(path, read_json(path) | fields)
+    meant(root)
+    content = read_json(path)
+    write_json(path, content | fields | {"data": content["data"] | fields.get("data", {})})
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda root: (root / "fake/grids.npy").write_bytes(b"nothing"), "grids.npy: not a NumPy"),
+        (
+            lambda root: (root / "fake/grids.npy").write_bytes(b"nothing"),
+            "grids.npy: damaged, its SHA",
+        ),
         (shorten_grids, r"grids.npy: shape is \[3, 8, 8\], expected \[20, h, w\]"),
         (lambda root: (root / "fake/grids.npy").unlink(), "grids.npy: file not found"),
         (lambda root: edit(root, benchmark="other"), "'benchmark' is 'other', expected 'phrase_"),

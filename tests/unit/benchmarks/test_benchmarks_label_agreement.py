@@ -329,8 +329,8 @@ def test_the_program_writes_its_folder_and_logs_no_text(tmp_path, corpus, caplog
     with caplog.at_level(logging.INFO):
         found = metrics_of(main, corpus=corpus, labels=table, output=output, **asked)
     assert sorted(path.name for path in output.iterdir()) == [
-        ".cxrflow", "agreement.csv", "confusion.csv", "disagreements.parquet", "figures",
-        "metrics.json", "predictions.parquet",
+        ".cxrflow", "SHA256SUMS", "agreement.csv", "confusion.csv", "disagreements.parquet",
+        "figures", "metrics.json", "predictions.parquet",
     ]  # fmt: skip
     assert (found["benchmark"], found["model"], found["seed"]) == ("label_agreement", "scope", 0)
     assert found["data"]["name"] == "mimic_cxr" and found["data"]["synthetic"] is True

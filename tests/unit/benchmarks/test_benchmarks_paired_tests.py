@@ -53,7 +53,8 @@ def write(folder, model, seed, table, benchmark="phrase_grounding", settings=SET
     said = {"task": benchmark, "learnt": True, "drawn": False, "metrics": {}}
     said |= {name: changes.pop(name) for name in said.keys() & changes.keys()}
     said |= {"benchmark": benchmark, "model": model, "seed": seed}
-    said["data"] = {"fingerprint": changes.pop("fingerprint", "f")}
+    said["data"] = {"name": "tiny", "synthetic": True}
+    said["data"]["fingerprint"] = changes.pop("fingerprint", "f")
     said["protocol"] = settings.model_dump(mode="json", exclude={"device", "batch_size"}) | changes
     write_json(made / "metrics.json", said)
     return made / "predictions.parquet"
@@ -193,7 +194,7 @@ def test_a_model_that_did_not_learn_is_not_compared(tmp_path):
 
 
 def test_few_samples_behind_a_metric_widen_its_interval(tmp_path):
-    counts = {"cnr": {"n": 30}, "cnr/edema": {"n": 5}}
+    counts = {"cnr": estimate(0.5, n=30), "cnr/edema": estimate(0.5, n=5)}
     files = several(tmp_path, "m", (0.5, 0.6, 0.7), metrics=counts)
     (many,) = inference(several(tmp_path / "n", "m", (0.5, 0.6, 0.7)), {"replicates": 300}).cells()
     (few,) = inference(files, {"replicates": 300}).cells()

@@ -12,6 +12,7 @@ from benchmark_fakes import DATA, make_store, write_cohort
 from config_overlays import real
 from page_fixtures import load
 from PIL import Image
+from table_fixtures import write_result
 
 import cxrflow.benchmarks.retrieval.retrieved_images as retrieved
 import cxrflow.benchmarks.retrieval.text_neighbours as neighbours
@@ -58,7 +59,7 @@ def world(tmp_path: Path, monkeypatch) -> Path:
     """Results and a model folder; the model is a fake."""
     folder = tmp_path / f"benchmarks/{TASK}/{MODEL}/seed0"
     folder.mkdir(parents=True)
-    write_json(folder / "metrics.json", {"model": MODEL, "seed": 0, "data": DATA})
+    write_result(folder / "metrics.json", TASK, MODEL, 0, {}, data=DATA)
     data = {"geometry": "shorter64"}
     (tmp_path / "model").mkdir()
     write_json(tmp_path / "model/run.json", {"data": data, "settings": {}})

@@ -242,14 +242,16 @@ def test_what_a_person_mistyped_is_one_line(console):
         "WorkflowError:\nConfig file is not valid JSON or YAML. In case of YAML, make sure to.",
         'InputFunctionException in rule p in file "/w/rules/t.smk", line 16:\nError:\n'
         "      no model of p is made\nWildcards:\n\nTraceback:",
+        "LockException:\nError: Directory cannot be locked. Please make sure that",
         "Will exit after finishing currently running jobs (scheduler).",
         "Will exit after finishing currently running jobs (scheduler).",
     ):
         console.handle(record(text, logging.ERROR, event="error"))
-    missing, absent, no_yaml, refused, waits = said(console).splitlines()
+    missing, absent, no_yaml, refused, locked, waits = said(console).splitlines()
     assert missing == "error: nothing makes 'biovll'; `cxrflow targets` lists what can be asked for"
     assert absent == "error: --configfile: No such file or directory: 'x.yaml'"
     assert no_yaml.startswith("error: a file after --configfile is no YAML; `cxrflow config check")
+    assert locked.startswith("error: another run works") and "snakemake --unlock" in locked
     assert refused == "error: no model of p is made" and waits.startswith("Will exit")
 
 

@@ -10,6 +10,7 @@ import pytest
 from cohort_fixtures import cohort, make, step
 from data_fixtures import dropped, read
 
+from cxr_files.atomic import require_whole
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.settings import CohortSettings, ValidationSettings
 from cxrflow.data.cohorts.validation import validation_units
@@ -133,6 +134,7 @@ def test_validation_is_drawn_from_the_training_part(tmp_path: Path, unit: str) -
     check = next(one for one in flow["checks"] if one["name"] == "patient in one split")
     assert bool(crossing) == (unit == "images") == (not check["passed"])
     assert flow["splits"]["validate"]["samples"] == len(validate)
+    require_whole(tmp_path / unit / "flow.json")  # and all beside it
     counts = {key: n for key, n in flow["labels"].items() if key.startswith("validate/")}
     assert sum(counts.values()) == 3 * len(validate)
     assert flow["labels"]["test/normal/1"] == 1 == whole["labels"]["test/normal/1"]

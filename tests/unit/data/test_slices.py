@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from cxr_files.atomic import read_json, write_json
+from cxr_files.atomic import read_json, require_whole, write_json
 from cxrflow.data.cohorts.build_cohort import main as build_cohort
 from cxrflow.data.cohorts.settings import Sizes
 from cxrflow.data.readers.common_tables import Request
@@ -84,6 +84,7 @@ def test_a_cohort_keeps_a_batch_to_train_on_and_says_what_it_was(tmp_path, monke
     assert set(pd.read_parquet(folder / "images.parquet")["image_id"]) == set(cut["image_id"])
     assert flow["whole"] == {"train": 80, "test": 40, "images": 120}
     assert flow["dataset"] == f"{MARK}rsna"
+    require_whole(folder / "flow.json")  # and all beside it
 
 
 def test_candidates_of_a_retrieval_all_stay(tmp_path, monkeypatch):

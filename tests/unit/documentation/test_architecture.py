@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"cxr_hospital", "images", "text"},
     "reports": {"cxr_labels"},
     "text": {"cxr_labels"},  # the normal form of characters is that of reports
-    "models": {"encoders", "images", "similarity", "text"},
+    "models": {"encoders", "images", "metrics", "similarity", "text"},
     "similarity": {"encoders", "objectives", "text"},
     "config": {"papers", "images"},  # a geometry is checked by its own parser
     "pretrain": {*LIBRARIES, "training", "models"},
@@ -42,7 +42,9 @@ ALLOWED: dict[str, set[str]] = {
     "losses": {"objectives"},  # and those of losses
     "__main__": {"cxrflow"},
     # The names under which people find what other parts do.
-    "commands": {*LIBRARIES, "benchmarks", "cxrflow", "models", "training"},
+    "commands": {
+        *(*LIBRARIES, "benchmarks", "config", "cxrflow", "models", "papers", "show", "training"),
+    },
 }
 HEAVY = ("torch", "transformers", "pandas", "stanza", "sklearn", "matplotlib", "scipy", "pyarrow")
 TEXT_SUFFIXES = {".py", ".smk", ".md", ".yaml", ".toml", ".jinja", ".css", ".js", ".sh"}

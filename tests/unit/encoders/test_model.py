@@ -9,6 +9,7 @@ import pytest
 import torch
 from fuzz.weights import write_sound
 from PIL import Image
+from table_fixtures import write_result
 
 import cxrflow
 from cxr_files.atomic import atomic_folder, write_json
@@ -160,7 +161,7 @@ def result(folder: Path, task: str, metrics: dict[str, Any], synthetic: bool = F
     values = {name: {"value": v, "low": v, "high": v, "n": 7} for name, v in metrics.items()}
     data = {"name": "some", "synthetic": synthetic}
     place = folder / f"benchmarks/{task}/mine/one/seed1/metrics.json"
-    write_json(place, {"task": task, "data": data, "metrics": values})
+    write_result(place, task, "mine/one", 1, values, data=data)
 
 
 def test_a_card_has_data_sizes_scores_limits_and_licence(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from benchmark_fakes import write_cohort
 from PIL import Image
 from retrieval_fixtures import CANDIDATES, CATEGORIES, QUERIES, category_features, write_retrieval
 from sklearn.neighbors import NearestNeighbors
+from table_fixtures import write_result
 
 from command_options import options
 from cxr_files.atomic import file_digest, write_json
@@ -56,7 +57,7 @@ def test_maps_are_drawn_of_the_columns_in_their_order(tmp_path):
         features.append(tmp_path / name / "features")
         results.append(tmp_path / name / "result")
         results[-1].mkdir()
-        write_json(results[-1] / "metrics.json", {"model": f"toy/{name}"})
+        write_result(results[-1] / "metrics.json", "toy/images", f"toy/{name}", 0, {})
     cohort = write_retrieval(tmp_path / "cohort")
     settings = {"title": "T", "task": "toy/images", "categories": list(CATEGORIES)}
     settings["columns"] = columns("trained", "random", "absent")
@@ -146,8 +147,9 @@ def scored(pixels, tmp_path):
         size = (2, 3, small_encoder(0).encoder.features + 1, 2)
         np.save(folder / "heads.npy", np.random.default_rng(0).normal(size=size))
         protocol = {"fractions": [0.01, 1.0], "geometry": "shorter64", "split": "test"}
-        record = {"model": f"toy/{name}", "protocol": protocol, "data": {"classes": CLASSES}}
-        write_json(folder / "metrics.json", record)
+        data = {"name": "tiny", "synthetic": True, "classes": CLASSES}
+        path = folder / "metrics.json"
+        write_result(path, "toy/classes", f"toy/{name}", 0, {}, protocol=protocol, data=data)
         results.append(folder)
     read = {"results": results, "models": models, "pixels": [pixels] * 2, "cohort": cohort}
     return read, table

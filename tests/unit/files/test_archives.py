@@ -15,8 +15,9 @@ import pytest
 from cxr_files import archives
 from cxr_files.archives import open_zip, read_member, tar_files, unpacked
 from cxr_files.atomic import read_object
-from cxr_files.csv_table import inert, read_csv, read_text
+from cxr_files.csv_table import read_csv, read_text
 from cxr_files.errors import InputError
+from cxr_files.formulas import inert
 from cxr_files.parquet import read_table
 from cxr_files.reading import leads_out
 from cxr_labels.command import main as label
@@ -242,6 +243,26 @@ def test_ids_that_a_spreadsheet_takes_for_formulas(tmp_path: Path) -> None:
     assert [line.split(",")[0] for line in (tmp_path / "b.csv").read_text().splitlines()] == [
         *("id", "'=1+1", "s2"),
     ]
+
+
+@pytest.mark.parametrize("name", ["plain.csv", "packed.csv", "packed.csv.gz"])
+def test_a_table_is_gzipped_by_what_it_holds(tmp_path, name):
+    """A browser may unpack a file, or leave ``.gz`` from its name."""
+    content = b"id,report\ns1,Clear.\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if "packed" in name else content)
+    rows, damaged = read_csv(tmp_path / name, {"id": "id", "report": "text"})
+    assert rows.to_numpy().tolist() == [["s1", "Clear."]] and damaged == []
+
+
+@pytest.mark.parametrize("mark", ["", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("line", ["sep=;", "SEP=,", "sep=\t"])
+def test_excel_s_line_before_the_header_is_named(tmp_path, line, mark):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"{line}\r\nid;report\r\ns1;Clear.\r\n".encode(mark or "utf-8"))
+    with pytest.raises(InputError, match=r"a.csv:1: is .*(?i:sep)=.*delete that line"):
+        read_csv(path, {"id": "id"})
+    path.write_text("sep=x,report\n1,Clear.\n")  # a header all the same
+    assert len(read_csv(path, {"report": "text"})[0]) == 1
 
 
 def test_files_are_compared_with_the_publisher_s_checksums(tmp_path, capsys, caplog):

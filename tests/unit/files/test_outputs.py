@@ -103,7 +103,7 @@ def test_a_rerun_replaces_its_own_product_and_no_other(tmp_path: Path) -> None:
     (folder / "made/by/the workflow").mkdir(parents=True)  # empty folders are nobody's
     for text in ("old", "new"):
         write(folder, text=text)
-        assert files(folder.parent) == [f"corpus/{MARK}", "corpus/result.txt"]
+        assert files(folder.parent) == [f"corpus/{MARK}", "corpus/SHA256SUMS", "corpus/result.txt"]
         assert (folder / "result.txt").read_text() == text
     with pytest.raises(InputError, match=r"another product \(corpus\), not an earlier model"):
         write(folder, "model")
@@ -222,7 +222,7 @@ def test_all_programs_check_their_output() -> None:
 
 
 def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
-    with atomic_folder(tmp_path / "model", "model", checksums=True) as made:
+    with atomic_folder(tmp_path / "model", "model") as made:
         (made / "image").mkdir()
         for name in ("model.safetensors", "image/model.safetensors"):
             save_file({"weight": torch.arange(500.0)}, made / name)
@@ -236,7 +236,7 @@ def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"{path}: damaged, its SHA-256"):
             read_weights(path)
     sound = {"config.json": "{}", "image/config.json": "{}", "tokenizer.json": "[a, b]"}
-    with atomic_folder(tmp_path / "model", "model", checksums=True) as made:
+    with atomic_folder(tmp_path / "model", "model") as made:
         (made / "image").mkdir()
         for name in ("model.safetensors", "image/model.safetensors"):
             save_file({"weight": torch.arange(500.0)}, made / name)
@@ -259,7 +259,7 @@ def test_a_file_is_compared_with_its_checksum(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["none", "changed", "missing", "more", "list", "no list"])
 def test_a_damaged_folder_is_removed(tmp_path: Path, damage: str) -> None:
-    with atomic_folder(tmp_path / "scores", "model", checksums=True) as made:
+    with atomic_folder(tmp_path / "scores", "model") as made:
         (made / "scores.npy").write_bytes(b"1")
         (made / "run.json").write_text("{}")
     if damage == "changed":

@@ -151,6 +151,14 @@ def test_every_kind_of_entry_extends(read):
             {"a": BASE, "b": {"extends": "a", "scales": {"study": {"extends": "x"}}}},
             "key 'models.b.scales.study.extends' is 'x'; its scales are demo",
         ),
+        *(
+            (
+                {"a": BASE | {"scales": {"demo": sizes, "study": {"extends": "demo"}}}},
+                "key 'models.a.scales.study.extends' is 'demo', which is no mapping of sizes but "
+                f"{sizes!r}",
+            )
+            for sizes in (["a", "bcde1"], None, "x")
+        ),
         # Settings are read before their program validates them.
         *(
             (

@@ -100,7 +100,13 @@ def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
     write_json(task / "figures/examples.json", [{"file": "box_positions.png", **counted}])
     data = {"name": "ms_cxr", "synthetic": False}
     record = {"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics", "seed": 0}
-    record |= {"model": None, "learnt": None, "data": data, "protocol": {}, "metrics": {}}
+    record |= {
+        "model": "ms_cxr_statistics",
+        "learnt": None,
+        "data": data,
+        "protocol": {},
+        "metrics": {},
+    }
     write_json(task / "metrics.json", record)
     [shown] = [one for one in paper_figures(run, "biovil", Album()) if one["short"] == "Figure C.1"]
     assert shown["uri"].startswith("data:image/webp;base64,") and shown["caption"] == "How often."

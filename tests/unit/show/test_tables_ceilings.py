@@ -72,7 +72,9 @@ def test_a_table_without_a_ceiling_says_so(tmp_path, synthetic, why):
 
 
 def test_the_majority_stands_below_accuracies(tmp_path):
-    counts = {"auroc": {"value": 0.5, "low": 0.4, "high": 0.6, "positives": 30, "negatives": 70}}
+    counts = {"auroc": {"value": 0.5, "low": 0.4, "high": 0.6, "n": 100}}
+    counts["auroc"] |= {"positives": 30, "negatives": 70}
+    counts["auroc"] |= {"positive_patients": 30, "negative_patients": 70}
     values = scores((0.9, 0.85, 0.95), (0.7, 0.6, 0.8))
     assert notes(tmp_path, "accuracy", values, **counts) == [
         "Always answering the more frequent class has: “Score” 0.70."

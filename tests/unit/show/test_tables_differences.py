@@ -6,6 +6,7 @@ import pytest
 from html_outline import Outline
 from table_fixtures import estimate, result, with_rows, write_tests
 
+from cxr_files.atomic import SEAL, read_json, write_sealed
 from cxr_files.errors import InputError
 from cxrflow.show.tables.cells import make_cells
 from cxrflow.show.tables.rendering import table_csv, table_html, table_markdown
@@ -89,5 +90,9 @@ def test_without_tests_nothing_is_said_of_them(tmp_path):
 def test_a_file_of_tests_that_lacks_a_field_is_named(tmp_path):
     path = paired_tests(tmp_path)
     path.write_text(path.read_text().replace('"reason"', '"why"'))
+    with pytest.raises(InputError, match="t.tests.json: damaged, field 'digest'"):
+        read_tests([path])
+    content = read_json(path)
+    write_sealed(path, {name: content[name] for name in content if name != SEAL})
     with pytest.raises(InputError, match=r"comparisons\[0\]: field 'reason' is missing"):
         read_tests([path])

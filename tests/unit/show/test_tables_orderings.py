@@ -74,7 +74,10 @@ def written(tmp_path, monkeypatch):
         runs = [(name, *run) for name, scores in SCORES.items() for run in enumerate(scores)]
         for name, seed, value in runs:
             cnr = estimate(value, value - 0.01, value + 0.01)
-            metrics = {"cnr": cnr, "half": {key: value / 2 for key, value in cnr.items()}}
+            metrics = {
+                "cnr": cnr,
+                "half": {key: v if key == "n" else v / 2 for key, v in cnr.items()},
+            }
             learnt, path = LEARNT.get(name, [True] * 3)[seed], tmp_path / f"{name} {seed}.json"
             files.append(write_result(path, "g", name, seed, metrics, learnt=learnt))
         tested = write_tests(tmp_path / "table9.tests.json", tests)

@@ -1,6 +1,7 @@
 """From metrics.json to CSV, Markdown and HTML."""
 
 import csv
+import io
 import json
 import math
 import re
@@ -21,6 +22,7 @@ from cxrflow.show.tables.notes import notes_on_classes
 from cxrflow.show.tables.rendering import table_csv, table_html, table_markdown
 from cxrflow.show.tables.results import read_results
 from cxrflow.show.tables.tests import Tests as Inference
+from cxrflow.show.tables.text import unescaped
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_notes_say_the_level_that_intervals_have(tmp_path):
     def text(once, *models):
         files = [
             write_result(tmp_path / f"{number}.json", "grounding", model, number,
-                         {"cnr": estimate(1.0 + number, 0.8, 2.1)},
+                         {"cnr": estimate(1.0 + number, 0.8, 3.1)},
                          protocol={"intervals": {"level": once}},
                          learnt=None if model == "reference/r" else True)
             for number, model in enumerate(models)
@@ -254,7 +256,7 @@ def test_a_model_that_was_not_run_does_not_borrow_another_s_values(files):
 
 
 def test_a_row_may_read_another_task_and_a_share_of_the_labels(tmp_path):
-    shares = {f"cnr/{share}": estimate(share / 8, 0.0, 1.0) for share in (1, 10)}
+    shares = {f"cnr/{share}": estimate(share / 8, 0.0, 1.5) for share in (1, 10)}
     files = [result(tmp_path, 0, 1.0), result(tmp_path, 0, 2.0, task="probe", **shares)]
     probe = {"model": "m", "task": "probe"}
     table = with_rows(
@@ -345,10 +347,28 @@ def test_csv_has_the_contract_s_columns(files):
 def test_csv_counts_positives(tmp_path):
     rate = estimate(0.125) | {"least_positives": 4, "least_negatives": 30}
     run = result(tmp_path, 0, 1.0, rate=rate)
-    run.write_text(run.read_text().replace('"low"', '"positives": 30, "negatives": 70, "low"', 1))
+    counts = {"positives": 30, "negatives": 70, "positive_patients": 9, "negative_patients": 9}
+    content = json.loads(run.read_text())
+    content["metrics"]["cnr"] |= counts
+    run.write_text(json.dumps(content))
     rows = csv.DictReader(table_csv(cells_of([run])[1]).splitlines())
     counts = [[row[name] for name in COUNTS] for row in rows if row["ours"]]
     assert ["30", "70", "", ""] in counts and ["", "", "4", "30"] in counts
+
+
+def test_no_row_is_a_formula_of_a_spreadsheet(tmp_path):
+    """Nor does a label of several lines break a Markdown table."""
+    labels = ["+ more data", "=1+1", "@x", "- 5 %", "-5 %", "'tis", "two\nlines"]
+    table = with_rows(*({"label": label, "reason": "="} for label in labels), title="A\nB")
+    cells = make_cells(table, read_results([]))
+    lines = list(csv.DictReader(io.StringIO(table_csv(cells))))
+    written = ["'+ more data", "'=1+1", "'@x", "'- 5 %", "-5 %", "'tis", "two\nlines"]
+    assert list(dict.fromkeys(line["row"] for line in lines)) == written
+    assert {line["reason"] for line in lines} == {"'="}
+    again = list(map(unescaped, lines))
+    assert list(dict.fromkeys(line["row"] for line in again)) == labels
+    text = table_markdown(table, cells, read_results([]))
+    assert text.startswith("**A B**\n\n| ") and "| two lines |" in text
 
 
 def test_markdown_keeps_ours_and_published_on_their_own_lines(files):
@@ -386,12 +406,12 @@ def test_html_is_a_well_formed_accessible_fragment(files):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("data", [], "field 'data' is [], expected an object"),
-        ("data", {}, "field 'data' is {}, expected an object"),
-        ("metrics", 1, "field 'metrics' is 1, expected an object"),
-        ("metrics", {"a": 0.5}, "metric 'a' is 0.5, expected value, low and high"),
-        ("metrics", {"a": {"value": [1]}}, "metric 'a' is {'value': [1]}, expected"),
-        ("metrics", {"a": {"value": 1, "low": "x"}}, "expected value, low and high"),
+        ("data", [], "field 'data' is []"),
+        ("data", {}, "field 'data.name' is missing"),
+        ("metrics", 1, "field 'metrics' is 1"),
+        ("metrics", {"a": 0.5}, "field 'metrics.a' is 0.5"),
+        ("metrics", {"a": estimate([1])}, "metric 'a': value is [1]; expected a number"),
+        ("metrics", {"a": estimate(1, "x")}, "field 'metrics.a.low' is 'x'"),
     ],
 )
 def test_damaged_metrics_are_one_line(tmp_path, field, value, said):
@@ -466,7 +486,7 @@ def test_what_must_not_stand_together_is_refused(tmp_path, files):
         probe.write_text(json.dumps(content))
     assert [len(runs) for runs in read_results(probes).runs.values()] == [2]
     other.write_text('{"task": "b"}')
-    with pytest.raises(InputError, match="field 'model' is missing"):
+    with pytest.raises(InputError, match="field 'benchmark' is missing"):
         read_results([other])
 
 

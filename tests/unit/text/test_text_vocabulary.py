@@ -15,7 +15,7 @@ from small_text import write_documents
 from tokenizers import normalizers, pre_tokenizers
 
 from command_options import options
-from cxr_files.atomic import CHECKSUMS
+from cxr_files.atomic import CHECKSUMS, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.text import vocabulary
@@ -183,6 +183,20 @@ def test_a_folder_with_vocab_txt_alone(tmp_path):
     for name, tokens in {"cased": ["A", "a"], "uncased": ["a", "a"]}.items():
         tokenizer = read_tokenizer(tmp_path / name)
         assert tokenizer.encode("A a", add_special_tokens=False).tokens == tokens
+
+
+@pytest.mark.parametrize("said", ["False", "true", 0, 1, []])
+def test_whether_a_model_is_cased_is_said_by_true_or_false(tmp_path, said):
+    """The text "False" is true to Python."""
+    write_tokenizer(tmp_path, [*SPECIAL_TOKENS, "a", "A"], lowercase=True)
+    (tmp_path / "tokenizer.json").unlink()
+    write_json(tmp_path / "tokenizer_config.json", {"do_lower_case": said})
+    with pytest.raises(InputError, match=r"tokenizer_config.json: field 'do_lower_case' is .*true"):
+        read_tokenizer(tmp_path)
+    for lowercase, tokens in ((True, ["a", "a"]), (False, ["A", "a"]), (None, ["A", "a"])):
+        write_json(tmp_path / "tokenizer_config.json", {"do_lower_case": lowercase})
+        encoded = read_tokenizer(tmp_path).encode("A a", add_special_tokens=False)
+        assert encoded.tokens == tokens
 
 
 def test_vocabulary_info(tmp_path):

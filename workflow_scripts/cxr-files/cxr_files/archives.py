@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST_MEMBER = 2**24  # bytes; the longest report has some thousand, a scene graph 200,000
 LARGEST_ARCHIVE = 2**29  # of all members of an archive that is held in memory
+GZIP = b"\x1f\x8b"  # what gzipped files begin with
 TWICE = "two files of this name in the archive"
 TOO_LARGE = f"longer than {LARGEST_MEMBER >> 20} MB"
 
@@ -74,7 +75,10 @@ def unpacked(path: Path, smallest: int = 2**26) -> IO[bytes]:
     """Open a file that may be gzipped; text never compresses more than 50 times."""
     require_regular(path)
     if path.suffix.lower() != ".gz":
-        return open(path, "rb")
+        plain = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        if plain.peek(2)[:2] != GZIP:
+            return plain
+        plain.close()  # it was unpacked by name alone, or renamed
     limit = max(smallest, 50 * path.stat().st_size)
     return io.BufferedReader(Bounded(gzip.open(path), limit))
 
@@ -125,7 +129,7 @@ def tar_files(path: Path, suffix: str) -> list[ArchiveFile]:
     members: dict[str, ArchiveFile] = {}
     try:
         with open(path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
+            packed = raw.read(2) == GZIP
             raw.seek(0)
             stream = Bounded(gzip.GzipFile(fileobj=raw) if packed else raw, LARGEST_ARCHIVE)
             with tarfile.open(fileobj=stream, mode="r|") as tar:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError, one_line
 from cxr_files.reading import require_regular
 
@@ -16,8 +17,9 @@ def read_array(path: Path, dimensions: int) -> NDArray[Any]:
     """Read a ``.npy`` file of finite numbers with so many dimensions.
 
     Raises:
-        InputError: the file is absent or damaged, or holds something else.
+        InputError: the file is absent or damaged (:func:`.read_table`), or holds something else.
     """
+    require_unchanged(path)
     try:
         with open(require_regular(path), "rb") as file:
             values = np.lib.format.read_array(file, allow_pickle=False)

@@ -38,6 +38,7 @@ def _open_to_readers(file: Path) -> None:
 
 
 CHECKSUMS = "SHA256SUMS"
+SEAL = "digest"  # field of a JSON object that stands alone
 TYPES: dict[type, str] = {
     **{str: "text", int: "whole number", float: "number", bool: "true or false"},
     **{list: "list", dict: "object", NoneType: "null"},
@@ -69,10 +70,10 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | Path, product: str, checksums: bool = False) -> Iterator[Path]:
+def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
     """Yield a temporary folder; on success it replaces ``path``.
 
-    With ``checksums`` it holds ``SHA256SUMS``, which :func:`require_whole` reads.
+    It holds ``SHA256SUMS``, which whoever reads a file of it compares (:func:`require_unchanged`).
 
     Raises:
         InputError: ``path`` holds anything but an earlier ``product``; it is left as it is.
@@ -89,8 +90,7 @@ def atomic_folder(path: str | Path, product: str, checksums: bool = False) -> It
             yield temporary
             for file in temporary.rglob(WEIGHTS):
                 _open_to_readers(file)
-            if checksums:
-                _write_checksums(temporary)
+            write_checksums(temporary)
             write_mark(temporary, product)
             # Moved away in one piece, so that a kill leaves no half of it in its place.
             require_own_folder(path, product)
@@ -149,10 +149,14 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{path}: not UTF-8 text ({error.reason})") from None
 
 
-def read_json(path: str | Path) -> Any:
-    """Read JSON; raise an :class:`InputError` if the file is missing or broken."""
+def read_json(path: str | Path, strict: bool = False) -> Any:
+    """Read JSON; raise an :class:`InputError` if the file is missing or broken.
+
+    ``strict``: as :func:`.parse_json`.
+    """
     try:
-        return parse_json(require_regular(path).read_text(encoding="utf-8"))
+        require_unchanged(Path(path))
+        return parse_json(require_regular(path).read_text(encoding="utf-8"), strict)
     except FileNotFoundError:
         raise InputError(f"{path}: file not found") from None
     except OSError as error:
@@ -193,6 +197,21 @@ def require_fields(
             raise InputError(f"{source}: field '{field}' is {item!r:.40}; expected {names}")
 
 
+def write_sealed(path: str | Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object that stands alone, without a folder's ``SHA256SUMS``, with its digest."""
+    write_json(path, {**value, SEAL: fingerprint(value)})
+
+
+def read_sealed(path: str | Path, fields: Sequence[str] = ()) -> dict[str, Any]:
+    """Read what :func:`write_sealed` wrote; :class:`InputError` if it is another by now."""
+    value = read_object(path, (*fields, SEAL))
+    if value.pop(SEAL) != fingerprint(value):
+        raise InputError(
+            f"{path}: damaged, field '{SEAL}' is not that of its content; make it again"
+        )
+    return value
+
+
 def is_synthetic(root: str | Path) -> bool:
     """True if the data set's ``MANIFEST.json`` says that it was drawn by a program."""
     manifest = Path(root, "MANIFEST.json")
@@ -214,11 +233,51 @@ def file_digest(path: str | Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _write_checksums(folder: Path) -> None:
-    """Write ``SHA256SUMS`` of all files of a folder, as ``sha256sum --check`` reads it."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = [f"{file_digest(path)}  {path.relative_to(folder).as_posix()}\n" for path in files]
-    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+def write_checksums(folder: Path, digests: Mapping[str, str] | None = None) -> None:
+    """Write ``SHA256SUMS`` of a folder's files but hidden ones, as ``sha256sum --check`` reads it.
+
+    ``digests``: by the files' paths in the folder, where they are known.
+    """
+    if digests is None:
+        files = (path for path in folder.rglob("*") if path.is_file())
+        named = ((path, path.relative_to(folder).as_posix()) for path in files)
+        digests = {
+            name: file_digest(path)
+            for path, name in named
+            if name != CHECKSUMS and not path.name.startswith(".")
+        }
+    lines = [f"{digests[name]}  {name}\n" for name in sorted(digests)]
+    with atomic_path(folder / CHECKSUMS) as temporary:
+        temporary.write_text("".join(lines), encoding="utf-8")
+
+
+def _listed(path: Path) -> tuple[Path, dict[str, str]]:
+    """The folder whose ``SHA256SUMS`` lists a file, its own or the one above, and all digests."""
+    for folder in (path.parent, path.parent.parent):
+        if (folder / CHECKSUMS).is_file():
+            digests = read_checksums(folder)
+            return folder, digests if path.relative_to(folder).as_posix() in digests else {}
+    return path.parent, {}
+
+
+def require_unchanged(path: Path) -> None:
+    """Compare a file with its line in ``SHA256SUMS``; every reader of a product calls it.
+
+    Raises:
+        InputError: the file differs. One that has no line is taken as it is.
+    """
+    folder, digests = _listed(path)
+    if digests and path.is_file():
+        _require_digest(folder, path.relative_to(folder).as_posix(), digests)
+
+
+def _require_digest(folder: Path, name: str, digests: Mapping[str, str]) -> None:
+    file = folder / name
+    if not _has_digest(file, digests[name]):
+        raise InputError(
+            f"{file}: {'damaged' if file.exists() else 'missing'}, its SHA-256 is not the one in "
+            f"{folder / CHECKSUMS}; make {folder} again, or delete that list if the change is yours"
+        )
 
 
 def require_whole(path: Path) -> None:
@@ -231,21 +290,13 @@ def require_whole(path: Path) -> None:
         InputError: a file differs, or ``path`` is listed but absent. A file that has no line is
             taken as it is.
     """
-    for folder in (path.parent, path.parent.parent):
-        if not (folder / CHECKSUMS).is_file():
-            continue
-        digests, name = _read_checksums(folder), path.relative_to(folder).as_posix()
-        if name in digests:
-            texts = (text for text in digests if text != name and not Path(text).match(WEIGHTS))
-            for file in (name, *(text for text in texts if (folder / text).is_file())):
-                if not _has_digest(folder / file, digests[file]):
-                    damage = "damaged" if (folder / file).exists() else "missing"
-                    raise InputError(
-                        f"{folder / file}: {damage}, its SHA-256 is not the one in "
-                        f"{folder / CHECKSUMS}; make {folder} again, or delete that list if the "
-                        "change is yours"
-                    )
+    folder, digests = _listed(path)
+    if not digests:
         return
+    name = path.relative_to(folder).as_posix()
+    texts = (text for text in digests if text != name and not Path(text).match(WEIGHTS))
+    for file in (name, *(text for text in texts if (folder / text).is_file())):
+        _require_digest(folder, file, digests)
 
 
 def remove_damaged(folder: Path) -> None:
@@ -253,7 +304,7 @@ def remove_damaged(folder: Path) -> None:
     if not folder.is_dir():
         return
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    digests = _read_checksums(folder) if CHECKSUMS in files else {}
+    digests = read_checksums(folder) if CHECKSUMS in files else {}
     if files - {CHECKSUMS, MARK} != digests.keys() or not all(
         _has_digest(folder / name, digest) for name, digest in digests.items()
     ):
@@ -261,7 +312,7 @@ def remove_damaged(folder: Path) -> None:
         remove_folder(folder)
 
 
-def _read_checksums(folder: Path) -> dict[str, str]:
+def read_checksums(folder: Path) -> dict[str, str]:
     """Digests by the paths of files below the folder."""
     text = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace")
     lines = (line.partition("  ") for line in text.splitlines())

@@ -18,7 +18,6 @@ from cxr_files.archives import TooLarge
 from cxr_files.csv_text import (
     EMPTY,
     LONGEST_FIELD,
-    inert_text,
     open_table,
     shown,
     unique_names,
@@ -270,11 +269,6 @@ def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame,
     return frame, [Drop.of(reason, wrong, failed=True)] if wrong else []
 
 
-def inert(texts: "pd.Series") -> "pd.Series":
-    """Escape texts for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
-    return texts.map(inert_text, na_action="ignore")
-
-
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text, UTF-8 or marked, plain or gzipped; InputError for others."""
     try:
@@ -304,7 +298,6 @@ def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, D
 
 def bare_ids(values: "pd.Series") -> "pd.Series":
     """Remove the letter of a folder name (``p``, ``s``) or the ``.0`` of a float from ids."""
-
     return values.str.replace(r"^[ps](?=\d+)", "", regex=True).str.replace(
         r"^(\d+)\.0$", r"\1", regex=True
     )

@@ -1,6 +1,6 @@
 """Tables of text as they are written, plain or gzipped, row by row; pandas is not needed.
 
-Names of columns that read like a report are not shown, and formulas of a spreadsheet are escaped.
+Names of columns that read like a report are not shown.
 """
 
 import csv
@@ -27,7 +27,7 @@ MOST_WORDS = 6  # of a column's name
 EMPTY = "the file is empty; expected a CSV with a header"
 # A last line, of which an open quote makes a part of its field.
 END = "\0end of the table"
-FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.])")  # what a spreadsheet takes for one
+SEPARATOR_LINE = re.compile(r"\W?sep=.[\r\n]", re.IGNORECASE)  # which Excel puts before a header
 
 
 def column_names(path: Path, separator: str = ",") -> list[str]:
@@ -76,6 +76,10 @@ def unpacked_table(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     try:
         with unpacked(path) as handle:
             encoding = _encoding(handle, path)
+            start = handle.peek(START)[: 8 * START].decode(encoding, "ignore")  # type: ignore[attr-defined]
+            if SEPARATOR_LINE.match(start):
+                line = f"'{start.split()[0]}', which Excel reads as the separator"
+                raise InputError(f"{path}:1: is {line}; expected a header: delete that line")
             yield handle, encoding
     except UnicodeDecodeError as error:
         if encoding != UTF8:
@@ -121,11 +125,6 @@ def is_sentence(name: str) -> bool:
 def shown(name: str) -> str:
     """Return a column's name as an error shows it; nothing of a report's text."""
     return f"(a text of {len(name)} characters)" if is_sentence(name) else name
-
-
-def inert_text(text: str) -> str:
-    """Escape a text for a CSV: an apostrophe before what a spreadsheet takes for a formula."""
-    return f"'{text}" if FORMULA.match(text) else text
 
 
 def unique_names(header: Sequence[str]) -> list[str]:

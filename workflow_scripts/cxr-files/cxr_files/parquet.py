@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError, one_line
 from cxr_files.reading import require_regular
 
@@ -21,12 +22,14 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
     """Read a Parquet file that must have ``columns``; it may have more.
 
     Raises:
-        InputError: the file is absent or damaged, or lacks a column.
+        InputError: the file is absent or damaged, or lacks a column, or is a product whose content
+            is another than when it was written.
     """
     import pandas as pd  # not needed by all who ask what damage is
 
     if not Path(path).is_file():
         raise InputError(f"{path}: file not found")
+    require_unchanged(Path(path))
     try:
         table = pd.read_parquet(path)
         texts: pd.DataFrame = table.select_dtypes("str")
@@ -49,6 +52,7 @@ def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """
     from pyarrow.parquet import ParquetFile
 
+    require_unchanged(path)
     try:
         with ParquetFile(require_regular(path)) as file:
             for batch in file.iter_batches(CHUNK, columns=list(columns)):

@@ -3,6 +3,7 @@
 import codecs
 import errno
 import json
+import math
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,13 +76,40 @@ def refuse_unwritable(value: Any, key: tuple[str, ...] = ()) -> None:
             refuse_unwritable(item, key)
 
 
-def parse_json(text: str | bytes) -> Any:
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError if a key stands twice, of which the last would count."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {max(names, key=names.count)!r} stands twice")
+    return values
+
+
+def _finite(text: str) -> float:
+    """A number of JSON; ValueError for NaN, Infinity and what is too large for a float."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def parse_json(text: str | bytes, strict: bool = False) -> Any:
     """Read JSON whose texts can be written again.
+
+    Args:
+        text: what is read.
+        strict: it is a product of ours, which has every key once and finite numbers alone.
 
     Raises:
         ValueError: it is no JSON, or a text holds half a surrogate pair.
     """
-    value = json.loads(text)
+    hooks: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite, "parse_int": _whole}
+    value = json.loads(text, object_pairs_hook=_once, **hooks) if strict else json.loads(text)
     refuse_unwritable(value)
     return value
 

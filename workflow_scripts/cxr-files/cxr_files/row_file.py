@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cxr_files.atomic import atomic_path
-from cxr_files.csv_text import inert_text
+from cxr_files.formulas import inert_text
 
 #: Rows in memory, and in a row group of a Parquet file, however they come.
 ROWS = 2**14

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 LFS = b"version https://git-lfs.github.com/spec/"
 PAGE = re.compile(rb"\s*(?:<!doctype html|<html|<\?xml)", re.IGNORECASE)
@@ -19,6 +20,22 @@ def stand_in(path: str | Path) -> str | None:
         return f"is a Git LFS pointer{of}, not the file; `git lfs pull` in its folder fetches it"
     if PAGE.match(start):
         return "is a web page, not the file; fetch it by its download link"
+    return None
+
+
+def no_plain_numbers(tensor: Any) -> str | None:
+    """Return what a tensor of torch is if it does not hold its own numbers, each once, in memory.
+
+    A few bytes can say that they are 10**12 numbers, or none at all.
+    """
+    if tensor.is_quantized:
+        return "quantised"
+    if str(tensor.layout) != "torch.strided":
+        return str(tensor.layout).removeprefix("torch.").removeprefix("_")
+    if tensor.device.type != "cpu":
+        return f"on the device {tensor.device.type}, without numbers"
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        return f"{tensor.untyped_storage().nbytes()} bytes expanded to {tensor.numel()} numbers"
     return None
 
 

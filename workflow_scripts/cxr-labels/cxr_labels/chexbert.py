@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from cxr_files.errors import InputError
-from cxr_files.weights import unreadable
+from cxr_files.weights import no_plain_numbers, unreadable
 from cxr_labels.observations import (
     BLANK,
     NEGATIVE,
@@ -169,6 +169,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise InputError(f"{path}: field 'model_state_dict' is missing or holds no tensors")
     for name, tensor in state.items():
+        if (what := no_plain_numbers(tensor)) is not None:
+            raise InputError(f"{path}: '{name}' is {what}; expected a dense tensor")
         broken = int((~tensor.isfinite()).sum())
         if broken:
             raise InputError(

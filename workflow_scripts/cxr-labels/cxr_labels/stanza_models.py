@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cxr_files.errors import InputError
-from cxr_files.weights import unreadable
+from cxr_files.weights import no_plain_numbers, unreadable
 
 
 class StanzaPipeline:
@@ -75,6 +75,8 @@ def _require_finite(path: Path) -> None:
             waiting += item.values()
         elif isinstance(item, list | tuple):
             waiting += item
+        elif isinstance(item, torch.Tensor) and (what := no_plain_numbers(item)) is not None:
+            raise InputError(f"{path}: holds a tensor that is {what}; expected dense ones")
         elif isinstance(item, torch.Tensor) and not item.isfinite().all():
             broken = int((~item.isfinite()).sum())
             raise InputError(

@@ -124,7 +124,7 @@ def write_features(
     folder: Path, encoded: pd.DataFrame, by_kind: dict[str, Tensor], record: dict[str, Any]
 ) -> None:
     """Write the feature folder in one piece; ``said`` is what ``features.json`` says."""
-    with atomic_folder(folder, "image features", checksums=True) as unfinished:
+    with atomic_folder(folder, "image features") as unfinished:
         save_file(by_kind, unfinished / "features.safetensors")
         encoded.to_parquet(unfinished / "index.parquet", index=False)
         write_json(unfinished / "features.json", record)

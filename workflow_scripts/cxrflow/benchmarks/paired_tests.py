@@ -23,14 +23,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from cxr_files.atomic import read_object, write_json
+from cxr_files.atomic import write_sealed
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxr_files.settings import explain
@@ -48,14 +47,11 @@ from cxrflow.metrics.crossed import (
 )
 from cxrflow.metrics.intervals import holm
 from cxrflow.metrics.rare_classes import Supports
+from cxrflow.metrics.record import read_metrics
 from cxrflow.names import short_name
 
 log = logging.getLogger("cxrflow")
 
-FIELDS = {
-    **{"task": str, "benchmark": str, "model": str, "seed": int, "learnt": bool | NoneType},
-    **{"data": dict, "protocol": dict, "metrics": dict},
-}
 ENDS = ("difference", "difference_low", "difference_high")
 P = ("p", "p_holm", "p_equivalent")
 SPREAD = ("between", "common", "patients")  # variances of the difference, and patients behind it
@@ -121,7 +117,7 @@ def read_predictions(files: Sequence[Path]) -> Runs:
     """Read predictions.parquet files with the metrics.json beside them, by (task, model)."""
     runs: Runs = {}
     for file in files:
-        record = read_object(file.parent / "metrics.json", FIELDS)
+        record = read_metrics(file.parent / "metrics.json")
         name, model = str(record["benchmark"]), str(record["model"])
         if record["data"].get("refused"):  # an external file, which has no predictions
             continue
@@ -303,13 +299,19 @@ class Inference:
         return entry | finite | {"seeds": len(pairs) * trained}
 
 
-def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
-    inference = Inference(read_predictions(options.predictions), settings)
-    cells, comparisons = inference.cells(), inference.comparisons()
+def tested(predictions: Sequence[Path], settings: PairedTestSettings) -> dict[str, Any]:
+    """What is written of predictions: the protocol, intervals of cells, comparisons."""
+    inference = Inference(read_predictions(predictions), settings)
     protocol = settings.model_dump(mode="json", exclude={"comparisons"})
-    write_json(options.output, {"protocol": protocol, "cells": cells, "comparisons": comparisons})
-    tested = sum(entry["p"] is not None for entry in comparisons)
+    cells, comparisons = inference.cells(), inference.comparisons()
+    return {"protocol": protocol, "cells": cells, "comparisons": comparisons}
+
+
+def compare_rows(options: Namespace, settings: PairedTestSettings) -> None:
+    content = tested(options.predictions, settings)
+    write_sealed(options.output, content)
     log.info(
         "%d results of several seeds; %d comparisons, %d tested",
-        *(len(cells), len(comparisons), tested),
+        *(len(content["cells"]), len(content["comparisons"])),
+        sum(entry["p"] is not None for entry in content["comparisons"]),
     )

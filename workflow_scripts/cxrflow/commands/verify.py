@@ -1,9 +1,15 @@
-"""Compare a data set's files with the checksums that its publisher ships (``SHA256SUMS.txt``).
+"""Recompute a results folder, or compare a data set's files with its publisher's checksums.
 
+    cxrflow verify results/
     cxrflow verify --root /data/mimic-cxr/2.1.0 --threads 8 --share 0.01
 
-PhysioNet ships them with MIMIC-CXR and other sets. Files that were not downloaded are counted. Each
-file that differs or cannot be read is named, in a line of the log, and the exit code is 2.
+Of results every file is compared with its ``SHA256SUMS``, scores and tests are computed again from
+predictions, and the tables from these; the first product that differs is named. No data set, model
+or GPU is needed. It ends with the root, one digest of all of them.
+
+PhysioNet ships checksums (``SHA256SUMS.txt``) with MIMIC-CXR and other sets. Files that were not
+downloaded are counted. Each file that differs or cannot be read is named, in a line of the log, and
+the exit code is 2.
 """
 
 import logging
@@ -31,7 +37,8 @@ ABSENT, DIFFERENT = "not there", "other content than published"
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the options, compare the files and print the counts."""
     arguments = parser(__doc__, settings=False)
-    arguments.add_path("--root", "folder with SHA256SUMS.txt")
+    arguments.add_argument("results", type=Path, nargs="?", help="folder of a finished run")
+    arguments.add_argument("--root", type=Path, help="folder with SHA256SUMS.txt")
     arguments.add_argument(
         "--share",
         type=float,
@@ -41,6 +48,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--seed", type=seed_number, default=0, help="of which files are drawn")
     arguments.add_argument("--threads", type=thread_count, default=1, help="files read at once")
     options = arguments.parse_args(argv)
+    if (options.results is None) == (options.root is None):
+        arguments.error("expected a folder of results, or --root of a data set")
+    if options.results is not None:
+        from cxrflow.commands.verify_results import verify_results
+
+        for line in verify_results(require_root(options.results), options.threads):
+            print(f"{options.results}: {line}")
+        return
     if not 0 < options.share <= 1:
         raise InputError(f"--share is {options.share}; expected more than 0 and at most 1")
     tally = verify(options.root, options.share, options.seed, options.threads)

@@ -29,6 +29,7 @@ from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.data.prompts import PROMPT_SETS, WORDS
 from cxrflow.data.protocols import PROTOCOLS, Protocol, protocol
 from cxrflow.metrics.rare_classes import FEW_WORDS, counts_text
+from cxrflow.metrics.record import read_metrics
 from cxrflow.models.run_record import UNNAMED_DATA, read_run
 from cxrflow.programs.registry import PROGRAMS
 
@@ -89,7 +90,7 @@ def score(options: Namespace, rules: Protocol) -> dict[str, Any]:
     result = work / f"{options.prompts}_{options.threshold}"
     about = {"features": features, "settings": json.dumps(settings), "output": result}
     _stage("evaluate", TASK, **inputs, **about)
-    metrics = read_object(result / "metrics.json", ("data", "protocol", "metrics"))
+    metrics = read_metrics(result / "metrics.json")
     return {
         **metrics,
         "resampled": _resampled(result / "predictions.parquet"),

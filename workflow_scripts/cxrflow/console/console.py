@@ -49,6 +49,11 @@ MISTYPED = (
         r"error: \1",
     ),
     (
+        r"(?:Error: )?LockException:.*",
+        "error: another run works in this folder, or one that was killed has left its lock: wait, "
+        "or type `snakemake --unlock` and then the same command",
+    ),
+    (
         r"Traceback.*load_configfile.*FileNotFoundError: .*(No such file or directory: .*)",
         r"error: --configfile: \1",
     ),

@@ -15,8 +15,17 @@ from typing import Any
 
 import pandas as pd
 
-from cxr_files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
+from cxr_files.atomic import (
+    CHECKSUMS,
+    atomic_path,
+    file_digest,
+    fingerprint,
+    read_json,
+    write_checksums,
+    write_json,
+)
 from cxr_files.drops import Drop, Tally
+from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.settings import Sizes
 from cxrflow.data.readers.common_tables import Request, Tables
@@ -122,7 +131,7 @@ def cut_cohort(folder: Path) -> None:
     """
     rows, flow = sizes(), read_json(folder / "flow.json")
     table = folder / ("pairs.parquet" if flow["kind"] == "pairs" else "samples.parquet")
-    cohort, images = pd.read_parquet(table), pd.read_parquet(folder / "images.parquet")
+    cohort, images = read_table(table), read_table(folder / "images.parquet")
     training = rows.training.get(f"{folder.parent.name}/{folder.name}", rows.samples)
     part = cohort["split"] if "split" in cohort else pd.Series("test", index=cohort.index)
     places = [
@@ -142,7 +151,7 @@ def cut_cohort(folder: Path) -> None:
     ):
         with atomic_path(path) as temporary:
             content.to_parquet(temporary, index=False)
-    files = sorted(path for path in folder.iterdir() if path.name != "flow.json")
+    files = sorted(path for path in folder.iterdir() if path.name not in ("flow.json", CHECKSUMS))
     digests = {path.name: file_digest(path) for path in files}
     flow |= {
         "dataset": f"{MARK}{flow['dataset']}",
@@ -151,6 +160,7 @@ def cut_cohort(folder: Path) -> None:
         "notes": [*flow["notes"], f"rehearsal: {len(cut)} of {len(cohort)} rows are kept"],
     }
     write_json(folder / "flow.json", flow)
+    write_checksums(folder)
 
 
 def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:

@@ -18,7 +18,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cxr_files.atomic import atomic_path, file_digest, fingerprint, read_object, write_json
+from cxr_files.atomic import (
+    CHECKSUMS,
+    atomic_path,
+    file_digest,
+    fingerprint,
+    read_object,
+    write_checksums,
+    write_json,
+)
 from cxr_files.drops import Drop, Tally
 from cxr_files.errors import InputError
 from cxr_files.outputs import claim_folder
@@ -61,7 +69,8 @@ def build_alignments(
     A pair without pixels, or that cannot be registered, is a row without values and is counted.
     """
     claim_folder(folder, PRODUCT)
-    (folder / "registration.json").unlink(missing_ok=True)
+    for name in (CHECKSUMS, "registration.json"):
+        (folder / name).unlink(missing_ok=True)
     chunked = list(chunks(pairs, settings.pairs_per_shard))
     decides = [FORMAT_VERSION, store.fingerprint, settings.record()]
     stems = [
@@ -81,7 +90,7 @@ def build_alignments(
             parts[stems[number]] = path = folder / f"{stems[number]}-{digest}.parquet"
             with atomic_path(path) as temporary:
                 temporary.write_bytes(content)
-    table = pd.concat([pd.read_parquet(parts[stem]) for stem in stems], ignore_index=True)
+    table = pd.concat([read_table(parts[stem]) for stem in stems], ignore_index=True)
     failed = table[table["failure"].notna()]
     tally = Tally("pairs registered", "pairs", len(table) - len(failed))
     for reason, lost in failed.groupby("failure"):
@@ -90,7 +99,6 @@ def build_alignments(
         table.astype({"failure": "str"}).to_parquet(temporary, index=False)
     record = {
         **tally.as_json(),
-        "sha256": file_digest(folder / "alignments.parquet"),
         "geometry": str(store.geometry),
         "size": store.size,
         "pixels": store.fingerprint,
@@ -99,6 +107,7 @@ def build_alignments(
     write_json(folder / "registration.json", record)
     for path in parts.values():
         path.unlink()
+    write_checksums(folder)
     return record
 
 
@@ -148,11 +157,6 @@ class Alignments:
         self.size: int = content["size"]
         path = self.folder / "alignments.parquet"
         table = read_table(path, (*PAIR, *VALUES, "failure"))
-        if content.get("sha256", digest := file_digest(path)) != digest:
-            raise InputError(
-                f"{path}: damaged, its SHA-256 is not the one in registration.json; register the"
-                " pairs again"
-            )
         pairs = table[PAIR].itertuples(index=False, name=None)
         values = table[VALUES].to_numpy(dtype=np.float64).tolist()
         self._alignments: dict[Pair, Alignment | None] = {

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from cxr_files.atomic import atomic_path, file_digest, fingerprint, write_json
+from cxr_files.atomic import CHECKSUMS, atomic_path, file_digest, fingerprint, write_json
 from cxr_files.drops import Tally
 from cxr_files.errors import PassingError
 from cxr_files.outputs import claim_folder
@@ -73,7 +73,7 @@ def build_store(
     """
     claim_folder(folder, "pixel store")
     with _lock(folder):
-        for name in ("store.json", "index.parquet"):  # not whole until the end
+        for name in (CHECKSUMS, "store.json", "index.parquet"):  # not whole until the end
             (folder / name).unlink(missing_ok=True)
         for left_over in folder.glob(".*.partial"):
             left_over.unlink()

@@ -23,6 +23,7 @@ class Stated(NamedTuple):
     columns: int
     samples: int
     bits: int
+    signed: bool = False
 
 
 def stated(stream: bytes) -> Stated | None:
@@ -76,4 +77,4 @@ def _jpeg_2000(stream: bytes, at: int) -> Stated | None:
     tiles = -(-(width - tile_left) // tile_width) * -(-(height - tile_top) // tile_height)
     if not 1 <= tiles <= MOST_TILES:
         return None
-    return Stated(height - top, width - left, samples, (bits & 0x7F) + 1)
+    return Stated(height - top, width - left, samples, (bits & 0x7F) + 1, bool(bits & 0x80))

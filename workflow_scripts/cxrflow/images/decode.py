@@ -20,6 +20,7 @@ import numpy as np
 import PIL
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from cxr_files.archives import GZIP
 from cxr_files.errors import one_line
 from cxrflow.images.decoded import (
     MAX_BYTES,
@@ -81,11 +82,13 @@ def decode(path: str | Path, most: int = MAX_BYTES, upright: bool = False) -> De
     with _opened(path, most) as (file, start):
         if is_picture(start):
             decoded = decode_picture(file.read(), most, upright)
-        elif is_dicom(start, path):
+        elif not start.startswith(GZIP) and is_dicom(start, path):
             # pydicom is slow to import and only DICOM data sets need it.
             from cxrflow.images.dicom import decode_dicom
 
             decoded = decode_dicom(file, most)
+        elif start.startswith(GZIP):
+            raise DecodeError("gzipped; expected the image itself: gunzip")
         else:
             raise DecodeError("not a DICOM, PNG or JPEG file")
     height, width = decoded.values.shape

@@ -52,6 +52,18 @@ _NATIVE = {
     "1.2.840.10008.1.2.1.99",
 }
 _WITH_HEADER = PREFERENCE.keys() - {"1.2.840.10008.1.2.5"}
+#: Without loss: JPEG, JPEG-LS, JPEG 2000, its high-throughput forms, run lengths.
+LOSSLESS = {
+    *("1.2.840.10008.1.2.4.57", "1.2.840.10008.1.2.4.70", "1.2.840.10008.1.2.4.80"),
+    *("1.2.840.10008.1.2.4.90", "1.2.840.10008.1.2.4.201", "1.2.840.10008.1.2.4.202"),
+    "1.2.840.10008.1.2.5",
+}
+#: What the index says of a decoder whose values were out of the header's range.
+CLEARED = ", bits above BitsStored cleared"
+KNOWN = (
+    *("MONOCHROME1", "MONOCHROME2", "PALETTE COLOR", "RGB", "YBR_FULL", "YBR_FULL_422"),
+    *("YBR_PARTIAL_420", "YBR_ICT", "YBR_RCT"),
+)
 _PACKAGES = {"gdcm": "python-gdcm", "pylibjpeg": "pylibjpeg-openjpeg", "pyjpegls": "pyjpegls"}
 
 
@@ -104,10 +116,12 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
         height, width = int(dataset.Rows), int(dataset.Columns)
         frames = int(dataset.get("NumberOfFrames") or 1)
         samples = int(dataset.get("SamplesPerPixel") or 1)
-        photometric = str(dataset.PhotometricInterpretation)
+        photometric = _photometric(dataset)
         bits, allocated = int(dataset.BitsStored), int(dataset.BitsAllocated)
         syntax = _syntax(dataset)
         turned = float(dataset.get("RescaleSlope") or 1) < 0
+        for keyword in ("ModalityLUTSequence", "VOILUTSequence"):
+            turned ^= _falls(dataset, keyword)
     except (AttributeError, TypeError, ValueError) as error:
         raise DecodeError(f"incomplete DICOM header ({one_line(error)})") from None
     if int(dataset.get("HighBit") or bits - 1) != bits - 1:
@@ -131,6 +145,10 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
     values = _as_stored(dataset, syntax, height, width, bits) if grey and not plugin else None
     if values is None:
         values = _through_plugin(dataset, syntax, plugin)
+    if grey and plugin:
+        cleared = _within_bits(values, bits, syntax)
+        decoder_name += "" if cleared is values else CLEARED
+        values = cleared
     if values.ndim != 2:
         raise DecodeError(f"DICOM pixel array has shape {values.shape}, not rows x columns")
     if grey:
@@ -171,12 +189,75 @@ def _check_stream(
         raise DecodeError(f"pixel data damaged or cut off ({one_line(error)})") from None
     if header is None:
         raise DecodeError("pixel data damaged or cut off (no header of a compressed image)")
+    if header.signed and not dataset.get("PixelRepresentation"):
+        raise DecodeError("compressed pixels are signed, the DICOM header says unsigned")
     if header[:3] != shape or header.bits > allocated:
         raise DecodeError(
             f"compressed pixels are {header.rows} x {header.columns} x {header.samples} of"
             f" {header.bits} bits, the DICOM header says {' x '.join(map(str, shape))} of"
             f" {allocated} at most"
         )
+
+
+def _photometric(dataset: pydicom.Dataset) -> str:
+    """The photometric interpretation as the standard spells it, also where pydicom looks for it."""
+    named = str(dataset.PhotometricInterpretation)
+    spelled = " ".join(named.upper().split())
+    compact = spelled.replace(" ", "")
+    known = next((name for name in KNOWN if name in (spelled, compact)), None)
+    if known is None:
+        raise DecodeError(
+            f"PhotometricInterpretation is {named[:32]!r}, expected {', '.join(KNOWN)}"
+        )
+    dataset.PhotometricInterpretation = known
+    return known
+
+
+def _falls(dataset: pydicom.Dataset, keyword: str) -> bool:
+    """True if the look-up tables of a sequence fall, as a negative slope does; they do not apply.
+
+    Raises:
+        DecodeError: one rises and falls, or two differ: what is dense cannot be said.
+    """
+    directions = set()
+    for item in dataset.get(keyword) or ():
+        entries, _, _ = (int(number) for number in item.LUTDescriptor)
+        entries = entries or 1 << 16
+        content = item.LUTData
+        if isinstance(content, bytes):
+            order = "<" if dataset.original_encoding[1] else ">"
+            content = np.frombuffer(content, "u1" if len(content) < 2 * entries else f"{order}u2")
+        steps = np.diff(np.atleast_1d(np.asarray(content, dtype=np.int64))[:entries])
+        if (steps > 0).any() and (steps < 0).any():
+            raise DecodeError(f"{keyword}: a table that rises and falls")
+        if steps.any():
+            directions.add(bool((steps < 0).any()))
+    if len(directions) > 1:
+        raise DecodeError(f"{keyword}: one table rises and another falls")
+    return directions == {True}
+
+
+def _within_bits(values: NDArray, bits: int, syntax: UID) -> NDArray:
+    """Decompressed grey values without what stands in the bits above BitsStored, as overlays do.
+
+    Uncompressed ones pydicom clears likewise. Where compression has a loss those bits have spoilt
+    the others; a little beyond the range is the loss itself, and is cut.
+
+    Raises:
+        DecodeError: it is compressed with loss, and far out of range.
+    """
+    signed = values.dtype.kind == "i"
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if values.min() >= least and values.max() <= most:
+        return values
+    if syntax in LOSSLESS:
+        sign = 1 << bits - 1 if signed else 0
+        return ((values & ((1 << bits) - 1)) ^ sign) - sign
+    if values.min() < least - (1 << bits) // 16 or values.max() > most + (1 << bits) // 16:
+        raise DecodeError(
+            f"values {values.min()} to {values.max()} of {bits} bits, compressed with loss"
+        )
+    return np.clip(values, least, most)
 
 
 def _without_padding(values: NDArray, dataset: pydicom.Dataset, turned: bool) -> NDArray:

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
 
-    from cxr_files.atomic import write_json
+    from cxr_files.atomic import file_digest, write_checksums, write_json
     from cxrflow.images.build import build_store
     from cxrflow.images.copies import check_noted, likenesses
     from cxrflow.images.equal_pictures import equal_pictures, patients_of
@@ -43,6 +43,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         cells, most = likenesses(store), settings.max_shared_share
         shared = equal_pictures(store.index, cells, rows, most, options.output)
         write_json(options.output / "store.json", {**content, "shared_pictures": shared})
+    write_checksums(
+        options.output,
+        {
+            **{shard["file"]: shard["sha256"] for shard in content["shards"]},
+            **{
+                name: file_digest(options.output / name) for name in ("store.json", "index.parquet")
+            },
+        },
+    )
     check_noted(options.output)
     reasons = ", ".join(f"{drop['count']} x {drop['reason']}" for drop in content["dropped"])
     log.info("%s: %d images stored; failed: %s", options.output, content["images"], reasons or 0)

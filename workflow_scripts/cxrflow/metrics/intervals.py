@@ -45,8 +45,12 @@ class Estimate:
         return cls(float(value), float("nan"), float("nan"), n)
 
     def as_json(self) -> dict[str, Any]:
-        """For metrics.json, where an undefined number is null."""
-        number = {"value": self.value, "low": self.low, "high": self.high}
+        """For metrics.json, where an undefined number is null, and an interval holds its value.
+
+        Resampling may shift a statistic, such as F1 at the best threshold, and with it both ends.
+        """
+        low, high = np.minimum(self.low, self.value), np.maximum(self.high, self.value)
+        number = {"value": self.value, "low": float(low), "high": float(high)}
         finite = {key: v if np.isfinite(v) else None for key, v in number.items()}
         return {**finite, "n": self.n, **self.counts}
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from cxr_files.atomic import read_object
 from cxr_files.reading import leads_out
+from cxrflow.metrics.record import read_metrics
 from cxrflow.models.run_record import beside_twins, learnt
 
 SHOWN = 8  # metrics of a task
@@ -33,7 +33,7 @@ def score_lines(results: Path | None, name: str, seed: Any) -> Iterator[str]:
         else results.glob(f"benchmarks/*/*/{name}/seed{seed}")
     )
     for folder in sorted(files):
-        result = read_object(folder / "metrics.json", ("task", "data", "metrics"))
+        result = read_metrics(folder / "metrics.json")
         synthetic = " (synthetic)" if result["data"].get("synthetic") else ""
         main = [key for key in result["metrics"] if "/" not in key] or list(result["metrics"])
         for key in main[:SHOWN]:

@@ -188,7 +188,11 @@ class Entries:
             names = ", ".join(sorted({*scales} - {chain[-1]})) or "no other"
             raise self._error(key, f"is '{base}'; its scales are {names}", joint=" ")
         sizes_above = {key: value for key, value in sizes.items() if key != EXTENDS}
-        return deep_overlay(self._scale(kind, name, scales, *chain, base), sizes_above)
+        below = self._scale(kind, name, scales, *chain, base)
+        if not isinstance(below, Mapping):
+            message = f"is '{base}', which is no mapping of sizes but {below!r:.40}"
+            raise self._error(key, message, joint=" ")
+        return deep_overlay(below, sizes_above)
 
     def as_base(self, kind: str, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """The ``values`` of an entry as another paper extends it: scales follow those they extend.

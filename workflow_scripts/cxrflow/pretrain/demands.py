@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.demands import ASKER, UnmetError, other_split
 from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.data.cohorts.unread import Asked, EveryImage, NotRead
@@ -80,7 +81,7 @@ def _require_rows_of(seed: int, folder: Path, reader: str, settings: Any, packed
     try:
         by_part = read(size)
     except InputError as error:
-        present = pd.read_parquet(folder / file, columns=["split"])["split"].unique()
+        present = read_table(folder / file, ("split",))["split"].unique()
         has_parts = set(parts) <= set(present)
         remedy = _smaller_batch(read) if has_parts else other_split(folder)
         raise UnmetError(str(error), remedy) from None

@@ -81,7 +81,7 @@ def import_weights(
 
     files = find_files(kind, weights, image)
     halves = read_published(kind, files, settings, seed)
-    with atomic_folder(output, "model", checksums=True) as folder:
+    with atomic_folder(output, "model") as folder:
         if halves.text is not None and files.text is not None:
             require_embeddings(halves.text, read_tokenizer(files.text).get_vocab_size(), files.text)
             save_text_encoder(halves.text, folder)

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.manual_seed(options.seed)
     image = start_trunk(options.image, settings.encoder)
     image.projector = None
-    with atomic_folder(options.output, "model", checksums=True) as folder:
+    with atomic_folder(options.output, "model") as folder:
         save_image_encoder(image, folder)
         facts = {
             "model": options.model,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError, one_line
 from cxr_files.parquet import DAMAGE
 from cxr_labels.characters import normalised
@@ -80,6 +81,7 @@ def training_texts(path: str | Path, rows: int) -> Iterator[list[str]]:
 
     Where the file has a split column, only rows of split "train".
     """
+    require_unchanged(Path(path))
     file = open_documents(path)
     has_splits = "split" in file.schema_arrow.names
     columns = ["text", "split"] if has_splits else ["text"]

@@ -102,9 +102,13 @@ def read_tokenizer(folder: str | Path) -> Tokenizer:
     pieces = _pieces_of(path)
     config = folder / "tokenizer_config.json"
     lowercase = read_json(config).get("do_lower_case") if config.is_file() else None
+    if not isinstance(lowercase, bool | None):
+        raise InputError(
+            f"{config}: field 'do_lower_case' is {lowercase!r}; expected true or false"
+        )
     if lowercase is None:
         lowercase = not any(piece != piece.lower() for piece in pieces if piece[:1] != "[")
-    return bert_tokenizer(pieces, bool(lowercase))
+    return bert_tokenizer(pieces, lowercase)
 
 
 def ids_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:

@@ -55,7 +55,7 @@ def write_tokens(documents: Path, vocabulary: Path, settings: TokensSettings, ou
     encoded = (_encode(tokenizer, texts) for texts in batches)
     lengths: list[NDArray[np.int64]] = []
     total = unknown = 0
-    with atomic_folder(output, "tokens", checksums=True) as folder:
+    with atomic_folder(output, "tokens") as folder:
         with open(folder / "tokens.npy", "wb") as handle:
             _write_header(handle, 0)
             for ids, counts in progress(

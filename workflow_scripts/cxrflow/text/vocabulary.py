@@ -68,7 +68,7 @@ def build_vocabulary(paths: Sequence[Path], settings: VocabularySettings, output
         )
     if len(pieces) < settings.size:
         log.info("%d of %d pieces: no more frequent pairs", len(pieces), settings.size)
-    with atomic_folder(output, "vocabulary", checksums=True) as folder:
+    with atomic_folder(output, "vocabulary") as folder:
         write_tokenizer(folder, pieces, settings.lowercase)
         write_json(
             folder / "vocabulary.json",

@@ -331,7 +331,7 @@ class Engine:
 
     def _checkpoint(self, path: Path, values: dict[str, float]) -> None:
         """The model as it is now, for itself."""
-        with atomic_folder(path, "model", checksums=True) as temporary:
+        with atomic_folder(path, "model") as temporary:
             self.program.export(temporary)
             shown = {name: x if math.isfinite(x) else None for name, x in values.items()}
             write_json(temporary / "validation.json", {"step": self.step, **shown})
@@ -350,7 +350,7 @@ class Engine:
         for module in self._modules():
             module.eval()
         facts = self._facts()
-        with atomic_folder(output, "model", checksums=True) as temporary:
+        with atomic_folder(output, "model") as temporary:
             self.program.export(temporary)
             if folder.checkpoints.is_dir():
                 shutil.copytree(folder.checkpoints, temporary / folder.checkpoints.name)

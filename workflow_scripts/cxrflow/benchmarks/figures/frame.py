@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cxr_files.atomic import read_object
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.settings import FigureColumn
 from cxrflow.benchmarks.inputs import Cohort, read_cohort
+from cxrflow.metrics.record import read_metrics
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class FigureInputs:
         self.results = [
             ModelResult(
                 folder,
-                read_object(folder / "metrics.json", ("model",)),
+                read_metrics(folder / "metrics.json"),
                 {name: getattr(options, name)[place] for name in reads},
             )
             for place, folder in enumerate(options.results)

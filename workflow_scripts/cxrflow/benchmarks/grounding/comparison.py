@@ -20,7 +20,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxr_files.arrays import read_array
-from cxr_files.atomic import read_object
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
@@ -31,6 +30,7 @@ from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings
 from cxrflow.benchmarks.inputs import PRIOR, open_pixels
 from cxrflow.benchmarks.result import slug
 from cxrflow.images.geometry import Geometry, Placement
+from cxrflow.metrics.record import read_metrics
 from cxrflow.names import short_name
 
 PANEL = 176  # pixels of a panel's side
@@ -58,8 +58,7 @@ class Grounded:
     @classmethod
     def read(cls, folder: Path) -> "Grounded":
         """Read a result folder; an :class:`InputError` names the file that is damaged."""
-        fields = {"benchmark": str, "model": str, "seed": int, "data": dict, "protocol": dict}
-        content = read_object(folder / "metrics.json", fields)
+        content = read_metrics(folder / "metrics.json")
         if content["benchmark"] != "phrase_grounding":
             raise InputError(
                 f"{folder / 'metrics.json'}: field 'benchmark' is {content['benchmark']!r}, "

@@ -6,6 +6,7 @@ probe; scores, reports and maps are measured as those of our own models. A map c
 image, at any size, and is scored on the image's own pixels.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from cxr_files.archives import unpacked
 from cxr_files.arrays import read_array
 from cxr_files.atomic import file_digest
 from cxr_files.csv_table import read_text
@@ -39,6 +41,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.intervals import Floats
 
 KEYS = ("sample_id", "image_id", "study_id")
+DECIMAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 # Settings that name the rows of a task that are not scored, but learnt from or chosen by.
 OTHER_PARTS = ("train_split", "validation_split", "threshold_part")
 GEOMETRY = "the model's own"  # which pixels it saw is not known here
@@ -181,7 +184,12 @@ class ExternalTable:
 
 
 def _number(value: Any) -> float:
-    """A number as it is written, to the last digit; NaN of what is none."""
+    """A number as it is written, to the last digit; NaN of what is none.
+
+    Python's own reader takes ``1_000`` and the digits of other scripts, which no program writes.
+    """
+    if isinstance(value, str) and not DECIMAL.fullmatch(value):
+        return np.nan
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -193,6 +201,15 @@ def _read(path: Path) -> pd.DataFrame:
         return read_table(path)
     if not path.is_file():
         raise InputError(f"{path}: file not found")
+    with unpacked(path) as file:
+        end = b""
+        while part := file.read(1 << 20):
+            end = part
+    if not end.rstrip(b"\0").endswith((b"\n", b"\r")):
+        raise InputError(
+            f"{path}: its last line has no line end, as in a file that was cut off; expected a "
+            "whole table, or end the line if it is one"
+        )
     frame, damaged = read_text(path)
     for drop in damaged:
         raise InputError(f"{drop.examples[0]}: {drop.reason}")

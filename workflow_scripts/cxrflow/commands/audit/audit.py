@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cxr_files.atomic import atomic_folder, write_json
-from cxr_files.csv_table import inert
+from cxr_files.formulas import inert
 from cxr_files.program import parser, run, thread_count
 
 if TYPE_CHECKING:

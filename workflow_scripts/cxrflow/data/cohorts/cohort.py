@@ -13,8 +13,8 @@ from dataclasses import replace
 import pandas as pd
 
 from cxr_files.atomic import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
-from cxr_files.csv_table import inert
 from cxr_files.errors import InputError
+from cxr_files.formulas import inert
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts import (
     classification,

@@ -11,7 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cxr_files.atomic import atomic_path, file_digest, fingerprint, read_json, write_json
+from cxr_files.atomic import (
+    CHECKSUMS,
+    atomic_path,
+    file_digest,
+    fingerprint,
+    read_json,
+    write_checksums,
+    write_json,
+)
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.filters import unit_hash
@@ -53,7 +61,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
         split.sort_values("subject_id").to_csv(path, index=False)
     # Sizes, labels, checks and the fingerprint were those of the split before.
     flow = read_json(folder / "flow.json")
-    files = sorted(path for path in folder.iterdir() if path.name != "flow.json")
+    files = sorted(path for path in folder.iterdir() if path.name not in ("flow.json", CHECKSUMS))
     sizes = CohortTables(rows, rows, split["split"], "samples").split_sizes()
     flow |= {
         "fingerprint": fingerprint({path.name: file_digest(path) for path in files}),
@@ -63,6 +71,7 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
         "checks": [_checked(check, rows, splits.validation.unit) for check in flow["checks"]],
     }
     write_json(folder / "flow.json", flow)
+    write_checksums(folder)
 
 
 def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) -> list[str]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from cxr_files.atomic import read_object
 from cxr_files.errors import InputError
 from cxr_files.reading import OutsideError, below
-from cxr_files.weights import unreadable
+from cxr_files.weights import no_plain_numbers, unreadable
 from cxrflow.encoders.weights import read_weights, require_finite, require_fit
 
 Shape = tuple[int, ...]
@@ -61,6 +61,9 @@ def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
             f"{path}: '{strange[0]}' is a {type(content[strange[0]]).__name__}, expected a state "
             "dict: tensors by name"
         )
+    for name, value in content.items():
+        if (what := no_plain_numbers(value)) is not None:
+            raise InputError(f"{path}: '{name}' is {what}; expected a dense tensor")
     weights = {str(name): value for name, value in content.items()}
     require_finite(weights, path)
     return _without_prefix(weights)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError
 from cxrflow.show.page.inputs import RunFolder
 
@@ -123,6 +124,7 @@ def _confusion(path: Path) -> list[dict[str, Any]]:
 
     if not path.is_file():
         raise InputError(f"{path}: file not found, though its metrics.json is there")
+    require_unchanged(path)
     table = pd.read_csv(path)
     missing = {"finding", "ours", "given", "studies"} - set(table)
     if missing:

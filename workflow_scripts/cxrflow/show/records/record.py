@@ -24,6 +24,7 @@ from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.tables.orderings import compare, orderings_csv
 from cxrflow.show.tables.tests import read_tests
+from cxrflow.show.tables.text import unescaped
 from cxrflow.show.tables.verdicts import Comparison, read_comparisons
 
 SCHEMA = 1
@@ -62,7 +63,7 @@ class Record:
         if not path.is_file():
             raise InputError(f"{path}: file not found; the run has no such table")
         with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+            return [unescaped(line) for line in csv.DictReader(file)]
 
 
 def read_record(folder: Path) -> Record:

@@ -108,4 +108,4 @@ def _majority(run: Mapping[str, Any], metric: str) -> float | None:
         return None
     counts = run["metrics"].get(f"auroc{slash}{rest}", {})
     sides = [counts.get("positives"), counts.get("negatives")]
-    return None if None in sides else float(max(sides) / sum(sides))
+    return None if None in sides or not any(sides) else float(max(sides) / sum(sides))

@@ -9,10 +9,10 @@ not follow from its predictions. A mean of columns has one over seeds alone, too
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
-from typing import Literal
 
 from cxrflow.kinds import MARK
 from cxrflow.metrics.crossed import over_trainings
+from cxrflow.metrics.record import Over
 from cxrflow.papers.table import Table, TableCell
 from cxrflow.show.tables.results import NOT_RUN, Results
 from cxrflow.show.tables.tests import Tested, Tests
@@ -23,7 +23,6 @@ LACKING = "its results lack this metric"
 SMALLER = ("median_rank", "cross_entropy", "wrong")  # metrics whose smaller values are better
 LEVEL = 0.95  # where a protocol states none
 COUNTS = ("positives", "negatives", "least_positives", "least_negatives")  # least: of a mean
-Over = Literal["samples", "runs and samples", "seeds and samples", "seeds"]
 
 
 @dataclass(frozen=True)

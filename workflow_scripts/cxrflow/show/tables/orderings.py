@@ -249,7 +249,12 @@ def orderings_markdown(compared: Sequence[Compared], results: Results, alpha: fl
     text = []
     for claim in _claims(compared):
         heads = [claim["place"], "ours", "published", "below the row above?"]
-        text += [f"**{claim['claim']}**", "", markdown_row(heads), markdown_row(["---"] * 4)]
+        text += [
+            f"**{' '.join(claim['claim'].split())}**",
+            "",
+            markdown_row(heads),
+            markdown_row(["---"] * 4),
+        ]
         for row in claim["rows"]:
             values = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
             text.append(markdown_row(values))

@@ -102,7 +102,12 @@ def table_markdown(
 ) -> str:
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
-    text = [f"**{table.title}**", "", markdown_row(heads), markdown_row(["---"] * len(heads))]
+    text = [
+        f"**{' '.join(table.title.split())}**",
+        "",
+        markdown_row(heads),
+        markdown_row(["---"] * len(heads)),
+    ]
     section = ""
     for line in _lines(table, cells, results):
         if line["section"] != section:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxr_files.atomic import read_object
 from cxr_files.errors import InputError
 from cxr_files.program import Parser, parser
+from cxrflow.metrics.record import read_metrics
 from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.table import Result, cells_of
 
-FIELDS = ("task", "model", "seed", "learnt", "data", "protocol", "metrics")
-Number = int | float | None
-Value = Number | str  # a word in some tables
 NOT_RUN = "not run in this configuration"
 NOT_IN_HEADLINE = "not in the headline"
 
@@ -50,14 +47,13 @@ class Results:
 def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = None) -> Results:
     """Read metrics.json files; refuse what must not stand in one table.
 
-    InputError: a field is missing, one seed of a model comes twice, the seeds of a model followed
-    different protocols, or synthetic and real data are mixed.
+    InputError: as :func:`.read_metrics`; or one seed of a model comes twice, the seeds of a model
+    followed different protocols, or synthetic and real data are mixed.
     """
     runs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     sources: dict[bool, Path] = {}
     for file in files:
-        run = read_object(file, FIELDS)
-        _require_shape(file, run)
+        run = read_metrics(file)
         sources.setdefault(bool(run["data"].get("synthetic")), file)
         if len(sources) == 2:
             raise InputError(
@@ -80,21 +76,6 @@ def read_results(files: Sequence[Path], left_out: Mapping[Result, str] | None = 
 def _stated(run: Mapping[str, Any]) -> dict[str, Any]:
     """A protocol without the solution of a probe's solver, which differs between trainings."""
     return {name: value for name, value in run["protocol"].items() if name != "solution"}
-
-
-def _require_shape(file: Path, run: Mapping[str, Any]) -> None:
-    """Check the fields of a metrics.json that tables read."""
-    for field, names in (("data", ("name",)), ("protocol", ()), ("metrics", ())):
-        if not isinstance(run[field], dict) or any(name not in run[field] for name in names):
-            raise InputError(
-                f"{file}: field '{field}' is {str(run[field])[:100]}, expected an object"
-            )
-    for name, entry in run["metrics"].items():
-        has_value = isinstance(entry, dict) and isinstance(entry.get("value", ()), Value)
-        if not has_value or not all(isinstance(entry.get(end), Number) for end in ("low", "high")):
-            raise InputError(
-                f"{file}: metric '{name}' is {str(entry)[:100]}, expected value, low and high"
-            )
 
 
 def left_out(paper: Paper) -> dict[Result, str]:

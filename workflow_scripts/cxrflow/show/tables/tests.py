@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxr_files.atomic import read_object
+from cxr_files.atomic import read_sealed
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.papers.table import Result, TableCell
@@ -98,10 +98,10 @@ class Tests:
 
 
 def read_tests(paths: Sequence[Path]) -> Tests:
-    """Read the tests of tables. Raises InputError with the name of a missing field."""
+    """Read the tests of tables. Raises InputError if a file is damaged, or lacks a field."""
     tests = Tests()
     for path in paths:
-        content = read_object(path, ("cells", "comparisons", "protocol"))
+        content = read_sealed(path, ("cells", "comparisons", "protocol"))
         entries = dict(tests.entries)
         intervals = {(cell["task"], cell["model"]): cell["metrics"] for cell in content["cells"]}
         for number, entry in enumerate(content["comparisons"]):

@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from cxr_files.atomic import atomic_path
+from cxr_files.formulas import FORMULA
 from cxrflow.papers.table import Column
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.tests import Tested
@@ -27,15 +28,31 @@ def number(value: float, column: Column, sign: bool = False) -> str:
 
 
 def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    """A CSV of these lines; empty where there is nothing."""
+    """A CSV of these lines; empty where there is nothing.
+
+    A text that a spreadsheet takes for a formula, such as a row "+ more data", begins with an
+    apostrophe; :func:`unescaped` takes it off.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
     for values in lines:
-        writer.writerow(
-            ["" if v is None else format(v, ".6g") if isinstance(v, float) else v for v in values]
-        )
+        writer.writerow([_csv_value(value) for value in values])
     return buffer.getvalue()
+
+
+def _csv_value(value: Any) -> Any:
+    if isinstance(value, str) and FORMULA.match(value):
+        return f"'{value}"
+    return "" if value is None else format(value, ".6g") if isinstance(value, float) else value
+
+
+def unescaped(line: Mapping[str, str]) -> dict[str, str]:
+    """A line that was read from such a CSV, with its texts as they were."""
+    return {
+        name: text[1:] if text[:1] == "'" and FORMULA.match(text[1:]) else text
+        for name, text in line.items()
+    }
 
 
 def write_texts(prefix: str, texts: Mapping[str, str]) -> None:
@@ -115,7 +132,8 @@ def published_text(cell: Cell) -> str:
 
 def markdown_row(values: Sequence[str]) -> str:
     """One line of a GitHub table."""
-    return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
+    cells = (" ".join(value.split("\n")).replace("|", "\\|") for value in values)
+    return f"| {' | '.join(cells)} |"
 
 
 def displayed(file: str) -> str:

@@ -15,6 +15,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import explain
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.metrics.crossed import Spread, half_width
+from cxrflow.show.tables.text import unescaped
 
 HOLDS, OPPOSITE, NOT_SHOWN = "holds", "opposite", "not shown"
 NOT_COMPARABLE, NOT_RUN = "not comparable", "not run"
@@ -166,7 +167,10 @@ def read_comparisons(file: Path) -> list[Comparison]:
                     f"{file}: columns are {', '.join(reader.fieldnames or ['none'])}; expected "
                     f"{', '.join(COLUMNS)}: record the run again"
                 )
-            return [_comparison(file, number, row) for number, row in enumerate(reader, start=2)]
+            return [
+                _comparison(file, number, unescaped(row))
+                for number, row in enumerate(reader, start=2)
+            ]
     except FileNotFoundError:
         raise InputError(f"{file}: file not found") from None
 

@@ -1,0 +1,230 @@
+"""Recompute the tables of a results folder from what it holds, without data, training or GPU.
+
+In the order of a run: files by their ``SHA256SUMS``, scores and their intervals from predictions,
+paired tests from predictions, the cells of tables and rankings from scores and tests. The first
+product that differs is the error. The root is one digest of all lists and tables.
+"""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxr_files.atomic import CHECKSUMS, file_digest, read_checksums, read_sealed
+from cxr_files.errors import InputError
+from cxr_files.outputs import MARK
+from cxr_files.parquet import read_table
+from cxr_files.progress import progress
+from cxrflow.benchmarks.paired_tests import read_predictions, tested
+from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.result import estimate
+from cxrflow.benchmarks.settings import IntervalSettings, PairedTestSettings
+from cxrflow.metrics.record import read_metrics
+from cxrflow.papers.table import HEADLINE, Result
+from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.tables.cells import make_cells
+from cxrflow.show.tables.orderings import compare, orderings_csv
+from cxrflow.show.tables.rendering import table_csv
+from cxrflow.show.tables.results import left_out, read_results
+from cxrflow.show.tables.tests import Tests, read_tests
+
+log = logging.getLogger("cxrflow")
+
+#: Folders of results that are filled step by step, and of which no table is made.
+PASSING = ("state", "phantom", "logs", "timings")
+ROUNDING = 1e-6  # relative, between machines
+ABSOLUTE = 1e-9
+NAMED = 3  # folders in a warning
+
+
+def verify_results(root: Path, threads: int) -> Iterator[str]:
+    """Yield what was compared, a line a kind of product.
+
+    Raises:
+        InputError: the first product that differs from what it was made of.
+    """
+    yield _files(root, threads)
+    yield _scores(root)
+    records = sorted(root.glob("report/**/config.json"))
+    if not records:
+        raise InputError(f"{root / 'report/config.json'}: file not found; expected a run's record")
+    for record in records:
+        yield from _tables(RunFolder.read(record, root))
+    yield f"root {root_of(root)}"
+
+
+def _lists(root: Path) -> list[Path]:
+    return sorted(
+        path for path in root.rglob(CHECKSUMS) if path.relative_to(root).parts[0] not in PASSING
+    )
+
+
+def root_of(root: Path) -> str:
+    """One SHA-256 over the ``SHA256SUMS`` of all products, and over the tables."""
+    tables = (path for path in root.glob("tables/**/*") if path.is_file())
+    files = sorted({*_lists(root), *tables})
+    lines = (f"{file_digest(file)}  {file.relative_to(root).as_posix()}\n" for file in files)
+    return sha256("".join(lines).encode()).hexdigest()
+
+
+def _files(root: Path, threads: int) -> str:
+    lists = _lists(root)
+    listed = [
+        (path.parent / name, digest, path)
+        for path in lists
+        for name, digest in read_checksums(path.parent).items()
+    ]
+    there = [entry for entry in listed if entry[0].is_file()]
+    with ThreadPoolExecutor(threads) as pool:
+        digests = ([digest] for digest in pool.map(file_digest, (entry[0] for entry in there)))
+        for (file, expected, source), (digest,) in zip(
+            there, progress(digests, len(there), "file", title="comparing"), strict=True
+        ):
+            if digest != expected:
+                raise InputError(f"{file}: its SHA-256 is {digest}, in {source} {expected}")
+    marked = {path.parent for path in root.rglob(MARK)} - {path.parent for path in lists}
+    unlisted = sorted(f for f in marked if f.relative_to(root).parts[0] not in PASSING)
+    if unlisted:
+        log.warning("no %s in %s", CHECKSUMS, ", ".join(map(str, unlisted[:NAMED])))
+    return (
+        f"{len(there)} files of {len(lists)} folders are as they were written; "
+        f"{len(listed) - len(there)} listed are not there; {len(unlisted)} folders of an earlier "
+        "version have no list and were not compared"
+    )
+
+
+def _scores(root: Path) -> str:
+    recomputed, taken = 0, Counter[str]()
+    results = sorted(root.glob("benchmarks/**/metrics.json"))
+    for (path,) in progress(([path] for path in results), len(results), "result", title="scores"):
+        record = read_metrics(path)
+        names, reason = _recomputed(path, record)
+        recomputed += len(names)
+        if others := len(record["metrics"].keys() - names):
+            taken[reason] += others
+    reasons = "".join(f"; {count} {reason}" for reason, count in taken.most_common())
+    return f"{recomputed} scores of {len(results)} results follow from predictions{reasons}"
+
+
+def _recomputed(path: Path, record: Mapping[str, Any]) -> tuple[set[str], str]:
+    """The names of metrics that predictions give again, and why the others are not compared."""
+    try:
+        benchmark = BENCHMARKS.named(record["benchmark"], recorded=True)
+    except ValueError as error:
+        return set(), f"not recomputed: benchmark {error}"
+    file = path.with_name("predictions.parquet")
+    if benchmark.statistic_module is None:
+        return set(), "counted from the data themselves"
+    if not file.is_file():
+        return set(), "whose predictions are not there"
+    ((run,),) = read_predictions([file]).values()
+    samples = read_table(file)  # in the order in which they were drawn
+    statistic = replace(run, samples=samples).statistic()
+    if "interval_over" in record["protocol"]:  # over runs, too, which predictions do not draw
+        values = statistic(np.ones((1, len(samples))))
+        entries = {name: {"value": float(value[0])} for name, value in values.items()}
+    else:
+        intervals = IntervalSettings.model_validate(record["protocol"]["intervals"])
+        clusters = imported(benchmark.clusters)(samples, intervals.unit)
+        estimates = estimate(statistic, clusters, intervals)
+        entries = {name: metric.as_json() for name, metric in estimates.items()}
+    for name, entry in entries.items():
+        recorded = record["metrics"].get(name, {})
+        recorded = {field: recorded.get(field) for field in entry}
+        _require_equal(path, f"metrics.{name}", recorded, entry)
+    return set(entries), "controls and spreads over runs, not recomputed"
+
+
+def _require_equal(path: Path, place: str, recorded: Any, again: Any) -> None:
+    """InputError with the first field whose recorded value is not what was computed again."""
+    if isinstance(again, Mapping) and isinstance(recorded, Mapping):
+        for name in sorted({*again, *recorded}):
+            _require_equal(path, f"{place}.{name}", recorded.get(name), again.get(name))
+    elif isinstance(again, list) and isinstance(recorded, list) and len(again) == len(recorded):
+        for number, pair in enumerate(zip(recorded, again, strict=True)):
+            _require_equal(path, f"{place}[{number}]", *pair)
+    elif recorded != again and not _close(recorded, again):
+        raise InputError(f"{path}: field '{place}' is {recorded}; from predictions it is {again}")
+
+
+def _close(recorded: Any, again: Any) -> bool:
+    if isinstance(again, float) and math.isnan(again):
+        return recorded is None
+    numbers = isinstance(recorded, int | float) and isinstance(again, int | float)
+    return numbers and math.isclose(recorded, again, rel_tol=ROUNDING, abs_tol=ABSOLUTE)
+
+
+def _tables(folder: RunFolder) -> Iterator[str]:
+    for paper, chosen in folder.config.results.items():
+        place, counts = folder.root / "tables" / paper, Counter[str]()
+        for name in dict.fromkeys([*chosen.tables("headline"), *chosen.tables("all")]):
+            tests = _tests(folder, paper, [name], counts)
+            file = place / f"{name}.csv"
+            if not file.is_file():
+                continue
+            absent = left_out(chosen.paper) if name.startswith(HEADLINE) else {}
+            results = read_results(_metrics(folder, chosen.cells(name)), absent)
+            cells = make_cells(chosen.table(name), results, tests)
+            _require_text(file, table_csv(cells))
+            counts["tables"] += 1
+            counts["cells"] += len(cells)
+        file = place / "orderings.csv"
+        if file.is_file():
+            claims = chosen.paper.orderings
+            names = list(dict.fromkeys(a.table for claim in claims for a in claim.addresses()))
+            results = read_results(
+                _metrics(folder, [cell for name in names for cell in chosen.cells(name)])
+            )
+            compared = compare(chosen.paper, results, _tests(folder, paper, names, Counter()))
+            _require_text(file, orderings_csv(compared))
+            counts["rankings"] = len(compared)
+        yield (
+            f"{paper}: {counts['cells']} cells of {counts['tables']} tables, "
+            f"{counts['comparisons']} paired tests and {counts['rankings']} rankings follow from "
+            "the results"
+        )
+
+
+def _metrics(
+    folder: RunFolder, results: Iterable[Result], name: str = "metrics.json"
+) -> list[Path]:
+    """The files of results that are there, one a seed."""
+    paths = [
+        folder.score_folder(task, model, seed) / name
+        for task, model in results
+        for seed in ([0] if model is None else folder.config.models.seeds_of(model))
+    ]
+    return list(dict.fromkeys(path for path in paths if path.is_file()))
+
+
+def _tests(folder: RunFolder, paper: str, names: Sequence[str], counts: Counter[str]) -> Tests:
+    """The tests of tables, which are compared with what predictions give."""
+    chosen, files = folder.config.results[paper], []
+    protocol = folder.config.values.paired_tests.model_dump()
+    for name in names:
+        file = folder.root / "tables" / paper / f"{name}.tests.json"
+        if not file.is_file():
+            continue
+        settings = PairedTestSettings(**protocol, comparisons=chosen.comparisons(name))
+        predictions = _metrics(folder, chosen.compared(name), "predictions.parquet")
+        _require_equal(file, "tests", read_sealed(file), tested(predictions, settings))
+        counts["comparisons"] += len(settings.comparisons)
+        files.append(file)
+    return read_tests(files)
+
+
+def _require_text(file: Path, again: str) -> None:
+    written = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = again.splitlines()
+    if len(written) != len(lines):
+        raise InputError(f"{file}: {len(written)} lines; from the results there are {len(lines)}")
+    for number, (line, expected) in enumerate(zip(written, lines, strict=True), 1):
+        if line != expected:
+            raise InputError(f"{file}:{number}: is {line!r}; from the results it is {expected!r}")
