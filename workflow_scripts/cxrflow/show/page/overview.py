@@ -202,11 +202,15 @@ def _beside_best(cell: Cell, rows: Sequence[Scored], column: Column) -> dict[str
     """Compare a value with the best of other rows: their value and, if tested, the difference."""
     if not rows:
         return None
-    row, best, tested = max(rows, key=lambda entry: entry[1].ours)
-    assert isinstance(best.ours, float)
+    row, best, tested = max(rows, key=lambda entry: _value(entry[1]))
     # Of a mean of columns no interval is over samples.
     verdict = "Beside" if column.mean_of else _verdict(cell, best, tested)
-    return {"label": row.label, "value": number(best.ours, column), "verdict": verdict}
+    return {"label": row.label, "value": number(_value(best), column), "verdict": verdict}
+
+
+def _value(cell: Cell) -> float:
+    assert isinstance(cell.ours, float)  # rows without one are not compared
+    return cell.ours
 
 
 def _verdict(cell: Cell, best: Cell, tested: Tested | None = None) -> str:
