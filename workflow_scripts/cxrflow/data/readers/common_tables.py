@@ -34,8 +34,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "splits": ("subject_id", "split"),
 }
-# What becomes of a finding from one image to the next (BioViL-T section 4).
+# What becomes of a finding from one image to the next (BioViL-T section 4), and what these say of
+# one that was not there before or is there no more: the words of Table F.3 have them so.
 DIRECTIONS = ("improving", "stable", "worsening")
+FURTHER_DIRECTIONS = {"new": "worsening", "resolved": "improving"}
 _NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
 
 
@@ -106,8 +108,8 @@ class Tables:
             known, or not mentioned).
         sentence_pairs: premises and hypotheses with their relation (natural language inference);
             columns beyond :data:`COLUMNS` are kept.
-        progressions: a finding's direction between two images of a patient; ``quality`` "silver" is
-            what reports say.
+        progressions: a finding's direction, of three or five, between two images of a patient;
+            ``quality`` "silver" is what reports say.
         avoid: patients of whom the publisher says that they must not be trained on.
         splits: the data set's own split by patient, or None; names as published.
         split_files: what the publisher's split is in, if none of it is there; named in errors.
