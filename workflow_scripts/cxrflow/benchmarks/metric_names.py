@@ -44,6 +44,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "retrieval_auroc": ("auroc", "query_auroc", "recall", "other_study"),
     "temporal_classification": _CHANGE,
     "temporal_prompting": _CHANGE,
+    "temporal_zero_shot": ("accuracy", "set_score", "macro_recall", "recall", "other_prior"),
     "registration_error": (
         *("corner", "corner_90", "mutual_information", "rotation", "scale", "worse"),
     ),

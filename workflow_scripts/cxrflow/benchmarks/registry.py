@@ -51,6 +51,7 @@ from cxrflow.benchmarks.temporal.settings import (
     RegistrationErrorSettings,
     TemporalClassificationSettings,
     TemporalPromptingSettings,
+    TemporalZeroShotSettings,
 )
 
 
@@ -269,6 +270,17 @@ BENCHMARKS |= {
         reports=True,
         statistic="temporal.scores",
         own=("prior_image", "prompt"),
+        **rows("nothing", "random", "brightness", oracle="answers"),
+        baselines="rows.changes:PromptedChanges",
+    ),
+    "temporal_zero_shot": Benchmark(
+        "temporal.temporal_zero_shot",
+        TemporalZeroShotSettings,
+        "progression",
+        needs=JOINT,
+        compares=True,
+        reads="pixels",
+        own=("prior_image",),
         **rows("nothing", "random", "brightness", oracle="answers"),
         baselines="rows.changes:PromptedChanges",
     ),
