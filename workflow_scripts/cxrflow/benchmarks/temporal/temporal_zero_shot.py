@@ -86,7 +86,8 @@ def predict(inputs: ModelInputs, settings: TemporalZeroShotSettings) -> Predicti
 def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> CountedStatistic:
     """The scores of the module's docstring, ``set_score/<finding>`` among them."""
     start = f"{OWN_PRIOR}_"
-    classes = [name.removeprefix(start) for name in predictions if str(name).startswith(start)]
+    names = map(str, predictions)
+    classes = [name.removeprefix(start) for name in names if name.startswith(start)]
     true_NC = truths(predictions["label"], classes)
     sizes_N = true_NC.sum(1)
     scored = {
