@@ -190,8 +190,6 @@ def test_boxes_of_class_names_are_grounded_in_pixels_of_the_file(root: Path) -> 
     }
     sizes = rows[["image_width", "image_height"]].drop_duplicates()
     assert sizes.to_numpy().tolist() == [[80, 100]]
-        [80, 100]
-    ]
     assert flow["splits"]["test"]["samples"] == 2 and rows["subject_id"].isna().all()
     make(root / "parts", *options, kind="grounding", splits={"method": "official"})
     rows = read_table(root / "parts/samples.parquet")
