@@ -105,6 +105,7 @@ def roots(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         **dict.fromkeys(
             ("chextemporal_mimic", "chextemporal_rexgradient"), written / "chextemporal_chexpert"
         ),
+        "padchest_gr_spanish": written / "padchest_gr",
         "covid_chestxray": covid_chestxray(folder / "covid_chestxray"),
         "hospital": written / "captioned_pictures",
         "open_i": open_i,

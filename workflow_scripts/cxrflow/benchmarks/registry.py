@@ -96,7 +96,11 @@ BENCHMARKS |= {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         shows={"figures": "images", "figure_phrases": "text"},
-        **rows("centre", "mean_box", "finding_box", "place_box", oracle="answers"),
+        **rows(
+            *("centre", "mean_box", "finding_box", "place_box"),
+            oracle="answers",
+            second_reader="labels",
+        ),
         baselines="rows.boxes:Phrases",
         external=True,
     ),

@@ -76,6 +76,11 @@ def build(
     located = flow.keep("split known", "samples", located, located["sample_id"], tests)
     located = located.astype({"image_width": "int64", "image_height": "int64"})
     rows = located[list(COLUMNS)].reset_index(drop=True)
+    if len(tables.second_boxes):
+        second = box_lists(tables.second_boxes, SAMPLE).rename("second_boxes")
+        rows = rows.join(second, on=SAMPLE)
+        count = int(rows["second_boxes"].notna().sum())
+        flow.notes.append(f"a second reader has drawn boxes of {count} of the samples")
     flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
     return CohortTables(

@@ -104,6 +104,7 @@ class Tables:
     Attributes:
         source: the data set's root; named in errors.
         studies, images, boxes: see :data:`COLUMNS`.
+        second_boxes: boxes of the same regions by a second reader, where there is one.
         labels: ``study_id`` or ``image_id``, then a column a class: 1, 0, −1 (uncertain), NaN (not
             known, or not mentioned).
         sentence_pairs: premises and hypotheses with their relation (natural language inference);
@@ -127,6 +128,7 @@ class Tables:
     studies: pd.DataFrame = field(default_factory=lambda: empty("studies"))
     images: pd.DataFrame = field(default_factory=lambda: empty("images"))
     boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
+    second_boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
     sentence_pairs: pd.DataFrame = field(default_factory=lambda: empty("sentence_pairs"))
     progressions: pd.DataFrame = field(default_factory=lambda: empty("progressions"))
