@@ -21,6 +21,7 @@ from cxrflow.benchmarks.classification.settings import (
 from cxrflow.benchmarks.data.settings import (
     CourseStatisticsSettings,
     CurationStatisticsSettings,
+    MetricAgreementSettings,
     MsCxrStatisticsSettings,
     RowStatisticsSettings,
     TrainingTimeSettings,
@@ -388,6 +389,12 @@ BENCHMARKS |= {
     ),
     "sentence_pair_statistics": Benchmark(
         "data.sentence_pair_statistics", RowStatisticsSettings, "nli"
+    ),
+    "metric_agreement": Benchmark(
+        "data.metric_agreement",
+        MetricAgreementSettings,
+        "nli",
+        clusters="language.sentence_pair_rows:pair_clusters",
     ),
     "pair_statistics": Benchmark("data.pair_statistics", RowStatisticsSettings, "pairs"),
     "training_time": Benchmark(
