@@ -18,14 +18,7 @@ from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
 )
-from cxrflow.benchmarks.data.settings import (
-    CourseStatisticsSettings,
-    CurationStatisticsSettings,
-    MetricAgreementSettings,
-    MsCxrStatisticsSettings,
-    RowStatisticsSettings,
-    TrainingTimeSettings,
-)
+from cxrflow.benchmarks.data import settings as data_settings
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.settings import (
     MixedPairsSettings,
@@ -46,14 +39,7 @@ from cxrflow.benchmarks.retrieval.settings import (
     RetrievalAurocSettings,
     TextRetrievalSettings,
 )
-from cxrflow.benchmarks.temporal.settings import (
-    AttentionRolloutSettings,
-    PriorInfluenceSettings,
-    RegistrationErrorSettings,
-    TemporalClassificationSettings,
-    TemporalPromptingSettings,
-    TemporalZeroShotSettings,
-)
+from cxrflow.benchmarks.temporal import settings as temporal_settings
 
 
 def imported(name: Any) -> Any:
@@ -248,7 +234,7 @@ BENCHMARKS |= {
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",
-        TemporalClassificationSettings,
+        temporal_settings.TemporalClassificationSettings,
         "progression",
         needs=IMAGE,
         reads="pixels",
@@ -261,14 +247,14 @@ BENCHMARKS |= {
     ),
     "registration_error": Benchmark(
         "temporal.registration_error",
-        RegistrationErrorSettings,
+        temporal_settings.RegistrationErrorSettings,
         "progression",
         reads="registration",
         truth="needed",
     ),
     "temporal_prompting": Benchmark(
         "temporal.temporal_prompting",
-        TemporalPromptingSettings,
+        temporal_settings.TemporalPromptingSettings,
         "progression",
         needs=DECODER,
         reads="pixels",
@@ -280,7 +266,7 @@ BENCHMARKS |= {
     ),
     "temporal_zero_shot": Benchmark(
         "temporal.temporal_zero_shot",
-        TemporalZeroShotSettings,
+        temporal_settings.TemporalZeroShotSettings,
         "progression",
         needs=JOINT,
         compares=True,
@@ -291,7 +277,7 @@ BENCHMARKS |= {
     ),
     "attention_rollout": Benchmark(
         "temporal.attention_rollout",
-        AttentionRolloutSettings,
+        temporal_settings.AttentionRolloutSettings,
         "grounding",
         needs=FRAMES,
         reads="pixels",
@@ -301,7 +287,7 @@ BENCHMARKS |= {
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",
-        PriorInfluenceSettings,
+        temporal_settings.PriorInfluenceSettings,
         "pairs",
         needs=GUIDED,
         reads="pixels",
@@ -376,30 +362,35 @@ BENCHMARKS |= {
     ),
     "ms_cxr_statistics": Benchmark(
         "data.ms_cxr_statistics",
-        MsCxrStatisticsSettings,
+        data_settings.MsCxrStatisticsSettings,
         "grounding",
         reads="datasets",
         demographics=True,
     ),
     "course_statistics": Benchmark(
-        "data.course_statistics", CourseStatisticsSettings, "progression", reads="datasets"
+        "data.course_statistics",
+        data_settings.CourseStatisticsSettings,
+        "progression",
+        reads="datasets",
     ),
     "progression_statistics": Benchmark(
-        "data.progression_statistics", RowStatisticsSettings, "progression"
+        "data.progression_statistics", data_settings.RowStatisticsSettings, "progression"
     ),
     "sentence_pair_statistics": Benchmark(
-        "data.sentence_pair_statistics", RowStatisticsSettings, "nli"
+        "data.sentence_pair_statistics", data_settings.RowStatisticsSettings, "nli"
     ),
     "metric_agreement": Benchmark(
         "data.metric_agreement",
-        MetricAgreementSettings,
+        data_settings.MetricAgreementSettings,
         "nli",
         clusters="language.sentence_pair_rows:pair_clusters",
     ),
-    "pair_statistics": Benchmark("data.pair_statistics", RowStatisticsSettings, "pairs"),
+    "pair_statistics": Benchmark(
+        "data.pair_statistics", data_settings.RowStatisticsSettings, "pairs"
+    ),
     "training_time": Benchmark(
         "data.training_time",
-        TrainingTimeSettings,
+        data_settings.TrainingTimeSettings,
         "pairs",
         needs=RUN,
         statistic=None,
@@ -408,7 +399,7 @@ BENCHMARKS |= {
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",
-        CurationStatisticsSettings,
+        data_settings.CurationStatisticsSettings,
         None,
         reads="curation",
         truth="used",

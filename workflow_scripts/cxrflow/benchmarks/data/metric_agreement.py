@@ -9,6 +9,8 @@ has any are 1 (ours).
 Shapes: N pairs.
 """
 
+from typing import Any, cast
+
 import numpy as np
 import pandas as pd
 
@@ -67,7 +69,7 @@ def statistic(predictions: pd.DataFrame) -> CountedStatistic:
 
 def predict(inputs: Inputs, settings: MetricAgreementSettings) -> Predictions:
     """Score the pairs of the split."""
-    rows = inputs.rows(settings.split)
-    scored = metrics_of_pairs(rows, Scorer(settings, getattr(inputs.options, "stanza", None)))
+    rows, asked = inputs.rows(settings.split), cast(Any, settings)
+    scored = metrics_of_pairs(rows, Scorer(asked, getattr(inputs.options, "stanza", None)))
     table = pd.concat([rows[["sample_id", *ERRORS]], scored], axis=1).assign(pair=rows["pair_id"])
     return Predictions(table, statistic(table), {"pairs": len(table)}, {"score": "Kendall's tau-b"})

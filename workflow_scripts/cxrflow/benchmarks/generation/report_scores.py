@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from cxr_files.errors import InputError
 from cxr_labels.labeller import make_labeller
 from cxr_labels.sentences import make_splitter
-from cxrflow.benchmarks.data.settings import MetricAgreementSettings
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.result import CountedStatistic
 from cxrflow.metrics.cider import Cider
@@ -42,9 +41,7 @@ CONTROLS = ("other_image", "other_prior")
 class Scorer:
     """Compares texts with references; labels and tags each text once."""
 
-    def __init__(
-        self, settings: ReportGenerationSettings | MetricAgreementSettings, stanza: Any
-    ) -> None:
+    def __init__(self, settings: ReportGenerationSettings, stanza: Any) -> None:
         self.splitter, self.labeller = make_splitter("rules"), make_labeller(settings.labels)
         self.by_keywords = settings.tagger == "keywords"
         self.tagger: Tagger = KeywordTagger()
