@@ -20,25 +20,10 @@ from cxrflow.benchmarks.classification.settings import (
 )
 from cxrflow.benchmarks.data import settings as data_settings
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.settings import (
-    MixedPairsSettings,
-    PhraseGroundingSettings,
-    SegmentationSettings,
-)
-from cxrflow.benchmarks.language.settings import (
-    MaskPredictionSettings,
-    NaturalLanguageInferenceSettings,
-    ParaphraseDetectionSettings,
-    SentenceSimilaritySettings,
-    VocabularyComparisonSettings,
-)
+from cxrflow.benchmarks.grounding import settings as grounding_settings
+from cxrflow.benchmarks.language import settings as language_settings
 from cxrflow.benchmarks.outside import Benchmarks
-from cxrflow.benchmarks.retrieval.settings import (
-    ImageRetrievalSettings,
-    PairRetrievalSettings,
-    RetrievalAurocSettings,
-    TextRetrievalSettings,
-)
+from cxrflow.benchmarks.retrieval import settings as retrieval_settings
 from cxrflow.benchmarks.temporal import settings as temporal_settings
 
 
@@ -75,7 +60,7 @@ BENCHMARKS = Benchmarks()
 BENCHMARKS |= {
     "phrase_grounding": Benchmark(
         "grounding.phrase_grounding",
-        PhraseGroundingSettings,
+        grounding_settings.PhraseGroundingSettings,
         "grounding",
         needs=JOINT,
         compares=True,
@@ -167,7 +152,7 @@ BENCHMARKS |= {
     ),
     "segmentation": Benchmark(
         "grounding.segmentation",
-        SegmentationSettings,
+        grounding_settings.SegmentationSettings,
         "classification",
         needs=IMAGE,
         compares=True,
@@ -181,7 +166,7 @@ BENCHMARKS |= {
     ),
     "mixed_pairs": Benchmark(
         "grounding.mixed_pairs",
-        MixedPairsSettings,
+        grounding_settings.MixedPairsSettings,
         "pairs",
         needs=JOINT,
         reads="pixels",
@@ -192,7 +177,7 @@ BENCHMARKS |= {
     ),
     "image_retrieval": Benchmark(
         "retrieval.image_retrieval",
-        ImageRetrievalSettings,
+        retrieval_settings.ImageRetrievalSettings,
         "retrieval",
         needs=IMAGE,
         reads="features",
@@ -203,7 +188,7 @@ BENCHMARKS |= {
     ),
     "text_retrieval": Benchmark(
         "retrieval.text_retrieval",
-        TextRetrievalSettings,
+        retrieval_settings.TextRetrievalSettings,
         "retrieval",
         needs=JOINT,
         compares=True,
@@ -214,7 +199,7 @@ BENCHMARKS |= {
     ),
     "pair_retrieval": Benchmark(
         "retrieval.pair_retrieval",
-        PairRetrievalSettings,
+        retrieval_settings.PairRetrievalSettings,
         "pairs",
         needs=JOINT,
         compares=True,
@@ -224,7 +209,7 @@ BENCHMARKS |= {
     ),
     "retrieval_auroc": Benchmark(
         "retrieval.retrieval_auroc",
-        RetrievalAurocSettings,
+        retrieval_settings.RetrievalAurocSettings,
         "pairs",
         needs=JOINT,
         compares=True,
@@ -296,7 +281,7 @@ BENCHMARKS |= {
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",
-        MaskPredictionSettings,
+        language_settings.MaskPredictionSettings,
         "pairs",
         needs=TEXT,
         key=("study_id", "section"),
@@ -306,7 +291,7 @@ BENCHMARKS |= {
     ),
     "natural_language_inference": Benchmark(
         "language.natural_language_inference",
-        NaturalLanguageInferenceSettings,
+        language_settings.NaturalLanguageInferenceSettings,
         "nli",
         needs=TEXT,
         training="nli",
@@ -317,7 +302,7 @@ BENCHMARKS |= {
     ),
     "sentence_similarity": Benchmark(
         "language.sentence_similarity",
-        SentenceSimilaritySettings,
+        language_settings.SentenceSimilaritySettings,
         "nli",
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
@@ -340,7 +325,7 @@ BENCHMARKS |= {
     ),
     "paraphrase_detection": Benchmark(
         "language.paraphrase_detection",
-        ParaphraseDetectionSettings,
+        language_settings.ParaphraseDetectionSettings,
         "nli",
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
@@ -358,7 +343,10 @@ BENCHMARKS |= {
         no_rows="a correlation, which is claimed against 0; the rows are those of its task",
     ),
     "vocabulary": Benchmark(
-        "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
+        "language.vocabulary",
+        language_settings.VocabularyComparisonSettings,
+        "pairs",
+        reads="vocabularies",
     ),
     "ms_cxr_statistics": Benchmark(
         "data.ms_cxr_statistics",
