@@ -150,7 +150,7 @@ def _grounding(
         patients = images.loc[images["image_id"].isin(image_ids), "subject_id"]
         image_ids |= frozenset(images.loc[images["subject_id"].isin(patients), "image_id"])
     pictures = reader.read(options.images_root, Request(options.threads, images=image_ids))
-    if options.images_root == options.root:  # whose headers say in which pixels boxes are
+    if options.images_layout == options.layout:  # whose headers say in which pixels boxes are
         tables = replace(tables, images=pictures.images)
     flow.notes += tables.notes
     pictures = _curated(pictures, options, flow)
