@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import read_csv, require_file
+from cxr_files.csv_table import Kind, read_csv, require_file
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
@@ -64,10 +64,10 @@ def read(root: Path, request: Request) -> Tables:
 
 def _reports(path: Path) -> tuple[pd.DataFrame, list[Drop]]:
     """Study, report and candidates; public code calls the report gt or gt_report."""
-    candidates = dict.fromkeys(CANDIDATES, "id")
+    candidates: dict[str, Kind] = dict.fromkeys(CANDIDATES, "id")
     rows, damage = read_csv(
         path,
-        {"study_id": "id", **candidates},  # type: ignore[arg-type]
+        {"study_id": "id", **candidates},
         {"gt": "text", "gt_report": "text"},
     )
     rows["gt"] = rows["gt"].fillna(rows["gt_report"])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import find_file, read_csv, require_root
+from cxr_files.csv_table import Kind, find_file, read_csv, require_root
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxrflow.data.layouts import layout
@@ -114,10 +114,10 @@ def _of_most(shares: pd.DataFrame) -> pd.DataFrame:
 
 def _said(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
     """The rows of a list of boxes, and of each image and class the share of its radiologists."""
-    sides = dict.fromkeys(("x_min", "y_min", "x_max", "y_max"), "number")
+    sides: dict[str, Kind] = dict.fromkeys(("x_min", "y_min", "x_max", "y_max"), "number")
     rows, damage = read_csv(
         path,
-        {"image_id": "id", "class_name": "id", **sides},  # type: ignore[arg-type]
+        {"image_id": "id", "class_name": "id", **sides},
         {"rad_id": "text"},
         together=("image_id",),
     )
