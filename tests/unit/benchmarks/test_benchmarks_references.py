@@ -83,7 +83,7 @@ def test_place_words_place_the_box(pixels, tmp_path):
     table = boxed(grounding_samples(COUNT))
     values = {
         name: scored(tmp_path, pixels, "phrase_grounding", name, table, categories=list(CATEGORIES))
-        for name in BENCHMARKS["phrase_grounding"].references
+        for name in BENCHMARKS["phrase_grounding"].floors
     }
     # With words of place the boxes of others are about the own; without, it is on either side.
     assert values["place_box"]["miou"] > 0.7 > values["finding_box"]["miou"]

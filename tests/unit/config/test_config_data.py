@@ -209,6 +209,28 @@ def test_public_sets_take_the_places_of_mimic_cxr_and_ms_cxr(overlay):
     assert "phrase_grounding" in tasks(config)
 
 
+def test_chextemporal_takes_the_places_of_ms_cxr_t_and_chest_imagenome(overlay):
+    """Radiologists' labels are tested on, and those of reports learnt from; it has no sentences."""
+    places = ["ms_cxr_t", "chest_imagenome"]
+    sets = {
+        "pairs": {"layout": "chexpert_plus", "root": "/data/plus", "in_place_of": "mimic_cxr"},
+        "chextemporal_chexpert": {"root": "/data/temporal", "in_place_of": places},
+    }
+    config = overlay({"papers": ["biovil_t"], "datasets": sets}, check_roots=False)
+    cohort = config.cohorts["biovil_t/progression"]
+    assert (cohort.dataset, cohort.holder) == ("chextemporal_chexpert", "pairs")
+    assert cohort.training is None  # its silver labels are in the same data set
+    assert config.cohorts["biovil_t/mimic_cxr"].held_out == {"chextemporal_chexpert": ()}
+    assert "temporal_classification" in tasks(config)
+    assert "sentence_similarity" not in tasks(config)
+    (lack,) = config.data.cohort_lacks(config.library.cohorts["biovil_t/ms_cxr_t_sentences"])
+    assert lack.reason == "nli in chextemporal_chexpert, which is in the place of ms_cxr_t"
+    refused = "'chextemporal_chexpert', on which biovil_t/temporal_prompting scores"
+    silver = {"biovil_t/temporal_prompting": {"split": "train"}}
+    with pytest.raises(InputError, match=refused):
+        overlay({"papers": ["biovil_t"], "datasets": sets, "tasks": silver}, check_roots=False)
+
+
 def test_images_of_a_cohort_may_be_put_elsewhere(overlay):
     """Without a word they lie in the data set itself, or where its layout keeps them."""
     elsewhere = {"biovil/ms_cxr_raw": {"images": None}, "biovil/mimic_cxr": {"images": None}}

@@ -54,7 +54,14 @@ def test_unknown_layout_and_missing_reader_list_those_there_are() -> None:
         "musculoskeletal",
         *("open_i", "rexgradient"),
     )
-    assert holders("boxes") == ("ms_cxr", "nih", "padchest_gr", "rsna")
+    assert holders("boxes") == (
+        "ms_cxr",
+        "nih",
+        "padchest_gr",
+        "padchest_gr_spanish",
+        "rsna",
+        "vindr_cxr",
+    )
 
 
 def test_a_description_is_all_that_a_data_set_needs_beside_its_reader(tmp_path, monkeypatch):

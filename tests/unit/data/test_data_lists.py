@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
+from unittest.mock import patch
 
 import pytest
 from data_fixtures import covid_chestxray, open_i_report, read, write_csv
 from phantom_fixtures import SETTINGS
 
 from cxr_files.csv_table import find_file
+from cxr_files.reading import require_regular
 from cxr_hospital.draw import writer
 from cxrflow.config.datasets import Datasets
 from cxrflow.config.parts import Dataset
@@ -36,6 +38,12 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
         _opened.append(os.fspath(arguments[0]))
 
 
+def _opened_by_arrow(path: str | os.PathLike[str]) -> Path:
+    """Python does not see it open a file."""
+    _opened.append(os.fspath(path))
+    return require_regular(path)
+
+
 @contextmanager
 def opened_below(root: Path) -> Iterator[set[Path]]:
     """The files below ``root`` that are opened meanwhile, items left out."""
@@ -44,7 +52,8 @@ def opened_below(root: Path) -> Iterator[set[Path]]:
         _hooked.append(True)
     _opened.clear()
     files: set[Path] = set()
-    yield files
+    with patch("cxr_files.parquet.require_regular", _opened_by_arrow):
+        yield files
     paths = {Path(name).resolve() for name in _opened if not os.path.isdir(name)}
     files |= {path for path in paths if path.is_relative_to(root.resolve())}
     files -= {path for path in files if path.name.lower().endswith(ITEMS)}
@@ -88,9 +97,15 @@ def roots(written: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         header = ("image_id", *layout("vindr_cxr").classes)
         row = [(f"image{number}", *[0] * (len(header) - 1))]
         write_csv(vindr / f"annotations/image_labels_{part}.csv", header, row)
+        sides = ("image_id", "class_name", "x_min", "y_min", "x_max", "y_max")
+        write_csv(vindr / f"annotations/annotations_{part}.csv", sides, [])
     mapped = SETTINGS.model_copy(update={"rsna_mapping": True})
     assert writer("rsna")(mapped, folder / "rsna", 1)
     others = {
+        **dict.fromkeys(
+            ("chextemporal_mimic", "chextemporal_rexgradient"), written / "chextemporal_chexpert"
+        ),
+        "padchest_gr_spanish": written / "padchest_gr",
         "covid_chestxray": covid_chestxray(folder / "covid_chestxray"),
         "hospital": written / "captioned_pictures",
         "open_i": open_i,

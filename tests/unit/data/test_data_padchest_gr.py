@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_fakes import metrics_of
 from cohort_fixtures import make
 from data_fixtures import write_csv
 from phantom_fixtures import SETTINGS
 from PIL import Image
 
+from command_options import options
 from cxr_files.errors import InputError
 from cxr_hospital.draw import writer
+from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.data.readers import padchest_gr
 from cxrflow.data.readers.common_tables import Request
+from cxrflow.images.store_pixels import main as store_pixels
 
 COLUMNS = ("StudyID", "PatientID", "label", "label_group", "split", "StudyDate_DICOM")
 STUDY = "216840111366964012558082906712009300000000000000000001"
@@ -65,9 +69,46 @@ def test_boxes_are_pixels_of_the_file(tmp_path: Path) -> None:
         "sentence without a box": (1, False),
         "box is not four numbers": (1, True),
         "sentence with boxes has no label": (1, True),
-        "sentence has no English text": (1, True),
+        "sentence_en is blank": (1, True),
         "box is not in shares of the image from 0 to 1": (1, True),
     }
+
+
+def test_a_second_reader_s_boxes_are_a_row_of_their_own(tmp_path: Path) -> None:
+    box = [0.1, 0.2, 0.3, 0.4]
+    twice = {"extra_boxes": [[0.2, 0.2, 0.4, 0.4]], "sentence_es": "Un nódulo."}
+    beyond = {"extra_boxes": [[0.2, 0.2, 1.4, 0.4]], "sentence_es": "Lejos."}
+    findings = [
+        sentence("A nodule.", [box], "nodule") | twice,
+        sentence("Read once.", [box], "nodule") | {"sentence_es": "Una vez."},
+        sentence("Beyond.", [box], "nodule") | beyond,
+    ]
+    root = written(tmp_path / "root", findings)
+    few = {"kind": "grounding", "max_failed_share": 0.5}
+    make(tmp_path / "out", "--layout", "padchest_gr", "--root", root, **few)
+    rows = pd.read_parquet(tmp_path / "out/samples.parquet").set_index("phrase")
+    assert [list(b) for b in rows.loc["A nodule.", "second_boxes"]] == [[40, 20, 40, 20]]
+    assert rows["second_boxes"].isna().tolist() == [False, True, True]
+    (drop,) = padchest_gr.read(root, Request()).dropped["boxes"]
+    assert drop.reason == "second reader: box is not in shares of the image from 0 to 1"
+    pixels = {"root": root, "images": tmp_path / "out/images.parquet"}
+    store_pixels(options(**pixels, geometry="shorter64", output=tmp_path / "pixels"))
+    scored = {"cohort": tmp_path / "out", "pixels": tmp_path / "pixels"}
+    asked = {"categories": ["Nodule"], "intervals": {"replicates": 100}}
+
+    def evaluated(row: str) -> dict[str, Any]:
+        words = ("phrase_grounding", "--reference", row)
+        return metrics_of(evaluate, *words, output=tmp_path / row, **scored, settings=asked)
+
+    human, oracle = (evaluated(row) for row in ("second_reader", "oracle"))
+    assert human["protocol"]["read_twice"] == human["metrics"]["miou"]["n"] == 1
+    assert 0.1 < human["metrics"]["miou"]["value"] < oracle["metrics"]["miou"]["value"]
+    spanish = padchest_gr.read_spanish(root, Request()).boxes["phrase"]
+    assert set(spanish) == {"Un nódulo.", "Una vez.", "Lejos."}
+    once = written(tmp_path / "once", [sentence("Read once.", [box], "nodule")])
+    make(tmp_path / "out", "--layout", "padchest_gr", "--root", once, kind="grounding")
+    with pytest.raises(InputError, match="column 'second_boxes' is missing"):
+        evaluated("second_reader")
 
 
 def test_a_prior_without_a_date_comes_right_before(tmp_path: Path) -> None:
@@ -114,6 +155,7 @@ def test_the_copy_is_grounded_on_images_of_padchest(tmp_path: Path) -> None:
     )
     rows = pd.read_parquet(tmp_path / "out/samples.parquet")
     assert len(rows) > 15 and flow["synthetic"] and set(rows["split"]) == {"test"}
+    assert 0 < rows["second_boxes"].notna().mean() < 1
     assert rows["prior_image_id"].notna().any() and rows["category"].nunique() > 3
     inside = [
         x >= 0 and y >= 0 and x + w <= width and y + h <= height

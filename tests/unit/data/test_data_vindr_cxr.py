@@ -117,3 +117,101 @@ def test_bad_tables_are_counted_or_named(root: Path) -> None:
     (root / "annotations/image_labels_train.csv").unlink()
     with pytest.raises(InputError, match="annotations/image_labels_train.csv or annotations/im"):
         vindr_cxr.read(root, Request(headers=False))
+
+
+BOXES = ("image_id", "class_name", "class_id", "rad_id", "x_min", "y_min", "x_max", "y_max")
+
+
+def boxes(path: Path, *rows: tuple[object, ...]) -> Path:
+    """Of each row: image, class, radiologist, and the corners of a box if there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        (image, name, 0, *rest, *[None] * (5 - len(rest))) for image, name, *rest in rows
+    ]  # the number of a class is not read
+    pd.DataFrame(lines, columns=BOXES).to_csv(path, index=False)
+    return path
+
+
+FOUND = (
+    ("e", "ILD", "R1", 10, 20, 30, 40),
+    ("e", "ILD", "R1", 40, 20, 60, 40),
+    ("e", "ILD", "R2", 12, 22, 32, 42),
+    ("e", "Nodule/Mass", "R3", 50, 50, 60, 60),
+    ("f", "No finding", "R1"),
+    ("f", "No finding", "R2"),
+    ("f", "Atelectasis", "R3", 1, 1, 9, 9),
+)
+
+
+def test_kaggle_s_list_of_boxes_says_labels_too(tmp_path: Path) -> None:
+    boxes(tmp_path / "train.csv", *FOUND)
+    for name in "ef":
+        write_dicom(tmp_path / f"train/{name}.dicom", shape=(100, 80))
+    tables = vindr_cxr.read(tmp_path, Request())
+    labels = tables.labels.set_index("image_id")
+    named = ["ILD", "Nodule/Mass", "No finding", "Atelectasis"]
+    assert labels.loc["e", named].tolist() == [1, 0, 0, 0]
+    assert labels.loc["f", named].tolist() == [0, 0, 1, 0]
+    assert labels.drop(columns=named).isna().all(axis=None)  # this edition does not name them
+    assert tables.images["image_path"].tolist() == ["train/e.dicom", "train/f.dicom"]
+    assert tables.splits is not None and set(tables.splits["split"]) == {"train"}
+    # Of both who see it; what one of three sees is counted.
+    assert tables.boxes[["image_id", *"xywh"]].to_numpy().tolist() == [
+        ["e", 10, 20, 20, 20],
+        ["e", 40, 20, 20, 20],
+        ["e", 12, 22, 20, 20],
+    ]
+    assert set(tables.boxes["phrase"]) == {"interstitial lung disease"}
+    (drop,) = tables.dropped["boxes"]
+    assert (drop.reason, drop.count, drop.failed) == (
+        "train.csv: box of a class that most radiologists do not see",
+        2,
+        False,
+    )
+
+
+def test_boxes_of_class_names_are_grounded_in_pixels_of_the_file(root: Path) -> None:
+    """Of the test part they are agreed on; the training part has those of most."""
+    path = boxes(
+        root / "annotations/annotations_test.csv",
+        ("a", "ILD", None, 10, 20, 30, 40),
+        ("b", "No finding", None),
+    )
+    pd.read_csv(path).drop(columns=["rad_id", "class_id"]).to_csv(path, index=False)
+    boxes(root / "annotations/annotations_train.csv", *[("c", *row[1:]) for row in FOUND[:4]])
+    for name in ("test/a", "test/b", "train/c"):
+        write_dicom(root / f"{name}.dicom", shape=(100, 80))
+    options = ("--layout", "vindr_cxr", "--root", root)
+    flow = make(root / "all", *options, kind="grounding")
+    rows = read_table(root / "all/samples.parquet").set_index("image_id")
+    assert {name: [list(b) for b in rows.loc[name, "boxes"]] for name in rows.index} == {
+        "a": [[10, 20, 20, 20]],
+        "c": [[10, 20, 20, 20], [40, 20, 20, 20], [12, 22, 20, 20]],
+    }
+    sizes = rows[["image_width", "image_height"]].drop_duplicates()
+    assert sizes.to_numpy().tolist() == [[80, 100]]
+    assert flow["splits"]["test"]["samples"] == 2 and rows["subject_id"].isna().all()
+    make(root / "parts", *options, kind="grounding", splits={"method": "official"})
+    rows = read_table(root / "parts/samples.parquet")
+    assert dict(zip(rows["image_id"], rows["split"], strict=True)) == {"a": "test", "c": "train"}
+
+
+def test_bad_boxes_go_with_their_region_and_bad_classes_with_their_image(tmp_path: Path) -> None:
+    boxes(
+        tmp_path / "train.csv",
+        ("e", "ILD", "R1", 10, 20, 30, 40),
+        ("e", "ILD", "R1", 40, 20, 40, 40),
+        ("e", "Calcification", "R1", 10, 20, 30, 40),
+        ("f", "Shadow", "R1", 10, 20, 30, 40),
+        ("g", "ILD", "R1"),
+    )
+    tables = vindr_cxr.read(tmp_path, Request(headers=False))
+    assert tables.boxes["category"].tolist() == ["Calcification"]
+    assert tables.images["image_id"].tolist() == ["e", "g"]
+    drops = {(one.reason, one.count) for one in tables.dropped["boxes"]}
+    assert drops >= {
+        ("train.csv: class_name is none of the classes", 1),
+        ("train.csv: box without area", 1),
+        ("another box of its region is impossible", 1),
+        ("train.csv: box is not finite, or larger than any image", 1),
+    }

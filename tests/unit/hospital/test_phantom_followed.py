@@ -221,8 +221,8 @@ def test_gold_is_the_truth_and_silver_nearly(tmp_path: Path) -> None:
         update={"patients": 150, "followed": FollowedSettings(patients=80, gold_share=0.3)}
     )
     writer("chest_imagenome")(settings, tmp_path, 1)
-    from cxrflow.data.readers import chest_imagenome
     from cxrflow.data.readers.common_tables import Request
+    from cxrflow.data.readers.progressions import chest_imagenome
 
     progressions = chest_imagenome.read(tmp_path, Request()).progressions
     truth = pd.read_parquet(tmp_path / "TRUTH.parquet")

@@ -44,6 +44,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "retrieval_auroc": ("auroc", "query_auroc", "recall", "other_study"),
     "temporal_classification": _CHANGE,
     "temporal_prompting": _CHANGE,
+    "temporal_zero_shot": ("accuracy", "set_score", "macro_recall", "recall", "other_prior"),
     "registration_error": (
         *("corner", "corner_90", "mutual_information", "rotation", "scale", "worse"),
     ),
@@ -71,6 +72,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         *("pairs", "subjects", "improving", "stable", "worsening", "disagreement", "one_expert"),
         "multiple_experts",
     ),
+    "metric_agreement": ("bleu_2", "bleu_4", "rouge_l", "label_f1", "tem"),
     "pair_statistics": ("pairs", "subjects"),
     "training_time": ("hours", "samples", "samples_per_second"),
     "curation_statistics": (

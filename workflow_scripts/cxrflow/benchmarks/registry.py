@@ -18,40 +18,13 @@ from cxrflow.benchmarks.classification.settings import (
     ZeroShotClassificationSettings,
     ZeroShotFindingsSettings,
 )
-from cxrflow.benchmarks.data.settings import (
-    CourseStatisticsSettings,
-    CurationStatisticsSettings,
-    MsCxrStatisticsSettings,
-    RowStatisticsSettings,
-    TrainingTimeSettings,
-)
+from cxrflow.benchmarks.data import settings as data_settings
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.settings import (
-    MixedPairsSettings,
-    PhraseGroundingSettings,
-    SegmentationSettings,
-)
-from cxrflow.benchmarks.language.settings import (
-    MaskPredictionSettings,
-    NaturalLanguageInferenceSettings,
-    ParaphraseDetectionSettings,
-    SentenceSimilaritySettings,
-    VocabularyComparisonSettings,
-)
+from cxrflow.benchmarks.grounding import settings as grounding_settings
+from cxrflow.benchmarks.language import settings as language_settings
 from cxrflow.benchmarks.outside import Benchmarks
-from cxrflow.benchmarks.retrieval.settings import (
-    ImageRetrievalSettings,
-    PairRetrievalSettings,
-    RetrievalAurocSettings,
-    TextRetrievalSettings,
-)
-from cxrflow.benchmarks.temporal.settings import (
-    AttentionRolloutSettings,
-    PriorInfluenceSettings,
-    RegistrationErrorSettings,
-    TemporalClassificationSettings,
-    TemporalPromptingSettings,
-)
+from cxrflow.benchmarks.retrieval import settings as retrieval_settings
+from cxrflow.benchmarks.temporal import settings as temporal_settings
 
 
 def imported(name: Any) -> Any:
@@ -87,7 +60,7 @@ BENCHMARKS = Benchmarks()
 BENCHMARKS |= {
     "phrase_grounding": Benchmark(
         "grounding.phrase_grounding",
-        PhraseGroundingSettings,
+        grounding_settings.PhraseGroundingSettings,
         "grounding",
         needs=JOINT,
         compares=True,
@@ -95,7 +68,11 @@ BENCHMARKS |= {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         shows={"figures": "images", "figure_phrases": "text"},
-        **rows("centre", "mean_box", "finding_box", "place_box", oracle="answers"),
+        **rows(
+            *("centre", "mean_box", "finding_box", "place_box"),
+            oracle="answers",
+            second_reader="labels",
+        ),
         baselines="rows.boxes:Phrases",
         external=True,
     ),
@@ -175,7 +152,7 @@ BENCHMARKS |= {
     ),
     "segmentation": Benchmark(
         "grounding.segmentation",
-        SegmentationSettings,
+        grounding_settings.SegmentationSettings,
         "classification",
         needs=IMAGE,
         compares=True,
@@ -189,7 +166,7 @@ BENCHMARKS |= {
     ),
     "mixed_pairs": Benchmark(
         "grounding.mixed_pairs",
-        MixedPairsSettings,
+        grounding_settings.MixedPairsSettings,
         "pairs",
         needs=JOINT,
         reads="pixels",
@@ -200,7 +177,7 @@ BENCHMARKS |= {
     ),
     "image_retrieval": Benchmark(
         "retrieval.image_retrieval",
-        ImageRetrievalSettings,
+        retrieval_settings.ImageRetrievalSettings,
         "retrieval",
         needs=IMAGE,
         reads="features",
@@ -211,7 +188,7 @@ BENCHMARKS |= {
     ),
     "text_retrieval": Benchmark(
         "retrieval.text_retrieval",
-        TextRetrievalSettings,
+        retrieval_settings.TextRetrievalSettings,
         "retrieval",
         needs=JOINT,
         compares=True,
@@ -222,7 +199,7 @@ BENCHMARKS |= {
     ),
     "pair_retrieval": Benchmark(
         "retrieval.pair_retrieval",
-        PairRetrievalSettings,
+        retrieval_settings.PairRetrievalSettings,
         "pairs",
         needs=JOINT,
         compares=True,
@@ -232,7 +209,7 @@ BENCHMARKS |= {
     ),
     "retrieval_auroc": Benchmark(
         "retrieval.retrieval_auroc",
-        RetrievalAurocSettings,
+        retrieval_settings.RetrievalAurocSettings,
         "pairs",
         needs=JOINT,
         compares=True,
@@ -242,7 +219,7 @@ BENCHMARKS |= {
     ),
     "temporal_classification": Benchmark(
         "temporal.temporal_classification",
-        TemporalClassificationSettings,
+        temporal_settings.TemporalClassificationSettings,
         "progression",
         needs=IMAGE,
         reads="pixels",
@@ -255,14 +232,14 @@ BENCHMARKS |= {
     ),
     "registration_error": Benchmark(
         "temporal.registration_error",
-        RegistrationErrorSettings,
+        temporal_settings.RegistrationErrorSettings,
         "progression",
         reads="registration",
         truth="needed",
     ),
     "temporal_prompting": Benchmark(
         "temporal.temporal_prompting",
-        TemporalPromptingSettings,
+        temporal_settings.TemporalPromptingSettings,
         "progression",
         needs=DECODER,
         reads="pixels",
@@ -272,9 +249,20 @@ BENCHMARKS |= {
         **rows("nothing", "random", "brightness", oracle="answers"),
         baselines="rows.changes:PromptedChanges",
     ),
+    "temporal_zero_shot": Benchmark(
+        "temporal.temporal_zero_shot",
+        temporal_settings.TemporalZeroShotSettings,
+        "progression",
+        needs=JOINT,
+        compares=True,
+        reads="pixels",
+        own=("prior_image",),
+        **rows("nothing", "random", "brightness", oracle="answers"),
+        baselines="rows.changes:PromptedChanges",
+    ),
     "attention_rollout": Benchmark(
         "temporal.attention_rollout",
-        AttentionRolloutSettings,
+        temporal_settings.AttentionRolloutSettings,
         "grounding",
         needs=FRAMES,
         reads="pixels",
@@ -284,7 +272,7 @@ BENCHMARKS |= {
     ),
     "prior_influence": Benchmark(
         "temporal.prior_influence",
-        PriorInfluenceSettings,
+        temporal_settings.PriorInfluenceSettings,
         "pairs",
         needs=GUIDED,
         reads="pixels",
@@ -293,7 +281,7 @@ BENCHMARKS |= {
     ),
     "mask_prediction": Benchmark(
         "language.mask_prediction",
-        MaskPredictionSettings,
+        language_settings.MaskPredictionSettings,
         "pairs",
         needs=TEXT,
         key=("study_id", "section"),
@@ -303,7 +291,7 @@ BENCHMARKS |= {
     ),
     "natural_language_inference": Benchmark(
         "language.natural_language_inference",
-        NaturalLanguageInferenceSettings,
+        language_settings.NaturalLanguageInferenceSettings,
         "nli",
         needs=TEXT,
         training="nli",
@@ -314,7 +302,7 @@ BENCHMARKS |= {
     ),
     "sentence_similarity": Benchmark(
         "language.sentence_similarity",
-        SentenceSimilaritySettings,
+        language_settings.SentenceSimilaritySettings,
         "nli",
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
@@ -337,7 +325,7 @@ BENCHMARKS |= {
     ),
     "paraphrase_detection": Benchmark(
         "language.paraphrase_detection",
-        ParaphraseDetectionSettings,
+        language_settings.ParaphraseDetectionSettings,
         "nli",
         needs=TEXT,
         clusters="language.sentence_pair_rows:pair_clusters",
@@ -355,28 +343,42 @@ BENCHMARKS |= {
         no_rows="a correlation, which is claimed against 0; the rows are those of its task",
     ),
     "vocabulary": Benchmark(
-        "language.vocabulary", VocabularyComparisonSettings, "pairs", reads="vocabularies"
+        "language.vocabulary",
+        language_settings.VocabularyComparisonSettings,
+        "pairs",
+        reads="vocabularies",
     ),
     "ms_cxr_statistics": Benchmark(
         "data.ms_cxr_statistics",
-        MsCxrStatisticsSettings,
+        data_settings.MsCxrStatisticsSettings,
         "grounding",
         reads="datasets",
         demographics=True,
     ),
     "course_statistics": Benchmark(
-        "data.course_statistics", CourseStatisticsSettings, "progression", reads="datasets"
+        "data.course_statistics",
+        data_settings.CourseStatisticsSettings,
+        "progression",
+        reads="datasets",
     ),
     "progression_statistics": Benchmark(
-        "data.progression_statistics", RowStatisticsSettings, "progression"
+        "data.progression_statistics", data_settings.RowStatisticsSettings, "progression"
     ),
     "sentence_pair_statistics": Benchmark(
-        "data.sentence_pair_statistics", RowStatisticsSettings, "nli"
+        "data.sentence_pair_statistics", data_settings.RowStatisticsSettings, "nli"
     ),
-    "pair_statistics": Benchmark("data.pair_statistics", RowStatisticsSettings, "pairs"),
+    "metric_agreement": Benchmark(
+        "data.metric_agreement",
+        data_settings.MetricAgreementSettings,
+        "nli",
+        clusters="language.sentence_pair_rows:pair_clusters",
+    ),
+    "pair_statistics": Benchmark(
+        "data.pair_statistics", data_settings.RowStatisticsSettings, "pairs"
+    ),
     "training_time": Benchmark(
         "data.training_time",
-        TrainingTimeSettings,
+        data_settings.TrainingTimeSettings,
         "pairs",
         needs=RUN,
         statistic=None,
@@ -385,7 +387,7 @@ BENCHMARKS |= {
     ),
     "curation_statistics": Benchmark(
         "data.curation_statistics",
-        CurationStatisticsSettings,
+        data_settings.CurationStatisticsSettings,
         None,
         reads="curation",
         truth="used",

@@ -154,10 +154,10 @@ def check_datasets(config: Config) -> None:
             if first != name:  # its patients would be nobody else's, and yet be trained on
                 message = f"is {data.root!r}, which is that of '{first}'; expected one name for it"
                 raise WrongKey(("datasets", name, "root"), message)
-        if data.in_place_of is not None and data.in_place_of not in datasets:
+        for unnamed in sorted({*data.places} - datasets):
             raise WrongKey(
                 ("datasets", name, "in_place_of"),
-                f"no paper names '{data.in_place_of}'; they name {', '.join(sorted(datasets))}",
+                f"no paper names '{unnamed}'; they name {', '.join(sorted(datasets))}",
             )
 
 

@@ -74,7 +74,7 @@ class Datasets:
     def __init__(
         self, datasets: dict[str, Dataset | None], hospital: HospitalSettings | None
     ) -> None:
-        replaced = any(entry and entry.in_place_of and entry.root for entry in datasets.values())
+        replaced = any(entry and entry.places and entry.root for entry in datasets.values())
         draws = hospital is not None and not replaced
         undrawn = OF_FOLLOWED if hospital is not None and hospital.followed is None else ()
         self.present: dict[str, Dataset] = {}
@@ -88,10 +88,11 @@ class Datasets:
             if not dataset.is_drawn or (draws and (dataset.layout or name) not in undrawn):
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
-                self._replace(name, dataset.in_place_of)
+                for place in dataset.places:
+                    self._replace(name, place)
         # What an absent data set stands for is absent as well, unless another stands for it.
         absent = (entry for entry in datasets.values() if entry and entry.is_absent)
-        places = {entry.in_place_of for entry in absent if entry.in_place_of}
+        places = {place for entry in absent for place in entry.places}
         self._empty = places - set(self._replaced)
         self.known = {*datasets, *self._replaced, *self._empty}
 
@@ -105,9 +106,7 @@ class Datasets:
         stated = {"people": dataset.people, "ids": dataset.ids}
         return described.model_copy(update={k: v for k, v in stated.items() if v is not None})
 
-    def _replace(self, name: str, place: str | None) -> None:
-        if place is None:
-            return
+    def _replace(self, name: str, place: str) -> None:
         if place in self._replaced:
             raise WrongKey(
                 ("datasets", name, "in_place_of"),
@@ -136,6 +135,8 @@ class Datasets:
         if self.cohort("", recipe) is not None:
             return []
         dataset = self.at(recipe.dataset)
+        if dataset is not None and recipe.kind not in self.layout(dataset).cohorts:
+            return [Lack(f"{recipe.kind} in {dataset}, which is in the place of {recipe.dataset}")]
         names = [recipe.dataset, recipe.images, recipe.training]
         if dataset is not None and "images" not in self.layout(dataset).holds:
             names.append(self.layout(dataset).companion)
@@ -167,7 +168,7 @@ class Datasets:
     def cohort(self, name: str, recipe: CohortRecipe) -> ResolvedCohort | None:
         """A cohort on the data sets of this run; None if one is missing."""
         dataset = self.at(recipe.dataset)
-        if dataset is None:
+        if dataset is None or recipe.kind not in self.layout(dataset).cohorts:
             return None
         # What replaces a data set brings its own images, unless these are replaced too.
         images = self.at(recipe.images)
@@ -194,6 +195,7 @@ class Datasets:
         training = self.at(recipe.training)
         if recipe.training and not (training and self.same_patients(training, dataset)):
             return None
+        training = None if training == dataset else training  # its own silver labels
         try:
             recipe = recipe.split_as(self.layout(dataset).split)
         except ValueError as error:

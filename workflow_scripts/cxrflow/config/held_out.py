@@ -223,11 +223,12 @@ def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
     patients that are tested on.
     """
     cohort = config.cohorts[name]
-    parts_by_dataset: dict[str, set[str]] = {}
+    parts_by_dataset: dict[tuple[str, bool], set[str]] = {}
     for part in splits:
-        silver = None if part == "test" else cohort.training
-        parts_by_dataset.setdefault(silver or cohort.dataset, set()).add(part)
-    for dataset, parts in parts_by_dataset.items():
+        is_silver = cohort.recipe.kind == "progression" and part != "test"
+        dataset = (is_silver and cohort.training) or cohort.dataset
+        parts_by_dataset.setdefault((dataset, is_silver), set()).add(part)
+    for (dataset, is_silver), parts in parts_by_dataset.items():
         held_out = dict(cohort.held_out) | dict.fromkeys({cohort.dataset} - {dataset}, ())
         yield CohortRows(
             name,
@@ -243,6 +244,7 @@ def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
             cohort.recipe.split_rule,
             frozenset(parts),
             _published(cohort.recipe, parts),
+            is_silver,
         )
 
 

@@ -31,10 +31,10 @@ class Dataset(Settings):
         description="where its root is not there, the run goes without it and says so; otherwise "
         "that is an error",
     )
-    in_place_of: str | None = Field(
+    in_place_of: str | tuple[str, ...] | None = Field(
         None,
-        description="name of the data set that it replaces wherever a paper names that one: your "
-        "own hospital, or Open-I for MIMIC-CXR. Nothing synthetic is read then",
+        description="name of the data set, or names, that it replaces wherever a paper names "
+        "these: your own hospital, or Open-I for MIMIC-CXR. Nothing synthetic is read then",
     )
     people: frozenset[str] | None = Field(
         None,
@@ -72,6 +72,12 @@ class Dataset(Settings):
                 names = ", ".join(sorted(map(str, allowed)))
                 raise ValueError(f"{field} names '{strange[0]}'; expected of {names}")
         return self
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The names of the data sets that it replaces."""
+        places = self.in_place_of or ()
+        return (places,) if isinstance(places, str) else places
 
     @property
     def says_people(self) -> bool:

@@ -1,4 +1,4 @@
-"""Pearson's correlation under resampling counts."""
+"""Pearson's and Kendall's correlation under resampling counts."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,3 +19,22 @@ def correlation(x: ArrayLike, y: ArrayLike, counts: Floats) -> Floats:
     )
     spread = np.sqrt(variance_x * variance_y)
     return np.clip(covariance / np.where(spread > 0, spread, np.nan), -1, 1)
+
+
+def kendall_tau(x: ArrayLike, y: ArrayLike, counts: Floats) -> Floats:
+    """Kendall's tau-b [R] of x and y [N], each pair counted as ``counts`` [R, N] says.
+
+    Of all pairs of samples i < j: the concordant less the discordant, over the root of the product
+    of those that x tells apart and those that y does (Kendall 1945). NaN where one of them does not
+    vary. Time and memory grow with N squared.
+    """
+    x_NN, y_NN = (
+        np.sign(values[:, None] - values[None])
+        for values in (np.asarray(each, dtype=np.float64) for each in (x, y))
+    )
+    agreement, told_x, told_y = (
+        ((counts @ signs) * counts).sum(axis=1)
+        for signs in (x_NN * y_NN, np.abs(x_NN), np.abs(y_NN))
+    )
+    spread = np.sqrt(told_x * told_y)
+    return np.clip(agreement / np.where(spread > 0, spread, np.nan), -1, 1)

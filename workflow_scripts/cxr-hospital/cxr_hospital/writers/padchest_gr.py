@@ -32,6 +32,7 @@ COLUMNS = (
 IMAGES, PRIORS = "PadChest_GR", "PadChest_GR_prior "  # one download's folder ends in a blank
 _PARTS = (("train", 0.7), ("validation", 0.8), ("test", 1.0))
 _TWICE = 0.1  # of the sentences
+_READ_TWICE = 1 / 3
 _STREAM = 139
 Grounded = tuple[list[dict[str, Any]], list[Row]]
 
@@ -62,6 +63,7 @@ def _findings(
     height, width = image_shape(image.aspect, settings.image_size)
     boxes = finding_boxes(patient, study, image, settings.image_size)
     names = [finding.name for finding in study.findings]
+    reader = np.random.default_rng([settings.seed, patient.index, 2, _STREAM])
     sentences = []
     for finding in study.findings:
         if finding.name not in GROUNDED or not boxes.get(finding.key):
@@ -71,9 +73,23 @@ def _findings(
             for x, y, w, h in boxes[finding.key]
         ]
         text = phrase(finding, rng, alone=names.count(finding.name) == 1)
-        grounded = _sentence(f" {text}. ", boxes=shares, labels=[name_of(finding)[0]])
+        grounded = _sentence(
+            f" {text}. ",
+            boxes=shares,
+            extra_boxes=_second_reading(shares, reader),
+            labels=[name_of(finding)[0]],
+        )
         sentences += [grounded, grounded] if rng.random() < _TWICE else [grounded]
     return [*sentences, _sentence("There is no pneumoperitoneum.")]
+
+
+def _second_reading(boxes: list[list[float]], rng: np.random.Generator) -> list[list[float]]:
+    """The boxes as a second reader draws them, of a third of the sentences: each side elsewhere."""
+    if rng.random() >= _READ_TWICE:
+        return []
+    moved = np.clip(np.array(boxes) + rng.normal(0, 0.02, (len(boxes), 4)), 0, 1)
+    ends = np.maximum(moved[:, 2:], moved[:, :2] + 0.02).clip(max=1)
+    return np.hstack([moved[:, :2].clip(max=0.97), ends]).tolist()
 
 
 def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Grounded:

@@ -64,16 +64,16 @@ def _uid(settings: HospitalSettings, *key: int) -> str:
     return ".".join([root, str(settings.seed + 1), *(str(number + 1) for number in key)])
 
 
-def _image_path(settings: HospitalSettings, number: int, study: Study, image: Acquisition) -> str:
+def image_path(settings: HospitalSettings, number: int, study: Study, image: Acquisition) -> str:
     """The path as the lists say it, from their own folder."""
     uid = _uid(settings, number, study.study_id)
     return (
-        f"../deid_png/{_patient_id(number)}/{_accession(number, study)}/studies/{uid}/series/"
+        f"../deid_png/{patient_id(number)}/{_accession(number, study)}/studies/{uid}/series/"
         f"{image.image_id}.1/instances/{image.image_id}.png"
     )
 
 
-def _patient_id(number: int) -> str:
+def patient_id(number: int) -> str:
     return f"GRDN{number:012X}"
 
 
@@ -91,7 +91,7 @@ def _entry(
     sentences = report.findings or report.last_paragraph
     words = [SPELLINGS.get(image.projection, (image.projection,)) for image in study.images]
     return {
-        "PatientID": _patient_id(number),
+        "PatientID": patient_id(number),
         "AccessionNumber": _accession(number, study),
         "StudyInstanceUid": _uid(settings, number, study.study_id),
         "PatientSex": patient.sex,
@@ -114,7 +114,7 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> lis
     """Write a patient's images; returns the studies."""
     patient, entries = rexgradient_patient(settings, number), []
     for study in patient.studies:
-        paths = [_image_path(settings, number, study, image) for image in study.images]
+        paths = [image_path(settings, number, study, image) for image in study.images]
         for path, image in zip(paths, study.images, strict=True):
             pixels = draw(patient, study, image, settings.image_size).image
             values = np.rint(pixels * np.float32(_RANGE - 1)).astype(np.uint16)
@@ -135,11 +135,16 @@ def part_of(number: int, patients: int) -> str:
     return "test"
 
 
+def patient_count(settings: HospitalSettings) -> int:
+    """A fourth as many as the chest copy has, at least 16."""
+    return max(settings.patients // 4, 16)
+
+
 @dataset_writer()
 def write_rexgradient(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
-    """Write a fourth as many patients as the chest copy has, at least 16."""
+    """Write images and lists."""
     (folder / "metadata").mkdir()
-    patients = max(settings.patients // 4, 16)
+    patients = patient_count(settings)
     entries: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     written = each(range(patients), threads, "rexgradient", _write_patient, folder, settings)
     for number, studies in enumerate(written):

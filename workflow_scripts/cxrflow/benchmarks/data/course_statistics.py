@@ -15,8 +15,8 @@ from cxrflow.benchmarks.data.settings import CourseStatisticsSettings
 from cxrflow.benchmarks.inputs import Inputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.data.layouts import layout
-from cxrflow.data.readers import chest_imagenome
 from cxrflow.data.readers.common_tables import Request
+from cxrflow.data.readers.progressions import chest_imagenome
 from cxrflow.metrics.intervals import Estimate
 
 MOST = 10  # studies of a subject; more count as this many (Figure B.1)

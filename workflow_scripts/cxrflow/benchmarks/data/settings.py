@@ -5,8 +5,10 @@ from typing import Literal
 from pydantic import Field
 
 from cxr_files.settings import Settings
+from cxr_labels.settings import LabellerSettings
 from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.data.cohorts.settings import Split
+from cxrflow.reports.entities.settings import EntitySettings
 
 
 class MsCxrStatisticsSettings(Settings):
@@ -42,6 +44,21 @@ class RowStatisticsSettings(Settings):
     """Numbers of a cohort's rows (BioViL-T Tables C.1, C.2, F.2; Windsor et al. 2023, Table 1)."""
 
     split: Split | None = Field(default="test", description="rows that are counted; null: all")
+
+
+class MetricAgreementSettings(Settings):
+    """Agreement of metrics of reports with radiologists' errors (ReXVal)."""
+
+    split: Split | None = Field(default="test", description="pairs that are scored; null: all")
+    labels: LabellerSettings = Field(
+        default=LabellerSettings(), description="of both texts, for F1 (CheXbert by its weights)"
+    )
+    tagger: Literal["stanza", "keywords"] = Field(
+        default="stanza",
+        description="of entities for TEM; keywords: TEM's words wherever they stand",
+    )
+    entities: EntitySettings = EntitySettings()
+    intervals: IntervalSettings = IntervalSettings()
 
 
 class TrainingTimeSettings(Settings):

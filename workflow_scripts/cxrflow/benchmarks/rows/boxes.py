@@ -2,16 +2,19 @@
 
 Nobody has published them for MS-CXR. Each patient's maps of phrases are means over the boxes of all
 *other* patients, so none is told its own answer; ``mean_box`` of segmentation is the mean of the
-training images' boxes.
+training images' boxes. ``second_reader`` is the human row: boxes of another radiologist, of the
+phrases of which there are some.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.grounding.controls import place_words
 from cxrflow.benchmarks.grounding.phrase_grounding import PhraseMaps
 from cxrflow.benchmarks.grounding.region import box_mask
@@ -25,10 +28,25 @@ from cxrflow.metrics.grounding import rescale_minmax
 
 Maps = NDArray[np.float64]
 _MOST_CELLS = 32
+SECOND_READER, SECOND_BOXES = "second_reader", "second_boxes"
 
 
 class Phrases(Row):
     """Maps of phrases without a look at the image; the oracle's are the phrases' own boxes."""
+
+    def restrict(self, inputs: Inputs) -> None:
+        """Keep the phrases of which a second reader has drawn boxes, if that is the row."""
+        if self.name != SECOND_READER:
+            return
+        table = inputs.cohort.table
+        if SECOND_BOXES not in table:
+            raise InputError(
+                f"{inputs.source}: column '{SECOND_BOXES}' is missing; expected a data set whose "
+                "boxes a second reader has drawn as well (padchest_gr)"
+            )
+        read_twice = table[table[SECOND_BOXES].notna()].reset_index(drop=True)
+        inputs.cohort = replace(inputs.cohort, table=read_twice)
+        self.protocol = {"read_twice": len(read_twice)}
 
     def maps(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> PhraseMaps:
         """The maps [N, h, w] of the samples."""
@@ -93,8 +111,9 @@ def mean_of_others(
 
 def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps:
     """The maps [N, h, w] of one reference row."""
-    truths = np.stack([covered(row["boxes"], row, geometry) for _, row in samples.iterrows()])
-    if name == ORACLE:
+    column = SECOND_BOXES if name == SECOND_READER else "boxes"
+    truths = np.stack([covered(row[column], row, geometry) for _, row in samples.iterrows()])
+    if name in (ORACLE, SECOND_READER):
         return truths
     if name == "centre":
         return np.repeat(centre(truths.shape[1])[None], len(truths), 0)

@@ -10,7 +10,8 @@ whatever head the task has.
 
 Where a decoder is prompted nothing is learnt. ``nothing`` answers "stable". ``brightness`` says
 that what has become denser has got worse, by the difference of the images' means in root
-mean squares over the pairs; between -:data:`EVEN` and :data:`EVEN` it is stable.
+mean squares over the pairs; between -:data:`EVEN` and :data:`EVEN` it is stable. What is new or
+resolved comes right after what is worse or better.
 
 Shapes: B pairs, N pairs of a finding, F features, C classes.
 """
@@ -39,6 +40,8 @@ from cxrflow.benchmarks.temporal.scores import STABLE
 from cxrflow.benchmarks.temporal.settings import Probe, TemporalClassificationSettings
 from cxrflow.benchmarks.temporal.temporal_classification import Heads, PairScores
 from cxrflow.benchmarks.temporal.temporal_prompting import PromptedScores
+from cxrflow.benchmarks.temporal.temporal_zero_shot import truths
+from cxrflow.data.readers.common_tables import FURTHER_DIRECTIONS
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.metrics.intervals import Floats
 
@@ -81,7 +84,7 @@ class PromptedChanges(Row):
         of_pairs = {
             "nothing": _stable, "random": _drawn, "brightness": _by_brightness, ORACLE: _true,
         }[self.name]  # fmt: skip
-        is_given = inputs.options.training is not None  # as to the models of the task
+        is_given = getattr(inputs.options, "training", None) is not None  # as to models
         protocol = {"prior_image": True, "prior_report": is_given, "prompt": {}}
         return PromptedScores(partial(of_pairs, inputs), protocol)
 
@@ -173,8 +176,8 @@ def _true(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
     """The change of a finding from a prior to an image; of two patients nothing is known."""
     place = ["image_id", PRIOR, "finding"]
     known = inputs.cohort.table.drop_duplicates(place).set_index(place)["label"]
-    label_N = known.reindex(pd.MultiIndex.from_frame(pairs.table[place])).to_numpy()
-    answers_NC = label_N[:, None] == np.array(inputs.cohort.classes)
+    label_N = known.reindex(pd.MultiIndex.from_frame(pairs.table[place]))
+    answers_NC = truths(label_N, inputs.cohort.classes)
     return np.asarray(softmax(_SURE * answers_NC, axis=1))
 
 
@@ -191,4 +194,5 @@ def _by_brightness(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floa
     gain_N = current_N - prior_N
     gain_N /= max(float(np.sqrt(np.mean(gain_N**2))), 1e-12)
     logits = {"improving": -gain_N, STABLE: np.full(len(gain_N), EVEN), "worsening": gain_N}
+    logits |= {name: logits[way] - EVEN for name, way in FURTHER_DIRECTIONS.items()}
     return softmax(np.stack([logits[name] for name in inputs.cohort.classes], axis=1), axis=1)

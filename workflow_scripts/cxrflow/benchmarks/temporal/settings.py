@@ -148,6 +148,20 @@ class TemporalPromptingSettings(TemporalSettings):
         return self
 
 
+class TemporalZeroShotSettings(EncodingSettings):
+    """Zero-shot classification of change by prompts (CheXTemporal)."""
+
+    split: Split = Field(default="test", description="rows that are scored")
+    findings: list[str] | None = Field(
+        default=None, min_length=1, description="null: those that the rows have"
+    )
+    template: str = Field(
+        default="{} is {}",
+        pattern=r"^[^{}]*\{\}[^{}]*\{\}[^{}]*$",
+        description="{} stands for the finding, in lower case, and then for the direction",
+    )
+
+
 class RegistrationErrorSettings(Settings):
     """Registration (Appendix F.7) against the truth of the synthetic hospital; ours."""
 

@@ -49,6 +49,7 @@ from cxrflow.benchmarks.temporal.settings import (
     Probe,
     TemporalClassificationSettings,
 )
+from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
@@ -94,6 +95,18 @@ def splits_of(
 
 
 def usable(
+    inputs: Inputs, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
+) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
+    """The same as :func:`in_store`; InputError where a finding may have other directions."""
+    if inputs.cohort.classes != DIRECTIONS:
+        raise InputError(
+            f"{inputs.source}: its directions are {', '.join(inputs.cohort.classes)}; expected a "
+            "cohort of `directions: three`"
+        )
+    return in_store(inputs, pixels, findings, splits)
+
+
+def in_store(
     inputs: Inputs, pixels: Pixels, findings: Sequence[str], splits: Sequence[str]
 ) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
     """Return the pairs of each split whose images are in the store, and the counts of the rest."""

@@ -143,13 +143,15 @@ def _grounding(
 ) -> CohortTables:
     reader = _image_layout(options)
     tables = origin.read(options.root, Request(options.threads, headers=False))
-    image_ids = frozenset(tables.images["image_id"])
+    image_ids = frozenset(tables.boxes["image_id"])
     # Priors are other images of the same patients, which the annotation does not list.
     if settings.priors:
         images = reader.read(options.images_root, Request(options.threads, headers=False)).images
         patients = images.loc[images["image_id"].isin(image_ids), "subject_id"]
         image_ids |= frozenset(images.loc[images["subject_id"].isin(patients), "image_id"])
     pictures = reader.read(options.images_root, Request(options.threads, images=image_ids))
+    if options.images_layout == options.layout:  # whose headers say in which pixels boxes are
+        tables = replace(tables, images=pictures.images)
     flow.notes += tables.notes
     pictures = _curated(pictures, options, flow)
     cohort = grounding.build(tables, pictures, settings, flow, options.threads)

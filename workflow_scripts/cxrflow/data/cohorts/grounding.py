@@ -39,6 +39,7 @@ def build(
     annotated = tables.images.set_index("image_id")
     for name in ("subject_id", "image_width", "image_height"):
         samples[name] = samples["image_id"].map(annotated[name])
+    owners = samples["subject_id"].fillna(samples["image_id"])  # who is not named is one image
 
     images, failures = _image_files(pictures, threads)
     located = samples.merge(
@@ -66,13 +67,20 @@ def build(
         raise InputError(f"{tables.source}: no sample is left; see the reasons above")
     _note_boxes_outside(located, flow)
     # All annotated patients are split: a file that is missing must not move the others.
-    patients = samples["subject_id"].drop_duplicates()
-    split = splits.assign(patients, tables.splits, {}, settings, tables.source)
-    located["split"] = located["subject_id"].map(split)
+    official = tables.splits
+    if official is not None:
+        official = official.rename(columns={"image_id": "subject_id"})
+    split = splits.assign(owners.drop_duplicates(), official, {}, settings, tables.source)
+    located["split"] = located["subject_id"].fillna(located["image_id"]).map(split)
     tests = {"patient is not in the given split": located["split"].isna()}
     located = flow.keep("split known", "samples", located, located["sample_id"], tests)
     located = located.astype({"image_width": "int64", "image_height": "int64"})
     rows = located[list(COLUMNS)].reset_index(drop=True)
+    if len(tables.second_boxes):
+        second = box_lists(tables.second_boxes, SAMPLE).rename("second_boxes")
+        rows = rows.join(second, on=SAMPLE)
+        count = int(rows["second_boxes"].notna().sum())
+        flow.notes.append(f"a second reader has drawn boxes of {count} of the samples")
     flow.check("patient in one split", leakage.patient_in_one_split(rows, tables.source))
     flow.check("image in one split", leakage.image_in_one_split(rows, tables.source))
     return CohortTables(

@@ -5,6 +5,9 @@ on what radiologists say (MS-CXR-T). Silver labels are of regions; a finding wit
 between two studies has no label and is left out (Appendix C.1, F.3). No patient that is tested on,
 and none that the publisher tells to avoid (ImaGenome's gold data set), is trained on: 78 % of
 MS-CXR-T's patients are in ImaGenome's own training split.
+
+``directions: five`` keeps all that is said of a finding (CheXTemporal): ``label`` holds its
+directions, a semicolon between them.
 """
 
 import pandas as pd
@@ -13,7 +16,7 @@ from cxr_files.errors import InputError
 from cxrflow.data.cohorts import filters, leakage, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
 from cxrflow.data.cohorts.settings import CohortSettings
-from cxrflow.data.readers.common_tables import DIRECTIONS, Tables
+from cxrflow.data.readers.common_tables import DIRECTIONS, FURTHER_DIRECTIONS, Tables
 
 COLUMNS = (
     *("sample_id", "subject_id", "study_id", "image_id", "image_path"),
@@ -21,6 +24,8 @@ COLUMNS = (
     *("finding", "label", "quality", "view", "split"),
 )
 SILVER = "silver"
+FIVE_DIRECTIONS = (*DIRECTIONS, *FURTHER_DIRECTIONS)
+ANSWERS = ";"  # between directions
 _PAIR = ["study_id", "prior_study_id", "finding"]
 
 
@@ -57,7 +62,8 @@ def build(
     held_out = {name: patients for name, patients in held_out.items() if patients}
     rows = _held_out(rows, held_out, flow)
     rows = _with_images(rows, pictures, flow)
-    labelled = rows = _one_direction(rows, flow)
+    is_five = settings.directions == "five"
+    labelled = rows = (_all_directions if is_five else _one_direction)(rows, flow)
     rows = _usable(rows, pictures, flow, threads)
     if settings.unit == "study":
         rows = _one_image_pair(rows, pictures.images, settings, flow)
@@ -77,7 +83,7 @@ def build(
         split=split.dropna(),
         unit="samples",
         extra={
-            "classes": list(DIRECTIONS),
+            "classes": list(FIVE_DIRECTIONS if is_five else DIRECTIONS),
             "labels": counts(rows["split"] + "/" + rows["finding"] + "/" + rows["label"]),
         },
     )
@@ -121,23 +127,24 @@ def _with_images(rows: pd.DataFrame, pictures: Tables, flow: Flow) -> pd.DataFra
     owner = pairs["image_id"].map(images["subject_id"])
     prior_owner = pairs["prior_image_id"].map(images["subject_id"])
     order, before = (pairs[name].map(images["order"]) for name in ("image_id", "prior_image_id"))
-    pairs["prior_study_id"] = pairs["prior_study_id"].fillna(
-        pairs["prior_image_id"].map(images["study_id"])
-    )
+    for study, image in (("study_id", "image_id"), ("prior_study_id", "prior_image_id")):
+        pairs[study] = pairs[study].fillna(pairs[image].map(images["study_id"]))
     tests = {
         "the prior image is the image itself": pairs["image_id"] == pairs["prior_image_id"],
         "image is not in the image data set": pairs["image_path"].isna(),
         "prior image is not in the image data set": pairs["prior_image_path"].isna(),
         "the image is another patient's": owner != pairs["subject_id"],
         "the prior image is another patient's": prior_owner != pairs["subject_id"],
-        "the prior image is not earlier": before >= order,
+        "the prior image is not earlier": (before > order)
+        | ((before == order) & (pairs["study_id"] == pairs["prior_study_id"])),
     }
     pairs = _without(pairs, "two images of the patient, in order", tests, flow, failed=True)
-    # Where a date is missing, the label itself says which image came first.
-    undated = (order.isna() | before.isna())[pairs.index]
+    # Where dates do not say which image came first, the label itself does.
+    undated = (order.isna() | before.isna() | (order == before))[pairs.index]
     if undated.any():
         flow.notes.append(
-            f"{undated.sum()} labels have an image without a time: taken as the label orders them"
+            f"{undated.sum()} labels have an image without a time, or two studies of one time: "
+            "taken as the label orders them"
         )
     return pairs
 
@@ -156,11 +163,33 @@ def _usable(pairs: pd.DataFrame, pictures: Tables, flow: Flow, threads: int) -> 
 
 
 def _one_direction(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
-    """Leave out findings with several directions between two studies."""
+    """Of three directions leave out findings with several between two studies."""
+    for label, direction in FURTHER_DIRECTIONS.items():
+        count = int((rows["label"] == label).sum())
+        if count:
+            flow.notes.append(f"{count} labels are {label}: taken as {direction} (Table F.3)")
+    rows = rows.assign(label=rows["label"].replace(FURTHER_DIRECTIONS))
     directions = rows.groupby(_PAIR)["label"].transform("nunique")
     tests = {"several directions of the finding": directions > 1}
     rows = _without(rows, "one direction of a finding between two studies", tests, flow)
     return rows.drop_duplicates(["image_id", "prior_image_id", "finding"])
+
+
+def _all_directions(rows: pd.DataFrame, flow: Flow) -> pd.DataFrame:
+    """Put all directions of a finding between two studies, of the five, into each of its rows."""
+
+    def joined(labels: pd.Series) -> str:
+        return ANSWERS.join(name for name in FIVE_DIRECTIONS if name in {*labels})
+
+    several = rows.groupby(_PAIR)["label"].transform("nunique") > 1
+    labels = rows[several].groupby(_PAIR)["label"].transform(joined)
+    rows = rows.assign(label=rows["label"].mask(several, labels))
+    tests = {
+        "further direction, said in the finding's first row": rows.duplicated(
+            ["image_id", "prior_image_id", "finding"]
+        )
+    }
+    return _without(rows, "all directions of a finding between two studies", tests, flow)
 
 
 def _one_image_pair(

@@ -206,6 +206,13 @@ class CohortSettings(Settings):
         description="grounding: each image with its patient's image before it, chosen by `choose` "
         "(BioViL-T Table 5). Pairs always have theirs",
     )
+    directions: Annotated[Literal["three", "five"], Before("three")] = Field(
+        "three",
+        description="kind progression. three: improving, stable, worsening; a finding that is new "
+        "is worsening, one that is resolved improving (BioViL-T Table F.3), and one with several "
+        "directions has no label. five: new and resolved as well, and all that is said of a "
+        "finding (CheXTemporal)",
+    )
     share_unit: Literal["study", "patient"] | None = Field(
         None,
         description="column `share`: a hash in [0, 1) of `seed` and this, the same in every "
@@ -288,6 +295,7 @@ class CohortSettings(Settings):
             ("priors", self.priors, "false", ("grounding",)),
             ("frontal", self.frontal, "false", ("classification",)),
             ("acquisitions", self.acquisitions != "any", "any", ("pairs",)),
+            ("directions", self.directions != "three", "three", ("progression",)),
             ("share_unit", self.share_unit, "null", ("pairs", "classification")),
             ("labels", self.labels, "null", ("pairs",)),
             ("splits.validation", self.splits.validation, "null", ("classification",)),

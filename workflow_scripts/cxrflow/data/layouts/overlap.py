@@ -25,6 +25,7 @@ class CohortRows:
             not by patient.
         parts: the parts of the split that are used.
         published: the publisher's parts that these are taken from; None where the split is another.
+        silver: of labels that reports say, whose patients are not held out with the data set.
     """
 
     cohort: str
@@ -37,6 +38,7 @@ class CohortRows:
     split: Hashable = None
     parts: frozenset[str] = frozenset(("train", "validate"))
     published: frozenset[str] | None = None
+    silver: bool = False
 
     @property
     def people(self) -> frozenset[str]:
@@ -54,7 +56,7 @@ class CohortRows:
         published = evaluated.published
         return any(
             not parts or (published is not None and published <= parts) for parts in held
-        ) and ("test" not in self.parts)
+        ) and not ("test" in self.parts or evaluated.silver)
 
 
 def overlap(trained: Iterable[CohortRows], evaluated: CohortRows) -> list[CohortRows]:

@@ -94,6 +94,10 @@ def with_dates(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     studies = rows.groupby("study_id", sort=False, as_index=False).agg(
         {"subject_id": "first", "time": "first", "patient_report_date_order": "first"}
     )
+    # Of a day on which one study has no hour, the hours of the others say nothing.
+    day = studies["time"].dt.normalize()
+    has_hours = (studies["time"] != day).groupby([studies["subject_id"], day]).transform("all")
+    studies["time"] = studies["time"].where(has_hours.eq(True), day)
     column = pd.to_numeric(studies["patient_report_date_order"], errors="coerce")
     dated = studies.assign(told=column).dropna(subset=["time", "told"])
     dated = dated.sort_values(["subject_id", "time"], kind="stable")

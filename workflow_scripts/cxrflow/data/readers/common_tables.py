@@ -34,8 +34,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "splits": ("subject_id", "split"),
 }
-# What becomes of a finding from one image to the next (BioViL-T section 4).
+# What becomes of a finding from one image to the next (BioViL-T section 4), and what these say of
+# one that was not there before or is there no more: the words of Table F.3 have them so.
 DIRECTIONS = ("improving", "stable", "worsening")
+FURTHER_DIRECTIONS = {"new": "worsening", "resolved": "improving"}
 _NUMBERS = {"order", "image_width", "image_height", "x", "y", "w", "h"}
 
 
@@ -102,12 +104,13 @@ class Tables:
     Attributes:
         source: the data set's root; named in errors.
         studies, images, boxes: see :data:`COLUMNS`.
+        second_boxes: boxes of the same regions by a second reader, where there is one.
         labels: ``study_id`` or ``image_id``, then a column a class: 1, 0, −1 (uncertain), NaN (not
             known, or not mentioned).
         sentence_pairs: premises and hypotheses with their relation (natural language inference);
             columns beyond :data:`COLUMNS` are kept.
-        progressions: a finding's direction between two images of a patient; ``quality`` "silver" is
-            what reports say.
+        progressions: a finding's direction, of three or five, between two images of a patient;
+            ``quality`` "silver" is what reports say.
         avoid: patients of whom the publisher says that they must not be trained on.
         splits: the data set's own split by patient, or None; names as published.
         split_files: what the publisher's split is in, if none of it is there; named in errors.
@@ -125,6 +128,7 @@ class Tables:
     studies: pd.DataFrame = field(default_factory=lambda: empty("studies"))
     images: pd.DataFrame = field(default_factory=lambda: empty("images"))
     boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
+    second_boxes: pd.DataFrame = field(default_factory=lambda: empty("boxes"))
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
     sentence_pairs: pd.DataFrame = field(default_factory=lambda: empty("sentence_pairs"))
     progressions: pd.DataFrame = field(default_factory=lambda: empty("progressions"))

@@ -3,12 +3,14 @@
 ``grounded_reports_20240819.json`` has the sentences of each image; ``master_table.csv`` has its
 patient, date, part and label groups. Boxes are x1, y1, x2, y2 in shares of the width and height,
 which the image files' headers turn into pixels. A sentence without a box is no sample. Images lie
-anywhere below the root, as their archives unpack. A phrase is the English sentence; its category is
-the group of its first label. Boxes are the first reader's (``boxes``), not those of
-``extra_boxes``.
+anywhere below the root, as their archives unpack. A phrase is the English sentence, or the Spanish
+one (:func:`read_spanish`); its category is the group of its first label. Boxes are the first
+reader's; those of ``extra_boxes`` are a second reader's (``Tables.second_boxes``).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +35,14 @@ _REGION = ("image_id", "category", "phrase")
 _DAY = 86_400e6  # microseconds
 
 
-def read(root: Path, request: Request) -> Tables:
+def _read(language: str, root: Path, request: Request) -> Tables:
     """Read the sentences, the table of studies, and the sizes of the image files."""
     path = require_file(require_root(root), *LISTS["reports"])
     reports = read_json(path)
     if not isinstance(reports, list):
         raise InputError(f"{path}: is no JSON list; expected one of studies")
     studies, groups, damage = _studies(require_file(root, *LISTS["studies"]))
-    rows, priors, drops = _sentences(path, reports, groups)
+    rows, second, priors, drops = _sentences(path, reports, groups, language)
     pictured = rows[["image_id", "study_id"]].drop_duplicates("image_id")
     images = pd.concat(
         [pictured.merge(studies, on="study_id"), _with_orders(priors, studies)], ignore_index=True
@@ -50,15 +52,22 @@ def read(root: Path, request: Request) -> Tables:
     images = images.assign(image_path=images["image_id"].map(files).astype("str"))
     images = images.join(_sizes(root, images["image_path"]))
     boxes, wrong = _in_pixels(rows[rows["image_id"].isin(images["image_id"])], images)
+    second, lost = _in_pixels(second[second["image_id"].isin(images["image_id"])], images)
+    lost = [replace(drop, reason=f"second reader: {drop.reason}") for drop in lost]
     owners = images[["study_id", "subject_id", "study_time", "order"]].drop_duplicates("study_id")
     return Tables(
         source=root,
         studies=shaped("studies", owners),
         images=shaped("images", images),
         boxes=shaped("boxes", boxes),
+        second_boxes=shaped("boxes", second),
         splits=studies[["subject_id", "split"]].drop_duplicates(),
-        dropped={"boxes": [*damage, *drops, *wrong]},
+        dropped={"boxes": [*damage, *drops, *wrong, *lost]},
     )
+
+
+read = partial(_read, "sentence_en")
+read_spanish = partial(_read, "sentence_es")
 
 
 def _studies(path: Path) -> tuple[pd.DataFrame, dict[str, str], list[Drop]]:
@@ -81,10 +90,11 @@ def _studies(path: Path) -> tuple[pd.DataFrame, dict[str, str], list[Drop]]:
 
 
 def _sentences(
-    path: Path, reports: list[Any], groups: dict[str, str]
-) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
-    """Return a row a box, the priors of studies, and what is left out."""
-    rows, priors = [], []
+    path: Path, reports: list[Any], groups: dict[str, str], language: str
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[Drop]]:
+    """Return a row a box of each reader, the priors of studies, and what is left out."""
+    rows: dict[str, list[tuple[object, ...]]] = {"boxes": [], "extra_boxes": []}
+    priors = []
     omitted: dict[tuple[str, bool], list[str]] = {}
     for report in reports:
         image = report.get("ImageID") if isinstance(report, dict) else None
@@ -95,30 +105,33 @@ def _sentences(
         before, prior = report.get("PreviousStudyID"), report.get("PreviousImageID")
         if before is not None and isinstance(prior, str):
             priors.append((prior, str(before), study))
-        for phrase, category, box, reason in _boxes(report.get("findings"), groups):
-            if reason is None:
-                rows.append((image, study, category, phrase, *box))
-            else:
-                omitted.setdefault((reason, reason != NO_BOX), []).append(image)
+        for reader, of_reader in rows.items():
+            for phrase, category, box, reason in _boxes(report, groups, language, reader):
+                if reason is None:
+                    of_reader.append((image, study, category, phrase, *box))
+                elif reader == "boxes" or reason == BAD_BOX:
+                    omitted.setdefault((reason, reason != NO_BOX), []).append(image)
     columns = ["image_id", "study_id", "category", "phrase", "x1", "y1", "x2", "y2"]
     drops = [Drop.of(f"{path.name}: {why}", ids, failed) for (why, failed), ids in omitted.items()]
     earlier = pd.DataFrame(priors, columns=["image_id", "study_id", "next"])
-    return pd.DataFrame(rows, columns=columns), earlier, drops
+    first, second = (pd.DataFrame(of_reader, columns=columns) for of_reader in rows.values())
+    return first, second, earlier, drops
 
 
-NO_BOX = "sentence without a box"
+NO_BOX, BAD_BOX = "sentence without a box", "box is not four numbers"
 
 
 def _boxes(
-    findings: Any, groups: dict[str, str]
+    report: dict[str, Any], groups: dict[str, str], language: str, reader: str
 ) -> Iterator[tuple[str, str, tuple[float, ...], str | None]]:
-    """Each sentence's phrase, category and boxes, or why it is no sample."""
+    """Each sentence's phrase, category and a reader's boxes, or why it is no sample."""
+    findings = report.get("findings")
     for finding in findings if isinstance(findings, list) else []:
-        phrase = finding.get("sentence_en") if isinstance(finding, dict) else None
-        boxes = finding.get("boxes") if isinstance(finding, dict) else None
+        phrase = finding.get(language) if isinstance(finding, dict) else None
+        boxes = finding.get(reader) if isinstance(finding, dict) else None
         labels = finding.get("labels") if isinstance(finding, dict) else None
         if not isinstance(phrase, str) or not phrase.strip():
-            yield "", "", (), "sentence has no English text"
+            yield "", "", (), f"{language} is blank"
         elif not boxes:
             yield "", "", (), NO_BOX
         elif not labels or not isinstance(labels, list):
@@ -128,7 +141,7 @@ def _boxes(
             for box in boxes:
                 numbers = tuple(box) if isinstance(box, list) else ()
                 is_valid = len(numbers) == 4 and all(isinstance(n, int | float) for n in numbers)
-                reason = None if is_valid else "box is not four numbers"
+                reason = None if is_valid else BAD_BOX
                 yield " ".join(phrase.split()), groups.get(label, label), numbers, reason
 
 
