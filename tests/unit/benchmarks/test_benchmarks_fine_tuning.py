@@ -97,9 +97,9 @@ def test_a_batch_has_torchs_mean_loss_and_its_parts_add_up(world, kind):
         else:
             known = labels.isfinite()
             literal = nn.BCEWithLogitsLoss()(logits[known], labels[known])
-        whole = program.losses(0, index, 0, 1)
+        whole = program.losses((0, index), 0, 1)
         torch.testing.assert_close(whole.total, literal)
-        shares = [program.losses(0, index, part, 3) for part in range(3)]
+        shares = [program.losses((0, index), part, 3) for part in range(3)]
         torch.testing.assert_close(sum(one.total for one in shares), whole.total)
         assert sum(one.samples for one in shares) == whole.samples == len(rows)
     seen = np.concatenate([program.rows(2, index) for index in range(last + 1)])

@@ -300,8 +300,8 @@ def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
     head = nn.Linear(image.encoder.features, 3)
     splits = PairSplits(pairs, pairs, {})
     made = HeadTrainingProgram(image, head, splits, store, 3, learning, 0, torch.device("cpu"))
-    whole = made.losses(0, 0, 0, 1)
-    shares = [made.losses(0, 0, part, 3) for part in range(3)]
+    whole = made.losses((0, 0), 0, 1)
+    shares = [made.losses((0, 0), part, 3) for part in range(3)]
     torch.testing.assert_close(sum(one.total for one in shares), whole.total)
     assert sum(one.samples for one in shares) == whole.samples == 12
     rows = made.sampler.rows(0, 0)

@@ -180,6 +180,12 @@ class Views:
     def __init__(self, batch: Batch) -> None:
         self.batch, self.samples = batch, len(batch.own)
 
+    def prepare(self, needs: Needs) -> None:
+        """Compute what ``needs`` read that hangs on no weights; in training, ahead of the step.
+
+        See ``Program.prepare`` for what it may not do.
+        """
+
     @property
     def written(self) -> WrittenText:
         """The tokens that a decoder predicts."""
@@ -323,11 +329,17 @@ class TermsProgram(Program):
         """Ids of a batch."""
         return [self.samples["train"].ids[row] for row in self.sampler.rows(epoch, index)]
 
-    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
-        """The objective of a batch."""
+    def prepare(self, epoch: int, index: int) -> Any:
+        """The views of a batch, as far as they can be computed without weights."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
         known = self.samples["train"], index, self.batches_per_epoch
-        losses = self.objective(self.views("train", Batch(rows, seed, epoch, processes, *known)))
+        views = self.views("train", Batch(rows, seed, epoch, processes, *known))
+        views.prepare(self.needs)
+        return views
+
+    def losses(self, batch: Any, micro_batch: int, micro_batches: int) -> Losses:
+        """The objective of a batch's views."""
+        losses = self.objective(batch)
         terms = self.terms.items()
         logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}
         losses.terms.update(sent_values(logged, losses.total))

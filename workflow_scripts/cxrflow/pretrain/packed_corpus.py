@@ -6,6 +6,7 @@ restart with each. Validation is on the report sections of the cohort's validati
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -24,6 +25,14 @@ from cxrflow.training.program import Losses
 from cxrflow.training.sampler import drawn_batches
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
+
+
+class PackedBatch(NamedTuple):
+    """Rows of packed documents; int64 on the CPU, as :meth:`PackedCorpus.batch` gives them."""
+
+    document: Tensor  # [B, L]
+    places: Tensor  # [B, L], position_ids
+    masked: MaskedBatch
 
 
 class PackedViews(Views):
@@ -53,7 +62,7 @@ class PackedCorpusProgram(TermsProgram):
         self.passes = TextPasses(text, corpus.vocabulary, self.needs, run.device)
         self.sections = {name: Texts(validation, (name,), shuffle=False) for name in SECTIONS}
         self._plan: tuple[int, Plan] | None = None
-        self._batch: tuple[dict[str, Tensor], MaskedBatch, list[int]] | None = None
+        self._totals = [0, 0]  # masked tokens and rows of a batch, of all processes
 
     def _packed_rows(self, epoch: int, index: int) -> Plan:
         """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
@@ -66,38 +75,35 @@ class PackedCorpusProgram(TermsProgram):
         """Packed rows have no ids of their own: epoch and number."""
         return [f"epoch {epoch}, packed row {key}" for key in self._packed_rows(epoch, index).keys]
 
-    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
-        """Part of this process's share of a batch; the parts of all processes add up to its loss:
-        each divides by the masked tokens (or sequences) of the whole batch."""
-        if micro_batch == 0 or self._batch is None:
-            self._batch = self._masked_batch(epoch, index)
-        (packed, masked, counts), device = self._batch, self.run.device
-        count, length = packed["input_ids"].shape
-        low, high = count * micro_batch // micro_batches, count * (micro_batch + 1) // micro_batches
-        inside = (masked.positions >= low * length) & (masked.positions < high * length)
-        document = packed["document"][low:high]
-        hidden = self.text.packed_states(
-            sent(masked.input_ids[low:high], device),
-            document,
-            sent(packed["position_ids"][low:high], device),
-        )
-        positions = masked.positions[inside] - low * length
-        logits = self.text.predict_tokens(hidden, sent(positions, device))
-        tokens, sequences = counts
-        text = MaskedText(logits, sent(masked.targets[inside], device), tokens, sequences)
-        return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
-
-    def _masked_batch(
-        self, epoch: int, index: int
-    ) -> tuple[dict[str, Tensor], MaskedBatch, list[int]]:
-        """This process's rows, masked; masked tokens and rows of all processes."""
+    def prepare(self, epoch: int, index: int) -> PackedBatch:
+        """This process's rows, masked."""
         rows = self._packed_rows(epoch, index)
         rows = rows[self.run.processes.share(np.arange(len(rows)))]
         packed = self.corpus.batch(rows)
         ids, inside = packed["input_ids"], packed["document"] >= 0
         assert self.passes.masker is not None
         masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
-        return packed, masked, self.run.processes.totals(len(masked.targets), len(rows))
+        return PackedBatch(packed["document"], packed["position_ids"], masked)
+
+    def losses(self, batch: PackedBatch, micro_batch: int, micro_batches: int) -> Losses:
+        """Part of this process's share of a batch; the parts of all processes add up to its loss:
+        each divides by the masked tokens (or sequences) of the whole batch."""
+        (documents, places, masked), device = batch, self.run.device
+        count, length = documents.shape
+        if micro_batch == 0:
+            self._totals = self.run.processes.totals(len(masked.targets), count)
+        low, high = count * micro_batch // micro_batches, count * (micro_batch + 1) // micro_batches
+        inside = (masked.positions >= low * length) & (masked.positions < high * length)
+        document = documents[low:high]
+        hidden = self.text.packed_states(
+            sent(masked.input_ids[low:high], device),
+            document,
+            sent(places[low:high], device),
+        )
+        positions = masked.positions[inside] - low * length
+        logits = self.text.predict_tokens(hidden, sent(positions, device))
+        text = MaskedText(logits, sent(masked.targets[inside], device), *self._totals)
+        return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""

@@ -88,9 +88,9 @@ class FineTuningProgram(Program):
         ][0].numpy()
         return batch
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def losses(self, batch: tuple[int, int], part: int, parts: int) -> Losses:
         """The share of a part of a batch in the mean over the batch's rows, or known labels."""
-        rows, exclusive = self.rows(epoch, index), self.settings.exclusive
+        rows, exclusive = self.rows(*batch), self.settings.exclusive
         every_BC = self.labels_NC[rows]
         number = len(rows) if exclusive else max(1, int(every_BC.isfinite().sum()))
         own_rows = np.array_split(rows, parts)[part]
