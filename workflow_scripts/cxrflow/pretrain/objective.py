@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cxrflow.encoders.cxr_bert import CXRBert
     from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, ImageTrunk
     from cxrflow.encoders.word_aggregation import Words
+    from cxrflow.pretrain.resident_images import SplitImages
     from cxrflow.similarity.similarity import Similarity
 
 
@@ -259,6 +260,7 @@ class TermsProgram(Program):
 
     text_names: Collection[str] = ()
     stacked = False
+    images: "Mapping[str, SplitImages]" = {}  # by split
     selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task
     # The ranks of untrained starts by term (``validation/twins.py``), of images and texts.
     twins: "Callable[[], Mapping[str, Sequence[float]]] | None" = None
@@ -318,6 +320,11 @@ class TermsProgram(Program):
         weighted = [term.settings.weight * losses[name] for name, term in self.terms.items()]
         terms = {name: losses[name].detach() for name in self.terms}
         return Losses(reduce(torch.add, weighted), terms, views.samples, views.tokens)
+
+    def settle(self, room: int) -> None:
+        """Let images stay on the device as far as there is room."""
+        for images in self.images.values():
+            room -= images.settle(room)
 
     @torch.no_grad()
     def after_update(self) -> None:

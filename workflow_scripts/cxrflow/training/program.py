@@ -53,6 +53,9 @@ class Program(Protocol):
         seeds for every step: that is what makes a resumed run equal to an undisturbed one.
         """
 
+    def settle(self, room: int) -> None:
+        """Called on a GPU after the first step of a process: steps leave ``room`` bytes free."""
+
     def after_update(self) -> None:
         """Called when the weights have changed: a method's own state follows them.
 
