@@ -21,8 +21,9 @@ from cxrflow.pretrain.objective import Batch, TermsProgram, Views, WrittenText
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSettings
 from cxrflow.pretrain.terms.base_settings import Needs
-from cxrflow.text.report_prompts import ReportBatch, ReportPrompts, words_of
+from cxrflow.text.report_prompts import ReportBatch, ReportPrompts
 from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.text.words import words_of
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
 from cxrflow.training.sampler import epoch_order
