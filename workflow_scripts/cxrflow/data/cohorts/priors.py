@@ -8,6 +8,7 @@ studies of one patient at the same instant have no prior, and are none: which ca
 import pandas as pd
 
 from cxr_files.drops import Drop
+from cxrflow.data.readers.common_tables import among
 
 FIRST = "first study of the patient"
 NO_TIME = "time of the study not known"
@@ -83,7 +84,7 @@ def with_priors(
     A prior needs a frontal image, not a report: all listed studies are candidates. ``chosen`` has
     the image that stands for a study.
     """
-    candidates = studies[studies["study_id"].isin(chosen["study_id"])]
+    candidates = studies[among(studies["study_id"], chosen["study_id"])]
     candidate_priors = find_priors(candidates)
     row_priors = rows[["study_id"]].merge(candidate_priors, on="study_id", how="left")
     no_image = row_priors["prior_study_id"].isna() & row_priors["reason"].isna()
