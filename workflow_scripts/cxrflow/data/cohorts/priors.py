@@ -67,12 +67,13 @@ def prior_account(priors: pd.DataFrame) -> dict[str, object]:
 
 def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
     """Fill a study's time from the earliest of its images where the study list has none."""
-    earliest = images.dropna(subset="order").sort_values("order", kind="stable")
+    times = images[["study_id", "study_time", "order"]].dropna(subset="order")
+    earliest = times.sort_values("order", kind="stable")
     earliest = earliest.drop_duplicates("study_id").set_index("study_id")
     filled = studies.copy()
     for name in ("study_time", "order"):
-        times = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
-        filled[name] = filled[name].fillna(times)
+        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(known)
     return filled
 
 
