@@ -5,8 +5,8 @@ restart with each. Validation is on the report sections of the cohort's validati
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -27,11 +27,15 @@ from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
 
 
-class PackedBatch(NamedTuple):
-    """Rows of packed documents; int64 on the CPU, as :meth:`PackedCorpus.batch` gives them."""
+@dataclass(frozen=True)
+class PackedBatch:
+    """Rows of packed documents; int64 on the CPU, as :meth:`PackedCorpus.batch` gives them.
 
-    document: Tensor  # [B, L]
-    places: Tensor  # [B, L], position_ids
+    No tuple: DistributedDataParallel would send its tensors to the GPU, and wait.
+    """
+
+    document_BL: Tensor
+    position_BL: Tensor
     masked: MaskedBatch
 
 
@@ -88,17 +92,17 @@ class PackedCorpusProgram(TermsProgram):
     def losses(self, batch: PackedBatch, micro_batch: int, micro_batches: int) -> Losses:
         """Part of this process's share of a batch; the parts of all processes add up to its loss:
         each divides by the masked tokens (or sequences) of the whole batch."""
-        (documents, places, masked), device = batch, self.run.device
-        count, length = documents.shape
+        masked, device = batch.masked, self.run.device
+        count, length = batch.document_BL.shape
         if micro_batch == 0:
             self._totals = self.run.processes.totals(len(masked.targets), count)
         low, high = count * micro_batch // micro_batches, count * (micro_batch + 1) // micro_batches
         inside = (masked.positions >= low * length) & (masked.positions < high * length)
-        document = documents[low:high]
+        document = batch.document_BL[low:high]
         hidden = self.text.packed_states(
             sent(masked.input_ids[low:high], device),
             document,
-            sent(places[low:high], device),
+            sent(batch.position_BL[low:high], device),
         )
         positions = masked.positions[inside] - low * length
         logits = self.text.predict_tokens(hidden, sent(positions, device))

@@ -29,7 +29,8 @@ class TwoViews(Views):
         self._encoder_input: Frames[Tensor] | None = None  # until it is encoded
 
     def prepare(self, needs: Needs) -> None:
-        self._encoder_input = self._frames(range(needs.images))
+        if needs.images:
+            self._encoder_input = self._frames(range(needs.images))
 
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of each image, with as many channels as the trunk takes."""
