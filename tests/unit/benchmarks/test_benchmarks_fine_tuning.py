@@ -39,11 +39,11 @@ def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypat
     (tmp_path / "killed").mkdir()
     losses, trained = FineTuningProgram.losses, []
 
-    def stopped(self, epoch, index, part, parts):
-        trained.append((self.run.seed, epoch, index))
+    def stopped(self, batch, part, parts):
+        trained.append((self.run.seed, *batch))
         if trained[-1] == (3, 1, 0) and trained[0] == (0, 0, 0):
             os.kill(os.getpid(), signal.SIGTERM)
-        return losses(self, epoch, index, part, parts)
+        return losses(self, batch, part, parts)
 
     monkeypatch.setattr(FineTuningProgram, "losses", stopped)
     with pytest.raises(InterruptedRun, match="state of step 3 of 6 saved"):

@@ -209,11 +209,11 @@ def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_p
     trained = []
     losses = HeadTrainingProgram.losses
 
-    def killed(self, epoch, index, part, parts):
-        trained.append((self.seed, epoch))
-        if self.seed == 1 and epoch == 3:
+    def killed(self, batch, part, parts):
+        trained.append((self.seed, batch[0]))
+        if self.seed == 1 and batch[0] == 3:
             raise KeyboardInterrupt
-        return losses(self, epoch, index, part, parts)
+        return losses(self, batch, part, parts)
 
     monkeypatch.setattr(HeadTrainingProgram, "losses", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -107,7 +107,8 @@ class PackedCorpusProgram(TermsProgram):
         )
         positions = masked.positions[inside] - low * length
         logits = self.text.predict_tokens(hidden, sent(positions, device))
-        text = MaskedText(logits, sent(masked.targets[inside], device), *self._totals)
+        tokens, sequences = self._totals
+        text = MaskedText(logits, sent(masked.targets[inside], device), tokens, sequences)
         return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
 
     def validate(self) -> dict[str, float]:

@@ -55,6 +55,7 @@ class Program(Protocol):
 
     def settle(self, room: int) -> None:
         """Called on a GPU after the first step of a process: steps leave ``room`` bytes free."""
+        del room  # for programs with images that may stay there
 
     def after_update(self) -> None:
         """Called when the weights have changed: a method's own state follows them.
