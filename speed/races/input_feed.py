@@ -1,5 +1,6 @@
 """Batches of stored images on the device against a DataLoader that decodes PNG files."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,6 +70,8 @@ def races() -> list[Race]:
         persistent_workers=True,
     )
     resident, read = (SplitImages(store, store.index, device) for _ in range(2))
+    if resident.pixels is None:  # a GPU's wait for its first step
+        resident.settle(sys.maxsize)
     read.pixels = None  # as if they had not fitted
 
     def files() -> list[Tensor]:

@@ -105,8 +105,8 @@ def _race(encoder: TextEncoderSettings, rows: int, precision: Precision) -> Race
         what=f"a training step of phase II on {rows} rows of {LENGTH} tokens in {precision}",
         ours=TrainingStep(
             text,
-            lambda turn: mixed_program.losses(0, turn, 0, 1).total,
-            lambda: single_program.losses(0, 0, 0, 1).total,
+            lambda turn: mixed_program.losses(mixed_program.prepare(0, turn), 0, 1).total,
+            lambda: single_program.losses(single_program.prepare(0, 0), 0, 1).total,
             precision,
         ),
         peers={"transformers": TrainingStep(theirs, library, library_compared, precision)},

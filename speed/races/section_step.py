@@ -144,8 +144,8 @@ def _race(encoder: TextEncoderSettings, pairs: int, precision: Precision) -> Rac
         what=f"a training step of phase III on {pairs} pairs of sections in {precision}",
         ours=TrainingStep(
             text,
-            lambda turn: program.losses(0, turn, 0, 1).total,
-            lambda: program.losses(0, 0, 0, 1).total,
+            lambda turn: program.losses(program.prepare(0, turn), 0, 1).total,
+            lambda: program.losses(program.prepare(0, 0), 0, 1).total,
             precision,
         ),
         peers={"transformers": TrainingStep(theirs, library, library_compared, precision)},

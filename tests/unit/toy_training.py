@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from cxr_files.errors import InputError
 from cxr_files.program import run
 from cxrflow.training.batch_norm import convert
 from cxrflow.training.engine import Engine
@@ -73,15 +74,20 @@ class Toy(Program):
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         return [f"sample-{row}" for row in self.sampler.rows(epoch, index)]
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def prepare(self, epoch: int, index: int) -> tuple[int, np.ndarray]:
+        step = epoch * self.batches_per_epoch + index
+        if step == self.options.get("unprepared"):
+            raise InputError(f"step {step} cannot be prepared")
+        return step, self.processes.share(self.sampler.rows(epoch, index))
+
+    def losses(self, batch: tuple[int, np.ndarray], part: int, parts: int) -> Losses:
         time.sleep(self.options.get("pause", 0.0))
-        rows = self.processes.share(self.sampler.rows(epoch, index))
+        step, rows = batch
         output = self.model(self.inputs[rows])
         (self.outputs,), _ = self.processes.gather(BATCH, output.detach())
         square = (output - self.targets[rows]).square().sum() / (2 * BATCH)
         apart = (output - self.follower(self.inputs[rows])).square().sum() / BATCH
         apart = apart + (output - self.follower.queue.mean(0)).square().sum() / BATCH
-        step = epoch * self.batches_per_epoch + index
         if step == self.options.get("break_at"):
             square = square * float("nan")
         if step == self.options.get("exhaust_at"):

@@ -39,11 +39,11 @@ def test_fine_tuning_goes_on_after_a_kill_bit_for_bit(world, tmp_path, monkeypat
     (tmp_path / "killed").mkdir()
     losses, trained = FineTuningProgram.losses, []
 
-    def stopped(self, epoch, index, part, parts):
-        trained.append((self.run.seed, epoch, index))
+    def stopped(self, batch, part, parts):
+        trained.append((self.run.seed, *batch))
         if trained[-1] == (3, 1, 0) and trained[0] == (0, 0, 0):
             os.kill(os.getpid(), signal.SIGTERM)
-        return losses(self, epoch, index, part, parts)
+        return losses(self, batch, part, parts)
 
     monkeypatch.setattr(FineTuningProgram, "losses", stopped)
     with pytest.raises(InterruptedRun, match="state of step 3 of 6 saved"):
@@ -97,9 +97,9 @@ def test_a_batch_has_torchs_mean_loss_and_its_parts_add_up(world, kind):
         else:
             known = labels.isfinite()
             literal = nn.BCEWithLogitsLoss()(logits[known], labels[known])
-        whole = program.losses(0, index, 0, 1)
+        whole = program.losses((0, index), 0, 1)
         torch.testing.assert_close(whole.total, literal)
-        shares = [program.losses(0, index, part, 3) for part in range(3)]
+        shares = [program.losses((0, index), part, 3) for part in range(3)]
         torch.testing.assert_close(sum(one.total for one in shares), whole.total)
         assert sum(one.samples for one in shares) == whole.samples == len(rows)
     seen = np.concatenate([program.rows(2, index) for index in range(last + 1)])

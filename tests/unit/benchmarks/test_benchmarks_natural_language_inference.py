@@ -23,6 +23,7 @@ from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSetting
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
+from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
 WORDS = ("effusion", "edema", "fever", "cough")
@@ -129,7 +130,7 @@ def test_the_best_epoch_is_tested_and_patience_stops(model, monkeypatch) -> None
         model.text_encoder.parameters(), lr=0.0))  # fmt: skip
     settings = NaturalLanguageInferenceSettings(epochs=6, patience=3, batch_size=64)
     tokens = {
-        split: program.PairTokens(
+        split: PairTokens(
             *(pairs(size, split, seed)[key].tolist() for key in ("premise", "hypothesis")),
             model.tokenizer,
             16,

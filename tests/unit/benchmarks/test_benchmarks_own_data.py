@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,16 @@ def own_rank(scores: list[float], own: int) -> float:
     before = sum(score > scores[own] for score in scores)
     equals = sum(score == scores[own] for score in scores)
     return statistics.mean(range(before + 1, before + equals + 1))
+
+
+def test_ranking_holds_no_further_matrix_of_all_pairs() -> None:
+    table = studies(2000).assign(sample_id=lambda rows: rows["image_id"], text=text_of)
+    scores_NN = np.ones((2000, 2000))
+    tracemalloc.start()
+    score_studies(table, scores_NN, CUTOFFS)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < scores_NN.nbytes / 2
 
 
 @pytest.mark.parametrize("levels", [1, 3, 1000])
@@ -73,8 +84,10 @@ def studies(count: int = NUMBER) -> pd.DataFrame:
     )
 
 
-def test_recall_and_median_rank_of_both_directions() -> None:
+@pytest.mark.parametrize("block", [7, 256])
+def test_recall_and_median_rank_of_both_directions(block: int, monkeypatch) -> None:
     """Against a loop over queries; a control with another patient's counterpart is at chance."""
+    monkeypatch.setattr(pair_retrieval, "BLOCK", block)
     table = studies().assign(sample_id=lambda rows: rows["image_id"], text=text_of)
     scores_NN = RNG.normal(size=(NUMBER, NUMBER)) + 2 * np.eye(NUMBER)
     predictions = score_studies(table, scores_NN, CUTOFFS)

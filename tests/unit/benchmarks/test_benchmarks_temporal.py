@@ -209,11 +209,11 @@ def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_p
     trained = []
     losses = HeadTrainingProgram.losses
 
-    def killed(self, epoch, index, part, parts):
-        trained.append((self.seed, epoch))
-        if self.seed == 1 and epoch == 3:
+    def killed(self, batch, part, parts):
+        trained.append((self.seed, batch[0]))
+        if self.seed == 1 and batch[0] == 3:
             raise KeyboardInterrupt
-        return losses(self, epoch, index, part, parts)
+        return losses(self, batch, part, parts)
 
     monkeypatch.setattr(HeadTrainingProgram, "losses", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -300,8 +300,8 @@ def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
     head = nn.Linear(image.encoder.features, 3)
     splits = PairSplits(pairs, pairs, {})
     made = HeadTrainingProgram(image, head, splits, store, 3, learning, 0, torch.device("cpu"))
-    whole = made.losses(0, 0, 0, 1)
-    shares = [made.losses(0, 0, part, 3) for part in range(3)]
+    whole = made.losses((0, 0), 0, 1)
+    shares = [made.losses((0, 0), part, 3) for part in range(3)]
     torch.testing.assert_close(sum(one.total for one in shares), whole.total)
     assert sum(one.samples for one in shares) == whole.samples == 12
     rows = made.sampler.rows(0, 0)

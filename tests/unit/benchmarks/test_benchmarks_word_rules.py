@@ -1,6 +1,9 @@
 """What the words of two sentences tell by themselves, and the reference rows made of it."""
 
 import itertools
+import json
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,6 +38,12 @@ FIRST = ["No left effusion.", "Clear lungs.", "Small left effusion", "Edema, ede
 SECOND = ["There is no effusion.", "The lungs are clear.", "No left effusion", "opacity"]
 FACTS = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
 QUICK = {"intervals": {"replicates": 100}}
+LIGHT = """
+import sys
+from cxrflow.benchmarks.evaluate import main
+main(sys.argv[1:])
+assert not {"torch", "sklearn"} & set(sys.modules), sorted(sys.modules)
+"""
 
 
 @pytest.mark.parametrize(
@@ -127,6 +136,15 @@ def test_rules_stand_in_for_a_models_cosine() -> None:
     similar = SentenceSimilaritySettings.model_validate(QUICK)
     overlap = result_of("sentence_similarity", similar, reference="overlap", cohort=cohort)
     assert overlap.metrics["cont_gap"].value == pytest.approx(1 / 5)
+
+
+def test_a_rule_waits_for_no_large_library(tmp_path: Path) -> None:
+    """Importing torch and scikit-learn takes three times as long as such a row."""
+    cohort = write_cohort(tmp_path, "samples.parquet", samples(("entailment", "contradiction")))
+    row = ["sentence_similarity", "--reference", "words", "--cohort", str(cohort)]
+    command = [sys.executable, "-c", LIGHT, *row, "--output", str(tmp_path / "scores")]
+    subprocess.run([*command, "--settings", json.dumps(QUICK)], check=True)
+    assert (tmp_path / "scores/metrics.json").is_file()
 
 
 def test_a_regression_on_words_stands_in_for_the_encoder() -> None:

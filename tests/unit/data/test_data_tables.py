@@ -4,6 +4,7 @@ import gzip
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pydicom
 import pytest
@@ -14,7 +15,7 @@ from cxr_files.csv_table import bare_ids, read_csv
 from cxr_files.drops import Drop, Tally
 from cxr_files.errors import InputError
 from cxrflow.data.readers import dicom_headers, study_time
-from cxrflow.data.readers.common_tables import drop_repeats, require_unique
+from cxrflow.data.readers.common_tables import among, drop_repeats, require_unique
 
 COLUMNS = {"name": "id", "size": "value", "note": "text"}
 
@@ -245,3 +246,12 @@ def test_too_much_damage_ends_the_stage_and_choice_does_not_count() -> None:
         "a.csv: 4 of 12 rows failed at 'rows read', more than max_failed_share 0.3 allows; "
         "most often (3): blank id, e.g. a:5, a:7"
     )
+
+
+def test_names_among_others_are_those_of_pandas() -> None:
+    rng = np.random.default_rng(0)
+    names = pd.Series(rng.integers(0, 40, 200).astype(str), index=range(100, 300))
+    names[names == "7"] = None
+    for listed in ([], ["3", "3", "39"], pd.Series(rng.integers(0, 60, 30).astype(str)), {"0"}):
+        pd.testing.assert_series_equal(among(names, listed), names.isin(list(listed)))
+    assert not among(names, pd.Series(["1", None], dtype="str"))[names.isna()].any()

@@ -17,7 +17,9 @@ from cxrflow.images.free_memory import free_memory, host_memory
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain import resident_images
 from cxrflow.pretrain.inputs import Pairs
-from cxrflow.pretrain.resident_images import SplitImages, resident_share
+from cxrflow.pretrain.objective import TermsProgram
+from cxrflow.pretrain.resident_images import RESIDENT_SHARE, SplitImages
+from cxrflow.training.memory import left_by_steps
 
 COUNT, SIDE = 23, 24
 CPU = torch.device("cpu")
@@ -43,23 +45,69 @@ def with_free(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
     """Let there be free memory for ``count`` images to stay in."""
 
     def free(device: torch.device) -> int:
-        return round(count * SIDE**2 / resident_share(device))
+        return round(count * SIDE**2 / RESIDENT_SHARE)
 
     monkeypatch.setattr(resident_images, "free_memory", free)
 
 
-def test_images_on_a_gpu_leave_room_for_the_largest_measured_step(store, monkeypatch):
-    """SimCLR's 112 of 140 GiB (docs/performance.md), beside the images of two splits."""
-    assert 1 - 2 * resident_share(torch.device("cuda")) >= 112 / 140
-    monkeypatch.setattr(SplitImages, "_resident", lambda self, rows: torch.empty(0))
+def test_half_of_the_hosts_free_memory_holds_images(store, monkeypatch):
     need = COUNT * SIDE**2
-    for name, free, stay in (
-        *(("cpu", 2 * need, True), ("cpu", 2 * need - 1, False)),
-        *(("cuda", 10 * need, True), ("cuda", 10 * need - 1, False)),
-    ):
+    for free, stay in ((2 * need, True), (2 * need - 1, False)):
         monkeypatch.setattr(resident_images, "free_memory", lambda device, free=free: free)
-        images = SplitImages(store, store.index, torch.device(name))
-        assert (images.pixels is not None) == stay, (name, free)
+        assert (SplitImages(store, store.index, CPU).pixels is not None) == stay, free
+
+
+class FakeGpu:
+    """The memory figures of a GPU of 140 GiB, 2 of which another program has."""
+
+    def __init__(self, peak: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        figures = {"mem_get_info": (140 - 2 - kept, 140), "memory_reserved": kept}
+        for name, value in {**figures, "max_memory_allocated": peak}.items():
+            gib = tuple(x << 30 for x in value) if isinstance(value, tuple) else value << 30
+            monkeypatch.setattr(torch.cuda, name, lambda device, gib=gib: gib)
+
+
+@pytest.mark.parametrize(
+    ("training", "peak", "kept", "room"),
+    [
+        ("BioViL", 60, 66, 64),
+        ("BioViL-T", 95, 95, 29),
+        ("SimCLR", 112, 130, 12),
+        ("x", 130, 137, 0),
+    ],
+)
+def test_what_steps_leave_of_a_gpu(training, peak, kept, room, monkeypatch):
+    """All of it but their peak, a tenth, and what other programs have (docs/performance.md)."""
+    FakeGpu(peak, kept, monkeypatch)
+    assert left_by_steps(torch.device("cuda")) == room << 30, training
+
+
+def test_images_move_to_a_gpu_when_a_step_has_shown_the_room(store, monkeypatch):
+    """Training's first; those of validation get what is left, if it holds them."""
+    taken = []
+    monkeypatch.setattr(SplitImages, "_resident", lambda self, rows: taken.append(rows) or rows)
+    program = TermsProgram.__new__(TermsProgram)
+    sizes = {"train": 12, "validate": 5}
+    for room, stay in ((17, [12, 5]), (16, [12]), (11, [5]), (4, [])):
+        program.images = {
+            split: SplitImages(store, store.index[:size], torch.device("cuda"))
+            for split, size in sizes.items()
+        }
+        assert all(images.pixels is None for images in program.images.values())
+        taken.clear()
+        program.settle(room * SIDE**2)
+        assert [len(rows) for rows in taken] == stay
+        staying = [images for images in program.images.values() if images.pixels is not None]
+        assert [len(images) for images in staying] == stay
+
+
+def test_images_that_a_gpu_has_no_room_in_one_piece_for_are_read(store, monkeypatch):
+    def exhausted(*shape: object, **options: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    images = SplitImages(store, store.index, torch.device("cuda"))
+    monkeypatch.setattr(torch, "empty", exhausted)
+    assert images.settle(2**30) == 0 and images.pixels is None
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -68,11 +116,11 @@ def test_batches_are_the_same_wherever_images_are(store, monkeypatch, name):
         pytest.skip("needs a CUDA device")
     ids = [f"id{i:02d}" for i in np.random.default_rng(1).permutation(COUNT)[:17]]
     device = torch.device(name)
-    with_free(monkeypatch, len(ids))
+    with_free(monkeypatch, 0)
     samples = pd.DataFrame({"image_id": ids})
-    resident = SplitImages(store, samples, device)
-    with_free(monkeypatch, len(ids) - 1)
-    read = SplitImages(store, samples, device)
+    resident, read = (SplitImages(store, samples, device) for _ in range(2))
+    need = len(ids) * SIDE**2
+    assert (resident.settle(need), read.settle(need - 1)) == (need, 0)
     assert resident.pixels is not None and read.pixels is None
     assert len(resident) == len(read) == len(ids)
     for batch in (np.array([16, 0, 7, 7, 3]), np.arange(17), np.array([4])):

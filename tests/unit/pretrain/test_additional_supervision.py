@@ -145,7 +145,7 @@ def trained(program: ImageTextProgram) -> dict[str, Tensor]:
     for step in range(program.batches_per_epoch):
         torch.manual_seed(step)
         optimiser.zero_grad()
-        program.losses(0, step, 0, 1).total.backward()
+        program.losses(program.prepare(0, step), 0, 1).total.backward()
         optimiser.step()
         with torch.no_grad():
             program.after_update()

@@ -131,9 +131,8 @@ def test_composed_texts_share_the_pass_of_the_others(
     views, apart = views_of(program), views_of(program)
     composed, intact = views.composed(tokens), views.texts["intact"]
     assert len(passes) == 1 and intact.ids.shape[1] != composed.ids.shape[1] == 20
-    own = program.passes(
-        program.texts["train"].reports.sequences(tokens, keys), apart.batch, masking=False
-    )
+    own_words = program.texts["train"].reports.sequences(tokens, keys), None
+    own = program.passes(own_words, apart.batch)
     for one, other in ((composed, own), (intact, apart.texts["intact"])):
         assert torch.equal(one.ids, other.ids) and torch.equal(one.mask, other.mask)
         torch.testing.assert_close(one.states, other.states)

@@ -169,7 +169,7 @@ def test_texts_go_through_the_encoder_as_the_terms_need(text, text_folder, layer
     needs = Needs.of_all([mlm.needs, Needs(texts=("findings",), layers=layers)])
     passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
     taken = texts.intact(batch)
-    output = passes(taken, batch)
+    output = passes((taken, passes.masked(taken, batch)), batch)
     ids, mask = taken["input_ids"], taken["attention_mask"]
     assert torch.equal(output.ids, ids) and output.masked is not None and passes.masker is not None
     masked = passes.masker(ids, mask.bool(), taken["keys"], 7, 1)
@@ -191,7 +191,8 @@ def test_without_mlm_nothing_is_masked_and_the_token_head_rests(text, text_folde
     texts = Texts(ReportTokens(REPORTS[:9], read_tokenizer(text_folder), 32), ("findings",), True)
     needs, batch = Needs(texts=("findings",)), Batch(np.array([0, 3]), 7, 1, ALONE)
     passes = TextPasses(text, texts.reports.vocabulary, needs, torch.device("cpu"))
-    assert passes(texts.intact(batch), batch).masked is None
+    taken = texts.intact(batch)
+    assert passes.masked(taken, batch) is None
     rest = {name for name, parameter in text.named_parameters() if not parameter.requires_grad}
     assert rest and all(name.startswith("cls.") for name in rest)
 

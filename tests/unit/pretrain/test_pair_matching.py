@@ -276,7 +276,7 @@ def test_updates_are_algorithm_1() -> None:
         images = program.images["train"].take(rows).current
         expected = literal.step(*(view_of(images, 3, epoch, view) for view in (0, 1)))
         optimiser.zero_grad()
-        losses = program.losses(epoch, index, 0, 1)
+        losses = program.losses(program.prepare(epoch, index), 0, 1)
         losses.total.backward()
         torch.testing.assert_close(losses.total.detach(), expected[0].detach(), rtol=1e-10, atol=0)
         for parameter, gradient in zip(trained, expected[1], strict=True):
@@ -294,7 +294,7 @@ def test_updates_are_algorithm_1() -> None:
 
 def test_validation_leaves_the_queue_alone() -> None:
     program = program_of()
-    program.losses(0, 0, 0, 1)
+    program.losses(program.prepare(0, 0), 0, 1)
     program.after_update()
     before = deepcopy(program.modules["momentum_contrast"].state_dict())
     for module in program.modules.values():

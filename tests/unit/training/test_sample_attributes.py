@@ -197,7 +197,7 @@ def test_a_term_reads_the_labels_of_its_samples(tmp_path, monkeypatch):
         table = program.samples["train"]
         for index in range(program.batches_per_epoch):
             rows = program.sampler.rows(0, index)
-            loss = program.losses(0, index, 0, 1).total
+            loss = program.losses(program.prepare(0, index), 0, 1).total
             assert float(loss) == np.mean([int(table.ids[row][1:]) % 2 for row in rows])
         groups[share] = program.terms["mlm"].groups
         assert program.validate()["mlm"] == 0.5
@@ -207,7 +207,8 @@ def test_a_term_reads_the_labels_of_its_samples(tmp_path, monkeypatch):
     frame = pd.read_parquet(path)
     frame.drop(columns="labels").to_parquet(path)
     with pytest.raises(InputError, match="reads labels, but the cohort has none"):
-        program_of(path, 1.0, monkeypatch).losses(0, 0, 0, 1)
+        program = program_of(path, 1.0, monkeypatch)
+        program.losses(program.prepare(0, 0), 0, 1)
 
 
 class ByLabel:
@@ -228,5 +229,5 @@ def test_a_sampler_that_is_added_draws_by_labels(tmp_path, monkeypatch):
     )
     settings = SamplerSettings.model_construct(name="by_label", shares=None)
     program = program_of(pairs_table(tmp_path / "cohort"), 1.0, monkeypatch, sampler=settings)
-    losses = [float(program.losses(0, index, 0, 1).total) for index in range(8)]
+    losses = [float(program.losses(program.prepare(0, index), 0, 1).total) for index in range(8)]
     assert losses == [0, 0, 0, 0, 1, 1, 1, 1]

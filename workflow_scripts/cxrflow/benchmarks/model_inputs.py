@@ -3,16 +3,16 @@
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import torch
-
-from cxrflow.benchmarks.features import Features, read_features
 from cxrflow.benchmarks.inputs import Inputs, Pixels
-from cxrflow.benchmarks.model_pixels import ModelPixels, model_pixels
-from cxrflow.encoders.image_encoder import ImageEncoder, load_image_encoder
-from cxrflow.models.model import Model
-from cxrflow.training.precision import choose_device
+
+# Each is imported by what reads it: many reference rows need no torch, which costs two seconds.
+if TYPE_CHECKING:
+    import torch
+
+    from cxrflow.benchmarks.features import Features
+    from cxrflow.encoders.image_encoder import ImageEncoder
 
 
 class ModelInputs(Inputs):
@@ -26,7 +26,14 @@ class ModelInputs(Inputs):
         device: str = "auto",
     ) -> None:
         super().__init__(options, file, columns)
-        self.device: torch.device = choose_device(device)
+        self._device = device
+
+    @cached_property
+    def device(self) -> "torch.device":
+        """The device of the model, and of whatever else is computed with torch."""
+        from cxrflow.training.precision import choose_device
+
+        return choose_device(self._device)
 
     @property
     def without_model(self) -> bool:
@@ -36,6 +43,8 @@ class ModelInputs(Inputs):
     @cached_property
     def model(self) -> Any:
         """The model, with whichever encoders it has."""
+        from cxrflow.models.model import Model
+
         return Model.load(self.options.model, self.device)
 
     def load(self) -> None:
@@ -51,13 +60,17 @@ class ModelInputs(Inputs):
         return self.model
 
     @cached_property
-    def image(self) -> ImageEncoder:
+    def image(self) -> "ImageEncoder":
         """The image encoder alone, in evaluation mode; without a projection where it has none."""
+        from cxrflow.encoders.image_encoder import load_image_encoder
+
         return load_image_encoder(self.options.model, trunk_alone=True).to(self.device).eval()
 
     @cached_property
     def pixels(self) -> Pixels:
         """The pixels as the model sees them; another row sees what an untrained one does."""
+        from cxrflow.benchmarks.model_pixels import ModelPixels, model_pixels
+
         if self.without_model:
             return cast(Pixels, ModelPixels(self.options.pixels, None, {}))
         if "model" not in vars(self):
@@ -66,11 +79,13 @@ class ModelInputs(Inputs):
         return cast(Pixels, store)
 
     @cached_property
-    def features(self) -> Features:
+    def features(self) -> "Features":
         """The features of the cohort's images by this model, or of another row."""
         return self.ask(features)
 
 
-def features(inputs: ModelInputs) -> Features:
+def features(inputs: ModelInputs) -> "Features":
     """Those that a model's folder of features holds."""
+    from cxrflow.benchmarks.features import read_features
+
     return read_features(inputs.options.features, inputs.options.model)

@@ -158,8 +158,10 @@ class Layer(nn.Module):
 
     def after_attention(self, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
         """Return the layer's states from the tokens' contexts and the states that entered it."""
-        # A compiler would take the two numbers of tokens for unrelated.
-        torch._check(context_TD.shape[0] == hidden_TD.shape[0])
+        # A compiler would take the two numbers of tokens for unrelated. Elsewhere the check would
+        # import sympy.
+        if torch.compiler.is_compiling():
+            torch._check(context_TD.shape[0] == hidden_TD.shape[0])
         attended_TD = self.attention.output(context_TD, hidden_TD)
         return self.output(self.intermediate(attended_TD), attended_TD)
 

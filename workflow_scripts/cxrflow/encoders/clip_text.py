@@ -72,7 +72,8 @@ class Layer(nn.Module):
         return linear(self.ln_1(hidden_TD), self.attn.in_proj_weight, self.attn.in_proj_bias)
 
     def after_attention(self, context_TD: Tensor, hidden_TD: Tensor) -> Tensor:
-        torch._check(context_TD.shape[0] == hidden_TD.shape[0])
+        if torch.compiler.is_compiling():  # as in bert.py
+            torch._check(context_TD.shape[0] == hidden_TD.shape[0])
         attended_TD = hidden_TD + self.attn.out_proj(context_TD)
         return attended_TD + self.mlp(self.ln_2(attended_TD))
 

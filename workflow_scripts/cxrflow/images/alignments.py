@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,9 +33,12 @@ from cxr_files.outputs import claim_folder
 from cxr_files.parallel import chunks, ordered_map
 from cxr_files.parquet import read_table
 from cxr_files.progress import progress
-from cxrflow.images.registration import Alignment, RegistrationError, register, warp
 from cxrflow.images.settings import RegistrationSettings
 from cxrflow.images.store import PixelStore
+
+# SimpleITK is imported where a pair is registered or moved: many tasks only may read alignments.
+if TYPE_CHECKING:
+    from cxrflow.images.registration import Alignment
 
 log = logging.getLogger("cxrflow")
 
@@ -127,6 +130,8 @@ def _whole_parts(folder: Path, stems: Sequence[str]) -> dict[str, Path]:
 
 def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, Any]:
     """A row of the table."""
+    from cxrflow.images.registration import RegistrationError, register
+
     store = _opened(root)
     row: dict[str, Any] = {**dict(zip(PAIR, pair, strict=True)), **dict.fromkeys(VALUES, np.nan)}
     rows = store.find(pair)
@@ -152,6 +157,8 @@ class Alignments:
     """Reads the table: prior images as the current ones would show them."""
 
     def __init__(self, folder: str | Path) -> None:
+        from cxrflow.images.registration import Alignment
+
         self.folder = Path(folder)
         content = read_object(self.folder / "registration.json", {"size": int, "geometry": str})
         self.size: int = content["size"]
@@ -164,7 +171,7 @@ class Alignments:
             for pair, row, registered in zip(pairs, values, table["failure"].isna(), strict=True)
         }
 
-    def find(self, image_id: str, prior_image_id: str) -> Alignment | None:
+    def find(self, image_id: str, prior_image_id: str) -> "Alignment | None":
         """The alignment of a pair; None where it could not be registered.
 
         Raises:
@@ -185,6 +192,8 @@ class Alignments:
 
         A pair that could not be registered keeps its prior image as it is.
         """
+        from cxrflow.images.registration import warp
+
         moved = priors.copy()
         scale = priors.shape[-1] / self.size  # another size shows the same in other pixels
         for place, pair in enumerate(zip(image_ids, prior_image_ids, strict=True)):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cxrflow.encoders.cxr_bert import CXRBert
     from cxrflow.encoders.image_encoder import Frames, ImageEncoder, ImageOutput, ImageTrunk
     from cxrflow.encoders.word_aggregation import Words
+    from cxrflow.pretrain.resident_images import SplitImages
     from cxrflow.similarity.similarity import Similarity
 
 
@@ -180,6 +181,12 @@ class Views:
     def __init__(self, batch: Batch) -> None:
         self.batch, self.samples = batch, len(batch.own)
 
+    def prepare(self, needs: Needs) -> None:
+        """Compute what ``needs`` read that hangs on no weights; in training, ahead of the step.
+
+        See ``Program.prepare`` for what it may not do.
+        """
+
     @property
     def written(self) -> WrittenText:
         """The tokens that a decoder predicts."""
@@ -253,6 +260,7 @@ class TermsProgram(Program):
 
     text_names: Collection[str] = ()
     stacked = False
+    images: "Mapping[str, SplitImages]" = {}  # by split
     selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task
     # The ranks of untrained starts by term (``validation/twins.py``), of images and texts.
     twins: "Callable[[], Mapping[str, Sequence[float]]] | None" = None
@@ -313,6 +321,11 @@ class TermsProgram(Program):
         terms = {name: losses[name].detach() for name in self.terms}
         return Losses(reduce(torch.add, weighted), terms, views.samples, views.tokens)
 
+    def settle(self, room: int) -> None:
+        """Let images stay on the device as far as there is room."""
+        for images in self.images.values():
+            room -= images.settle(room)
+
     @torch.no_grad()
     def after_update(self) -> None:
         """Tell the terms that the weights have changed."""
@@ -323,11 +336,17 @@ class TermsProgram(Program):
         """Ids of a batch."""
         return [self.samples["train"].ids[row] for row in self.sampler.rows(epoch, index)]
 
-    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
-        """The objective of a batch."""
+    def prepare(self, epoch: int, index: int) -> Any:
+        """The views of a batch, as far as they can be computed without weights."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
         known = self.samples["train"], index, self.batches_per_epoch
-        losses = self.objective(self.views("train", Batch(rows, seed, epoch, processes, *known)))
+        views = self.views("train", Batch(rows, seed, epoch, processes, *known))
+        views.prepare(self.needs)
+        return views
+
+    def losses(self, batch: Any, micro_batch: int, micro_batches: int) -> Losses:
+        """The objective of a batch's views."""
+        losses = self.objective(batch)
         terms = self.terms.items()
         logged = {f"{name}/{key}": v for name, term in terms for key, v in term.logged().items()}
         losses.terms.update(sent_values(logged, losses.total))

@@ -5,6 +5,7 @@ restart with each. Validation is on the report sections of the cohort's validati
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,18 @@ from cxrflow.training.program import Losses
 from cxrflow.training.sampler import drawn_batches
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Rows of packed documents; int64 on the CPU, as :meth:`PackedCorpus.batch` gives them.
+
+    No tuple: DistributedDataParallel would send its tensors to the GPU, and wait.
+    """
+
+    document_BL: Tensor
+    position_BL: Tensor
+    masked: MaskedBatch
 
 
 class PackedViews(Views):
@@ -53,51 +66,50 @@ class PackedCorpusProgram(TermsProgram):
         self.passes = TextPasses(text, corpus.vocabulary, self.needs, run.device)
         self.sections = {name: Texts(validation, (name,), shuffle=False) for name in SECTIONS}
         self._plan: tuple[int, Plan] | None = None
-        self._batch: tuple[dict[str, Tensor], MaskedBatch, list[int]] | None = None
+        self._totals = [0, 0]  # masked tokens and rows of a batch, of all processes
 
     def _packed_rows(self, epoch: int, index: int) -> Plan:
         """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
-        if self._plan is None or self._plan[0] != epoch:
-            self._plan = epoch, self.corpus.plan(self.run.seed, epoch)
+        known = self._plan  # another thread may set it meanwhile
+        if known is None or known[0] != epoch:
+            self._plan = known = epoch, self.corpus.plan(self.run.seed, epoch)
         size = min(self.settings.training.batch_size, self.corpus.rows)
-        return self._plan[1][index * size : (index + 1) * size]
+        return known[1][index * size : (index + 1) * size]
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Packed rows have no ids of their own: epoch and number."""
         return [f"epoch {epoch}, packed row {key}" for key in self._packed_rows(epoch, index).keys]
 
-    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
-        """Part of this process's share of a batch; the parts of all processes add up to its loss:
-        each divides by the masked tokens (or sequences) of the whole batch."""
-        if micro_batch == 0 or self._batch is None:
-            self._batch = self._masked_batch(epoch, index)
-        (packed, masked, counts), device = self._batch, self.run.device
-        count, length = packed["input_ids"].shape
-        low, high = count * micro_batch // micro_batches, count * (micro_batch + 1) // micro_batches
-        inside = (masked.positions >= low * length) & (masked.positions < high * length)
-        document = packed["document"][low:high]
-        hidden = self.text.packed_states(
-            sent(masked.input_ids[low:high], device),
-            document,
-            sent(packed["position_ids"][low:high], device),
-        )
-        positions = masked.positions[inside] - low * length
-        logits = self.text.predict_tokens(hidden, sent(positions, device))
-        tokens, sequences = counts
-        text = MaskedText(logits, sent(masked.targets[inside], device), tokens, sequences)
-        return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
-
-    def _masked_batch(
-        self, epoch: int, index: int
-    ) -> tuple[dict[str, Tensor], MaskedBatch, list[int]]:
-        """This process's rows, masked; masked tokens and rows of all processes."""
+    def prepare(self, epoch: int, index: int) -> PackedBatch:
+        """This process's rows, masked."""
         rows = self._packed_rows(epoch, index)
         rows = rows[self.run.processes.share(np.arange(len(rows)))]
         packed = self.corpus.batch(rows)
         ids, inside = packed["input_ids"], packed["document"] >= 0
         assert self.passes.masker is not None
         masked = self.passes.masker(ids, inside, packed["keys"], self.run.seed, epoch)
-        return packed, masked, self.run.processes.totals(len(masked.targets), len(rows))
+        return PackedBatch(packed["document"], packed["position_ids"], masked)
+
+    def losses(self, batch: PackedBatch, micro_batch: int, micro_batches: int) -> Losses:
+        """Part of this process's share of a batch; the parts of all processes add up to its loss:
+        each divides by the masked tokens (or sequences) of the whole batch."""
+        masked, device = batch.masked, self.run.device
+        count, length = batch.document_BL.shape
+        if micro_batch == 0:
+            self._totals = self.run.processes.totals(len(masked.targets), count)
+        low, high = count * micro_batch // micro_batches, count * (micro_batch + 1) // micro_batches
+        inside = (masked.positions >= low * length) & (masked.positions < high * length)
+        document = batch.document_BL[low:high]
+        hidden = self.text.packed_states(
+            sent(masked.input_ids[low:high], device),
+            document,
+            sent(batch.position_BL[low:high], device),
+        )
+        positions = masked.positions[inside] - low * length
+        logits = self.text.predict_tokens(hidden, sent(positions, device))
+        tokens, sequences = self._totals
+        text = MaskedText(logits, sent(masked.targets[inside], device), tokens, sequences)
+        return self.objective(PackedViews(text, high - low, int((document >= 0).sum())))
 
     def validate(self) -> dict[str, float]:
         """Mean MLM loss on both sections of the validation reports."""

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 OTHER_TEXT = 49  # stream of the keyed draws of another sample's text
 REPORT: tuple[Section, ...] = ("impression", "findings")  # the order of a whole report (MGCA)
 
+#: Texts as tokens (``ReportTokens.batch``), and with masked words if some are to be predicted.
+Words = tuple[dict[str, Tensor], MaskedBatch | None]
+
 
 @dataclass(frozen=True)
 class Texts:
@@ -150,20 +153,23 @@ class TextPasses:
         self.stacked = masking is not None and not needs.shared and self.layers > 0
         train_only(encoder, tokens=masking is not None, projection=self.layers > 0)
 
-    def __call__(self, tokens: dict[str, Tensor], batch: Batch, masking: bool = True) -> TextOutput:
-        """Encode this process's texts of a batch, without ``masking`` intact alone."""
-        return self.together([tokens], batch, masking)[0]
+    def masked(self, tokens: dict[str, Tensor], batch: Batch) -> MaskedBatch | None:
+        """The same texts with words masked; None if no term predicts any."""
+        if self.masker is None:
+            return None
+        inside = tokens["attention_mask"].bool()
+        return self.masker(tokens["input_ids"], inside, tokens["keys"], batch.seed, batch.epoch)
 
-    def together(
-        self, texts: Sequence[dict[str, Tensor]], batch: Batch, masking: bool = True
-    ) -> list[TextOutput]:
+    def __call__(self, words: Words, batch: Batch) -> TextOutput:
+        """Encode this process's texts of a batch."""
+        return self.together([words], batch)[0]
+
+    def together(self, words: Sequence[Words], batch: Batch) -> list[TextOutput]:
         """Encode several sets of texts in one pass; words are masked in the first set alone."""
-        ids, mask = texts[0]["input_ids"], texts[0]["attention_mask"]
+        texts, masked = [tokens for tokens, _ in words], words[0][1]
         parts = [(text["input_ids"], text["attention_mask"]) for text in texts]
-        masked = None
-        if self.masker is not None and masking:
-            masked = self.masker(ids, mask.bool(), texts[0]["keys"], batch.seed, batch.epoch)
-            parts[int(self.stacked) : 1] = [(masked.input_ids, mask)]
+        if masked is not None:
+            parts[int(self.stacked) : 1] = [(masked.input_ids, parts[0][1])]
         states = self._states(parts)
         predicted = None
         if masked is not None:
@@ -216,10 +222,18 @@ class TextViews(Views):
         batch: Batch,
     ) -> None:
         super().__init__(batch)
-        self.predicted = predicted
-        self.texts = Computed(
-            lambda name: passes(sources[name](batch), batch, masking=name in predicted)
-        )
+        self.predicted, self._masks = predicted, passes.masker is not None
+
+        def words(name: str) -> Words:
+            tokens = sources[name](batch)
+            return tokens, passes.masked(tokens, batch) if name in predicted else None
+
+        self._words = Computed(words)
+        self.texts = Computed(lambda name: passes(self._words[name], batch))
+
+    def prepare(self, needs: Needs) -> None:
+        for name in {*needs.texts, *(self.predicted if self._masks else ())}:
+            _ = self._words[name]
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]

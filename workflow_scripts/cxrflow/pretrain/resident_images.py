@@ -2,7 +2,7 @@
 
 Where they do not fit, the pixels of each batch come from the store's memory-mapped files: nothing
 is decoded, but a batch is copied from the page cache or the disk. Batches are the same, byte for
-byte.
+byte. On a GPU it shows after the first step what there is room for.
 """
 
 import logging
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxr_files.errors import InputError
+from cxr_files.errors import InputError, PassingError
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import BITS, row_state, uniform
 from cxrflow.encoders.image_encoder import Frames
@@ -30,10 +30,6 @@ STUDY_IMAGE = 48  # stream of the keyed draws of a study's image
 
 #: The most of the host's free memory that images of a split stay in; a run needs the rest to train.
 RESIDENT_SHARE = 0.5
-
-#: The same of a GPU. The largest measured step, SimCLR's at 512 px, takes 112 of an H200's 140 GiB,
-#: 80 % (docs/performance.md), and there are two splits. What reading batches costs was not timed.
-RESIDENT_SHARE_GPU = 0.1
 
 
 class SplitImages:
@@ -56,28 +52,36 @@ class SplitImages:
         self.priors = store.find(samples[PRIOR]) if priors else np.full(len(samples), -1)
         inside = store.inside()
         self._inside = None if inside is None else torch.from_numpy(inside).to(device)
-        stored_rows = np.union1d(self.rows, self.priors[self.priors >= 0])
         self.pixels: Tensor | None = None
-        need, free = len(stored_rows) * store.size**2, free_memory(device)
-        resident = need <= resident_share(device) * free
-        log.info(
-            "%s: %d images, %.1f GiB, %s; %s has %.1f GiB free",
-            store.path,
-            len(stored_rows),
-            need / 2**30,
-            f"stay on {device}" if resident else "are read batch by batch",
-            device,
-            free / 2**30,
-        )
-        if resident:
-            memory_advice = (SMALLER_IMAGES, "training.device: cpu where that has more memory")
-            with explained(f"{store.path}, {len(stored_rows)} images", device, memory_advice):
-                self.pixels = self._resident(stored_rows)
-                self._places = np.zeros(len(store), np.int64)
-                self._places[stored_rows] = np.arange(len(stored_rows))
+        if device.type != "cuda":
+            self.settle(int(RESIDENT_SHARE * free_memory(device)))
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def settle(self, room: int) -> int:
+        """Let the images stay on the device from now on if ``room`` bytes hold them; bytes taken.
+
+        Another thread may be reading a batch meanwhile.
+        """
+        stored_rows = np.union1d(self.rows, self.priors[self.priors >= 0])
+        need = len(stored_rows) * self.store.size**2
+        pixels = self._resident(stored_rows) if need <= room else None
+        log.info(
+            "%s: %d images, %.1f GiB, %s; %s has %.1f GiB for them",
+            self.store.path,
+            len(stored_rows),
+            need / 2**30,
+            "are read batch by batch" if pixels is None else f"stay on {self.device}",
+            self.device,
+            room / 2**30,
+        )
+        if pixels is None:
+            return 0
+        self._places = np.zeros(len(self.store), np.int64)
+        self._places[stored_rows] = np.arange(len(stored_rows))
+        self.pixels = pixels
+        return need
 
     @property
     def have_priors(self) -> bool:
@@ -99,13 +103,21 @@ class SplitImages:
 
     def _stored(self, rows: NDArray[np.int64], keys: NDArray[np.int64]) -> StoredPixels:
         boxes = None if self._inside is None else self._inside[self._there(rows)]
-        if self.pixels is None:
+        pixels = self.pixels
+        if pixels is None:
             return StoredPixels(self._read(rows), self._there(keys), boxes)
-        return StoredPixels(self.pixels[self._there(self._places[rows])], self._there(keys), boxes)
+        return StoredPixels(pixels[self._there(self._places[rows])], self._there(keys), boxes)
 
-    def _resident(self, rows: NDArray[np.int64]) -> Tensor:
+    def _resident(self, rows: NDArray[np.int64]) -> Tensor | None:
+        """All images of ``rows`` on the device; None where a GPU's room is in pieces."""
         shape = (len(rows), self.store.size, self.store.size)
-        pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        try:
+            with explained(f"{self.store.path}, {len(rows)} images", self.device, [SMALLER_IMAGES]):
+                pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)
+        except PassingError:
+            if self.device.type != "cuda":
+                raise
+            return None
         step = 1024  # bounds the copy in host memory
         for start in range(0, len(rows), step):
             read = self.store.read(rows[start : start + step])
@@ -145,11 +157,6 @@ class StudyImages(SplitImages):
         state = row_state(torch.from_numpy(studies), seed, epoch, STUDY_IMAGE)
         numbers = uniform(state, torch.zeros(1, dtype=torch.int64)).numpy()
         return self._images[self._first[studies] + (numbers * self._counts[studies] >> BITS)]
-
-
-def resident_share(device: torch.device) -> float:
-    """The share of a device's free memory that images of a split may stay in."""
-    return RESIDENT_SHARE_GPU if device.type == "cuda" else RESIDENT_SHARE
 
 
 def other_patients(subjects: pd.Series, seed: int) -> np.ndarray:

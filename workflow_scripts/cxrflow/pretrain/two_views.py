@@ -14,6 +14,7 @@ from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Computed, TermsProgram, Views
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import ImagePretrainingSettings
+from cxrflow.pretrain.terms.base_settings import Needs
 from cxrflow.training.samples import SampleTable
 
 
@@ -25,6 +26,11 @@ class TwoViews(Views):
         self.program = program
         self._stored = images.take(batch.own).current
         self.images = Computed(self._patches)
+        self._encoder_input: Frames[Tensor] | None = None  # until it is encoded
+
+    def prepare(self, needs: Needs) -> None:
+        if needs.images:
+            self._encoder_input = self._frames(range(needs.images))
 
     def pixels(self, number: int) -> Frames[Tensor]:
         """View ``number`` of each image, with as many channels as the trunk takes."""
@@ -50,7 +56,8 @@ class TwoViews(Views):
         They go through it as one batch, sharing batch statistics, in which the views of an image
         are neighbours, so that a ghost batch holds all of them.
         """
-        return self.program.trunk(self._frames(range(self.program.needs.images)))
+        frames, self._encoder_input = self._encoder_input, None
+        return self.program.trunk(frames or self._frames(range(self.program.needs.images)))
 
 
 class TwoViewsProgram(TermsProgram):

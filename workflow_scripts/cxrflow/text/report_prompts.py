@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -93,15 +93,3 @@ def prior_texts(
     studies = pairs.drop_duplicates("study_id")
     texts = dict(zip(studies["study_id"], report_texts(studies, sections), strict=True))
     return [texts.get(study) or None for study in rows[PRIOR_STUDY]]
-
-
-_NORMALISER, _CUTTER = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-
-
-def words_of(text: str) -> list[str]:
-    """Split a report into BERT's words and punctuation, in lower case, for scores of wording.
-
-    A decoder's text has lost capitals and some blanks, so references are normalised alike.
-    """
-    cut = _CUTTER.pre_tokenize_str(_NORMALISER.normalize_str(text))
-    return [word for word, _ in cut]

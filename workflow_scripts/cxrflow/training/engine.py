@@ -29,7 +29,7 @@ from cxr_files.errors import InputError, InterruptedRun
 from cxr_files.outputs import require_own_folder
 from cxrflow import __version__
 from cxrflow.training.compilation import compile_modules
-from cxrflow.training.memory import explained, keep_freed_memory, peak_memory_mb
+from cxrflow.training.memory import explained, keep_freed_memory, left_by_steps, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import autocast, choose_device, choose_kernels, choose_precision
@@ -210,7 +210,7 @@ class Engine:
         settings, monitor = self.settings, self.monitor
         clock = DataClock(self._modules())
         saved = logged = begun = time.monotonic()
-        before = dict(self.totals)
+        before, settled = dict(self.totals), self.device.type != "cuda"
         bar = tqdm(
             total=self.steps,
             initial=self.step,
@@ -225,6 +225,9 @@ class Engine:
                 values, samples, tokens = self.train_step(self.step, clock, monitor.plateaus)
             self._unread.append(values)
             self.step += 1
+            if not settled:
+                self.program.settle(left_by_steps(self.device))
+                settled = True
             bar.update()
             now = time.monotonic()
             late = self.processes.is_first and now - saved > settings.save_minutes * 60

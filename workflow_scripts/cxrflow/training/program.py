@@ -38,12 +38,24 @@ class Program(Protocol):
     skips: bool = False  # in some steps parameters that are trained have no gradient
     validation_state: dict[str, Any] = {}  # of earlier validations, for later ones; it is saved
 
-    def losses(self, epoch: int, index: int, micro_batch: int, micro_batches: int) -> Losses:
-        """Objective of part ``micro_batch`` of ``micro_batches`` of batch ``index`` of ``epoch``.
+    def prepare(self, epoch: int, index: int) -> Any:
+        """What :meth:`losses` reads of batch ``index`` of ``epoch`` that needs no weights.
+
+        A pure function of its arguments: it may run in another thread, beside an earlier step, so
+        it draws from no random state of torch or NumPy and exchanges nothing with other processes.
+        """
+        return epoch, index
+
+    def losses(self, batch: Any, micro_batch: int, micro_batches: int) -> Losses:
+        """Objective of part ``micro_batch`` of ``micro_batches`` of a prepared batch.
 
         A pure function of its arguments, the weights and torch's random state, which the engine
         seeds for every step: that is what makes a resumed run equal to an undisturbed one.
         """
+
+    def settle(self, room: int) -> None:
+        """Called on a GPU after the first step of a process: steps leave ``room`` bytes free."""
+        del room  # for programs with images that may stay there
 
     def after_update(self) -> None:
         """Called when the weights have changed: a method's own state follows them.

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from cxrflow.training import optimiser as optimisers
+from cxrflow.training.feed import Feed
 from cxrflow.training.precision import Precision, autocast
 from cxrflow.training.processes import Processes
 from cxrflow.training.program import Losses, Program
@@ -39,6 +40,7 @@ class Step:
         self._mixed_precision = autocast(device, precision)
         rules = program.parameter_rules
         self.optimiser = optimisers.build(settings.optimiser, program.modules, rules)
+        self._feed = Feed(self._prepared, steps, ahead=device.type == "cuda")
         self._objective: Any = None
 
     def __call__(
@@ -49,7 +51,6 @@ class Step:
         ``plateaus``: how often the learning rate has fallen to a plateau schedule.
         """
         settings, program = self.settings, self.program
-        epoch, index = divmod(number, program.batches_per_epoch)
         if self._objective is None:  # now the weights are on their device, and resumed
             self._objective = _objective(program, self.processes)
         self._seed(number)
@@ -58,16 +59,18 @@ class Step:
 
         terms: dict[str, Tensor] = {}
         samples = tokens = 0
+        with clock.waiting():
+            batch = self._feed.take(number)
         for micro_batch in range(settings.accumulate):
             with self._gradient_exchange(micro_batch == settings.accumulate - 1):
                 with self._mixed_precision, clock.running():
-                    total, losses = self._objective(epoch, index, micro_batch, settings.accumulate)
+                    total, losses = self._objective(batch, micro_batch, settings.accumulate)
                 total.backward()
             for name, value in {**losses.terms, "loss": losses.total}.items():
                 terms[name] = terms[name] + value if name in terms else value
             samples, tokens = samples + losses.samples, tokens + losses.tokens
 
-        self._drop_resting_gradients(epoch)
+        self._drop_resting_gradients(number // program.batches_per_epoch)
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         if settings.gradient_limit is not None:
             nn.utils.clip_grad_value_(parameters, settings.gradient_limit)
@@ -87,6 +90,10 @@ class Step:
         do so while it holds Python's lock, for which one of those threads may be waiting.
         """
         self._objective = None
+        self._feed.close()
+
+    def _prepared(self, number: int) -> Any:
+        return self.program.prepare(*divmod(number, self.program.batches_per_epoch))
 
     def _drop_resting_gradients(self, epoch: int) -> None:
         """Remove the gradients of resting parameters, so that weight decay spares them, too."""
@@ -141,10 +148,8 @@ class _Objective(nn.Module):
         self.parts = nn.ModuleDict(program.modules)
         self._program, self._world = program, world
 
-    def forward(
-        self, epoch: int, index: int, micro_batch: int, micro_batches: int
-    ) -> tuple[Tensor, Losses]:
-        losses = self._program.losses(epoch, index, micro_batch, micro_batches)
+    def forward(self, batch: Any, micro_batch: int, micro_batches: int) -> tuple[Tensor, Losses]:
+        losses = self._program.losses(batch, micro_batch, micro_batches)
         return losses.total * self._world, losses._replace(total=losses.total.detach())
 
 
@@ -247,6 +252,15 @@ class DataClock:
             yield
         finally:
             self._since = None
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The time of getting a batch."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - begun
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._since is None:

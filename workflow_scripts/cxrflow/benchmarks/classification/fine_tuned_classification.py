@@ -37,7 +37,6 @@ from cxrflow.benchmarks.inputs import Pixels, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_encoder
-from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program
 from cxrflow.training.state import read_checked, without_operations, write_checked
@@ -88,9 +87,9 @@ class FineTuningProgram(Program):
         ][0].numpy()
         return batch
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def losses(self, batch: tuple[int, int], part: int, parts: int) -> Losses:
         """The share of a part of a batch in the mean over the batch's rows, or known labels."""
-        rows, exclusive = self.rows(epoch, index), self.settings.exclusive
+        rows, exclusive = self.rows(*batch), self.settings.exclusive
         every_BC = self.labels_NC[rows]
         number = len(rows) if exclusive else max(1, int(every_BC.isfinite().sum()))
         own_rows = np.array_split(rows, parts)[part]
@@ -186,6 +185,8 @@ def train_run(
     folder: Path,
 ) -> None:
     """Train one run to its end, from where ``folder`` says it is."""
+    from cxrflow.training.engine import Engine  # and TensorBoard, which reference rows do not need
+
     device = choose_device(settings.device)
     image.eval()
     run = HeadRun(rows, seed, new_head(image.encoder.features, len(splits.classes), seed))

@@ -31,7 +31,7 @@ from cxrflow.metrics.intervals import Floats, Statistic, ratio, weighted_mean
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.reports.entities.taggers import Entity, KeywordTagger, StanzaTagger, Tagger
 from cxrflow.reports.entities.temporal import COUNTED, is_temporal_entity
-from cxrflow.text.report_prompts import words_of
+from cxrflow.text.words import words_of
 
 _JOINED = re.compile(r"\s*([-/])\s*")
 # By what another patient lends; suffixes of columns and of metric names.

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 from cxr_files.errors import InputError
@@ -237,6 +236,8 @@ def _minimise(
             gradient_GD[:-1] += x_BF.T @ errors_BD
             gradient_GD[-1] += errors_BD.sum(0)
         return float(loss), gradient_GD.cpu().numpy().ravel()
+
+    from scipy.optimize import minimize  # which rows without a head do not need
 
     # 30 corrections: half as many passes over the rows as with scipy's 10.
     options = {"gtol": solver.tolerance, "ftol": 0.0, "maxls": 50, "maxcor": 30}

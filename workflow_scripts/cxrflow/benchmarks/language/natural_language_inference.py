@@ -8,7 +8,7 @@ class: RadNLI is mostly neutral, so a model that has learnt something can lie be
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,19 +17,17 @@ from numpy.typing import NDArray
 from cxr_files.atomic import fingerprint
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Cohort, Inputs, choose_split, read_cohort
-from cxrflow.benchmarks.language.pair_classifier import (
-    FineTuningRun,
-    LabelledSentencePairs,
-    fine_tune,
-)
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
-from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multiclass import accuracy, class_f1
-from cxrflow.text.sentence_pairs import PairTokens
+
+if TYPE_CHECKING:  # a reference row needs none of them
+    from cxrflow.benchmarks.language.pair_classifier import FineTuningRun
+    from cxrflow.benchmarks.model_inputs import ModelInputs
+    from cxrflow.text.sentence_pairs import PairTokens
 
 COLUMNS = PAIR_COLUMNS
 
@@ -99,16 +97,19 @@ class InferenceAnswers(NamedTuple):
 
 
 def scores(
-    inputs: ModelInputs, pairs: InferencePairs, settings: NaturalLanguageInferenceSettings
+    inputs: "ModelInputs", pairs: InferencePairs, settings: NaturalLanguageInferenceSettings
 ) -> InferenceAnswers:
     """Fine-tune the model on the training cohort and test it, once for each run seed."""
+    from cxrflow.benchmarks.language.pair_classifier import LabelledSentencePairs, fine_tune
+    from cxrflow.text.sentence_pairs import PairTokens
+
     model = inputs.model
     encoder = model.text_encoder
     if encoder is None:
         raise InputError("the model has no text encoder")
     max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
 
-    def tokens(table: pd.DataFrame) -> PairTokens:
+    def tokens(table: pd.DataFrame) -> "PairTokens":
         texts = table["premise"].tolist(), table["hypothesis"].tolist()
         return PairTokens(*texts, model.tokenizer, max_length)
 
@@ -145,7 +146,7 @@ def scores(
     )
 
 
-def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> Predictions:
+def predict(inputs: "ModelInputs", settings: NaturalLanguageInferenceSettings) -> Predictions:
     """Compare the classes that each run seed gives the test pairs with their labels."""
     pairs = read_pairs(inputs, settings)
     answers, data, protocol = inputs.ask(scores, pairs, settings)
@@ -173,7 +174,7 @@ def predict(inputs: ModelInputs, settings: NaturalLanguageInferenceSettings) -> 
     )
 
 
-def _record(run: FineTuningRun, test: pd.DataFrame) -> dict[str, Any]:
+def _record(run: "FineTuningRun", test: pd.DataFrame) -> dict[str, Any]:
     return {
         "seed": run.seed,
         "best_epoch": run.best_epoch,

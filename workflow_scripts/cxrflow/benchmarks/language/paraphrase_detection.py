@@ -12,25 +12,26 @@ projected ones, and classifies.
 """
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedGroupKFold
-from torch import Tensor
-from torch.nn.functional import normalize
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
-from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.rare_classes import areas_of
+
+if TYPE_CHECKING:  # a reference row needs neither
+    from torch import Tensor
+
+    from cxrflow.benchmarks.model_inputs import ModelInputs
 
 COLUMNS = PAIR_COLUMNS
 SIMILAR = ("paraphrase", "entailment")
@@ -47,8 +48,10 @@ def embedding_of(model: Any, settings: ParaphraseDetectionSettings) -> str:
     return "cls" if with_images or "section_matching" in terms else "mean"
 
 
-def embed(model: Any, kind: str, texts: list[str]) -> Tensor:
+def embed(model: Any, kind: str, texts: list[str]) -> "Tensor":
     """Return embeddings [B, D] of texts, L2-normalised."""
+    from torch.nn.functional import normalize
+
     if kind == "projected":
         return normalize(model.encode_text(texts).cpu().double(), dim=1)
     states_BLD, mask_BL = model.text_states(texts)
@@ -73,6 +76,8 @@ def out_of_fold(
     settings: ParaphraseDetectionSettings,
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return each row's fold [N] and the threshold [N] tuned on the remaining folds."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
     folds = StratifiedGroupKFold(settings.folds, shuffle=True, random_state=settings.fold_seed)
     fold = np.full(len(cosines), -1, dtype=np.int64)
     threshold = np.full(len(cosines), np.nan)
@@ -118,7 +123,7 @@ def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def scores(
-    inputs: ModelInputs, samples: pd.DataFrame, settings: ParaphraseDetectionSettings
+    inputs: "ModelInputs", samples: pd.DataFrame, settings: ParaphraseDetectionSettings
 ) -> Floats:
     """The cosines [N] of a model."""
     model = inputs.model
@@ -126,7 +131,7 @@ def scores(
     return pair_cosines(samples, encode, settings.batch_size)
 
 
-def predict(inputs: ModelInputs, settings: ParaphraseDetectionSettings) -> Predictions:
+def predict(inputs: "ModelInputs", settings: ParaphraseDetectionSettings) -> Predictions:
     """Classify the pairs of the cohort that are similar or opposed by their similarities."""
     protocol: dict[str, Any] = {}
     if inputs.row is None:

@@ -6,30 +6,34 @@ of the cosines. Nothing is trained.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
-from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.rare_classes import areas_of
-from cxrflow.pretrain.registry import TRAINING_PROGRAMS, recorded_needs
+
+# A reference row needs neither, and starts in a third of the time.
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cxrflow.benchmarks.model_inputs import ModelInputs
 
 COLUMNS = PAIR_COLUMNS
 
 
 def pair_cosines(
-    samples: pd.DataFrame, encode: Callable[[list[str]], Tensor], batch_size: int
+    samples: pd.DataFrame, encode: "Callable[[list[str]], Tensor]", batch_size: int
 ) -> Floats:
     """Return the cosine [N] of premise and hypothesis; ``encode``: L2-normalised [B, P]."""
+    import torch
+
     premises, hypotheses = samples["premise"].tolist(), samples["hypothesis"].tolist()
     # Each text once; sorted by length, so that batches have little padding.
     distinct = sorted({*premises, *hypotheses}, key=lambda text: (len(text), text))
@@ -74,6 +78,8 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
     None where ``run.json`` does not say. Masked language modelling alone (phase II) leaves the
     projection as it was drawn.
     """
+    from cxrflow.pretrain.registry import TRAINING_PROGRAMS, recorded_needs
+
     terms = (run_record.get("settings") or {}).get("terms")
     if terms is not None:
         return recorded_needs(terms).projects
@@ -82,13 +88,13 @@ def projection_is_trained(run_record: dict[str, Any]) -> bool | None:
 
 
 def scores(
-    inputs: ModelInputs, samples: pd.DataFrame, settings: SentenceSimilaritySettings
+    inputs: "ModelInputs", samples: pd.DataFrame, settings: SentenceSimilaritySettings
 ) -> Floats:
     """The cosines [N] of a model."""
     return pair_cosines(samples, inputs.model.encode_text, settings.batch_size)
 
 
-def predict(inputs: ModelInputs, settings: SentenceSimilaritySettings) -> Predictions:
+def predict(inputs: "ModelInputs", settings: SentenceSimilaritySettings) -> Predictions:
     """Compare the two sentences of every pair of the cohort by their similarities."""
     protocol: dict[str, Any] = {}
     if inputs.row is None:

@@ -35,6 +35,7 @@ COLUMNS = STUDY
 
 DIRECTIONS = ("image_to_text", "text_to_image")
 RECALL, RANK = "recall", "median_rank"
+BLOCK = 256  # queries whose scores are looked at together
 
 
 def plain(texts: pd.Series) -> pd.Series:
@@ -57,25 +58,36 @@ def score_studies(
     has_partner = partner_N >= 0
     text_N, texts = pd.factorize(plain(table["text"]))
     first_C = np.unique(text_N, return_index=True)[1]  # the study of each different text
+    blocks = [slice(begin, begin + BLOCK) for begin in range(0, len(table), BLOCK)]
     columns: dict[str, Any] = {}
     for direction in DIRECTIONS:
         to_text = direction == DIRECTIONS[0]
         of_candidate_C = np.arange(len(texts)) if to_text else text_N
         place_N = text_N if to_text else np.arange(len(table))  # of a study among the candidates
-        scores_NC = None
-        if scores_NN is not None:
-            scores_NC = scores_NN[:, first_C] if to_text else scores_NN.T
+
+        def candidates(rows: slice, to_text: bool = to_text) -> Floats:
+            assert scores_NN is not None
+            return scores_NN[rows][:, first_C] if to_text else scores_NN.T[rows]
+
         for prefix, target_N in (("", np.arange(len(table))), ("other_study/", partner_N)):
-            rivals_NC = of_candidate_C != text_N[target_N, None]
-            rivals_N = rivals_NC.sum(axis=1)
-            if scores_NC is None:  # the mean over all orders
-                rank_N = 1 + rivals_N / 2
-            else:
-                rank_N = ranks(scores_NC, place_N[target_N], rivals_NC)
+            place_of_target_N, text_of_target_N = place_N[target_N], text_N[target_N]
+            rivals_N = len(of_candidate_C) - np.bincount(of_candidate_C)[text_of_target_N]
+            rank_N = 1 + rivals_N / 2  # the mean over all orders
+            if scores_NN is not None:
+                rank_N = np.concatenate(
+                    [
+                        ranks(
+                            candidates(rows),
+                            place_of_target_N[rows],
+                            of_candidate_C != text_of_target_N[rows, None],
+                        )
+                        for rows in blocks
+                    ]
+                )
             if not prefix:
                 columns[f"{RANK}/{direction}"] = rank_N
             for k in cutoffs:
-                reached_N = rank_N <= k if scores_NC is not None else k / (1 + rivals_N)
+                reached_N = rank_N <= k if scores_NN is not None else k / (1 + rivals_N)
                 values_N = np.minimum(1.0, reached_N)
                 if prefix:
                     values_N = np.where(has_partner, values_N, np.nan)

@@ -39,7 +39,7 @@ from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.temporal.settings import WORDS
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.metrics.intervals import Floats
-from cxrflow.text.report_prompts import words_of
+from cxrflow.text.words import words_of
 
 Ints = NDArray[np.int64]
 Counts = Counter[str]
@@ -85,8 +85,6 @@ class Inference(Row):
         self, inputs: Inputs, pairs: InferencePairs, settings: NaturalLanguageInferenceSettings
     ) -> InferenceAnswers:
         """The class [N] of each test pair for each run seed; only draws differ between runs."""
-        from sklearn.linear_model import LogisticRegression
-
         self.protocol["head"] = self.name
         if self.name == "random":
             count = len(pairs.test)
@@ -100,6 +98,8 @@ class Inference(Row):
         if self.name == SUPERVISED:
             answers_N = learnt(pairs.validation, pairs.test)
             return InferenceAnswers(dict.fromkeys(settings.run_seeds, answers_N))
+        from sklearn.linear_model import LogisticRegression
+
         train_NF, validation_NF, test_NF = described(self.name, tables, pairs.train)
         train, validation = (classes_of(table["label"]) for table in tables[:2])
         heads = [

@@ -36,8 +36,9 @@ from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.rows.truth import ORACLE, STATES, nearest, states
 from cxrflow.metrics.report_text import bleu, bleu_counts
 from cxrflow.text.report_batch import MaskedBatch
-from cxrflow.text.report_prompts import report_texts, words_of
+from cxrflow.text.report_prompts import report_texts
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, bert_tokenizer
+from cxrflow.text.words import words_of
 
 Ints = NDArray[np.int64]
 

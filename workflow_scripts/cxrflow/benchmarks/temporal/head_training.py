@@ -100,8 +100,9 @@ class HeadTrainingProgram(Program):
         self.weights_C = class_weights(splits.train.labels, classes).to(device)
         self.augmentation = Augmentation(learning.augmentation)
 
-    def losses(self, epoch: int, index: int, part: int, parts: int) -> Losses:
+    def losses(self, batch: tuple[int, int], part: int, parts: int) -> Losses:
         """Return the summand of a batch's ``part`` of ``parts`` in the batch's weighted mean."""
+        epoch, index = batch
         rows = self.sampler.rows(epoch, index)
         train = self.splits.train
         total = self.weights_C[torch.from_numpy(train.labels[rows]).to(self.device)].sum()

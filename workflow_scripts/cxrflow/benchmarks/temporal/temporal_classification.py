@@ -54,7 +54,6 @@ from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.images.alignments import Alignments, RegisteredPriors
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats
-from cxrflow.training.engine import Engine
 from cxrflow.training.precision import choose_device
 
 log = logging.getLogger("cxrflow")
@@ -238,6 +237,8 @@ class Heads:
         self, finding: str, splits: PairSplits, learning: FineTuning | FewShot, seed: int
     ) -> Mapping[str, Floats]:
         """Return those of a run of training; one that is finished is only read."""
+        from cxrflow.training.engine import Engine  # and TensorBoard
+
         classes = self.inputs.cohort.classes
         torch.manual_seed(seed)
         head = head_of(self.inputs, self.image, finding, classes, learning)

@@ -8,9 +8,10 @@ the patients of evaluation sets held out.
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
@@ -18,7 +19,7 @@ from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.texts import Corpus, study_key
-from cxrflow.data.readers.common_tables import Tables
+from cxrflow.data.readers.common_tables import Tables, among
 
 COLUMNS = (
     *("dataset", "subject_id", "study_id", "image_id", "image_path", "view", "study_time"),
@@ -51,10 +52,14 @@ class PairSources:
 
 
 class Stage(NamedTuple):
-    """The images that pass a filter, and why a study without any of them has no image."""
+    """The studies of the images that pass a filter, and why another study has no image."""
 
     missing: str
-    images: pd.DataFrame
+    studies: NDArray[Any]
+
+    @classmethod
+    def of(cls, missing: str, images: pd.DataFrame) -> Self:
+        return cls(missing, images["study_id"].unique())
 
 
 def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: int) -> CohortTables:
@@ -84,8 +89,8 @@ def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: i
     each = settings.unit == "image"
     rows = _with_image(rows, frontal if each else chosen, stages, settings, flow)
     # The account says of each frontal image whether its study or only the image was left out.
-    unused = frontal[~frontal["image_id"].isin(rows["image_id"])]
-    same = unused["study_id"].isin(rows["study_id"])
+    unused = frontal[~among(frontal["image_id"], rows["image_id"])]
+    same = among(unused["study_id"], rows["study_id"])
     reason = f"another image of the study was chosen ({settings.choose})"
     drops = [
         Drop.of(reason, unused.loc[same, "image_id"]),
@@ -140,7 +145,7 @@ def _require_listed(rows: pd.DataFrame, sources: PairSources, flow: Flow) -> Non
         InputError: none has one, as if studies had other names there.
     """
     assert sources.labels is not None
-    absent = ~rows["key"].isin(sources.labels["study_id"])
+    absent = ~among(rows["key"], sources.labels["study_id"])
     if len(rows) and absent.all():
         raise InputError(
             f"{sources.tables.source}: none of the {len(rows)} studies has a row of labels; "
@@ -175,30 +180,30 @@ def _frontal_images(
 ) -> tuple[pd.DataFrame, list[Stage]]:
     """Return the usable frontal images and the images of each stage before."""
     images = pictures.images
-    stray = ~images["study_id"].isin(studies["study_id"])
+    stray = ~among(images["study_id"], studies["study_id"])
     drops = [Drop.of("its study is not listed", images.loc[stray, "image_id"])]
     images = images[~stray]
     flow.step("images listed", "images", len(images), pictures.dropped.get("images", []) + drops)
-    stages = [Stage("no image listed", images)]
+    stages = [Stage.of("no image listed", images)]
     if len(images) and not images["image_path"].notna().any():
         flow.notes.append("no image files: the cohort is text alone")
-        return images[:0], [*stages, Stage("no image files in the root", images[:0])]
+        return images[:0], [*stages, Stage.of("no image files in the root", images[:0])]
     if pictures.opened:
         images, drops = filters.usable(images)
         flow.step("image file usable", "images", len(images), drops)
-        stages.append(Stage("no image file can be used", images))
+        stages.append(Stage.of("no image file can be used", images))
     images, drops = filters.frontal(images, settings.views)
     flow.step("frontal view", "images", len(images), drops)
-    stages.append(Stage("no frontal image", images))
+    stages.append(Stage.of("no frontal image", images))
     if not pictures.opened:
         # Only the frontal ones: a stat of every file of a large tree is slow on network disks.
         images, drops = filters.usable(pictures.with_failures(images, threads))
         flow.step("image file usable", "images", len(images), drops)
-        stages.append(Stage("no file of a frontal image can be used", images))
+        stages.append(Stage.of("no file of a frontal image can be used", images))
     if settings.acquisitions == "single":
         images, drops = filters.single(images)
         flow.step("one frontal image in the study", "images", len(images), drops)
-        stages.append(Stage("several frontal images", images))
+        stages.append(Stage.of("several frontal images", images))
     return images, stages
 
 
@@ -210,7 +215,7 @@ def _with_text(studies: pd.DataFrame, corpus: Corpus, flow: Flow) -> pd.DataFram
     columns = ["study_id", "findings", "impression", "outcome"]
     sections = corpus.sections[columns].rename(columns={"study_id": "key"})
     rows = studies.merge(sections, on="key", how="left")
-    tests = {"no report in the corpus": ~rows["key"].isin(sections["key"])}
+    tests = {"no report in the corpus": ~among(rows["key"], sections["key"])}
     rows = flow.keep("report found", "studies", rows, rows["study_id"], tests)
     for section in ("findings", "impression"):
         lists = corpus.sentences[corpus.sentences["section"] == section]
@@ -262,7 +267,7 @@ def _with_image(
     # From the last filter to the first: what remains is the first that a study did not pass.
     reason = pd.Series("", index=lost.index)
     for stage in reversed(stages):
-        reason[~lost.isin(stage.images["study_id"])] = stage.missing
+        reason[~among(lost, stage.studies)] = stage.missing
     drops = [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)]
     flow.step("frontal image", "studies", rows["study_id"].nunique() - len(lost), drops)
     return rows[rows["image_id"].notna()].reset_index(drop=True)

@@ -8,6 +8,7 @@ studies of one patient at the same instant have no prior, and are none: which ca
 import pandas as pd
 
 from cxr_files.drops import Drop
+from cxrflow.data.readers.common_tables import among
 
 FIRST = "first study of the patient"
 NO_TIME = "time of the study not known"
@@ -66,12 +67,13 @@ def prior_account(priors: pd.DataFrame) -> dict[str, object]:
 
 def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
     """Fill a study's time from the earliest of its images where the study list has none."""
-    earliest = images.dropna(subset="order").sort_values("order", kind="stable")
+    times = images[["study_id", "study_time", "order"]].dropna(subset="order")
+    earliest = times.sort_values("order", kind="stable")
     earliest = earliest.drop_duplicates("study_id").set_index("study_id")
     filled = studies.copy()
     for name in ("study_time", "order"):
-        times = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
-        filled[name] = filled[name].fillna(times)
+        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(known)
     return filled
 
 
@@ -83,7 +85,7 @@ def with_priors(
     A prior needs a frontal image, not a report: all listed studies are candidates. ``chosen`` has
     the image that stands for a study.
     """
-    candidates = studies[studies["study_id"].isin(chosen["study_id"])]
+    candidates = studies[among(studies["study_id"], chosen["study_id"])]
     candidate_priors = find_priors(candidates)
     row_priors = rows[["study_id"]].merge(candidate_priors, on="study_id", how="left")
     no_image = row_priors["prior_study_id"].isna() & row_priors["reason"].isna()

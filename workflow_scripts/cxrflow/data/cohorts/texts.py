@@ -4,8 +4,10 @@ The join is an outer one: some studies have no parsed report, and some reports n
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from cxr_files.errors import InputError
@@ -72,5 +74,12 @@ def study_key(ids: pd.Series, study_prefix: str) -> pd.Series:
 
 def _as_lists(sentences: pd.DataFrame) -> pd.DataFrame:
     ordered = sentences.sort_values(["study_id", "section", "index"], kind="stable")
-    groups = ordered.groupby(["study_id", "section"], sort=False)["sentence"]
-    return groups.agg(list).rename("sentences").reset_index()
+    keys = ordered[["study_id", "section"]]
+    first = ~keys.duplicated()
+    # Reports repeat sentences: each different one is one object.
+    number, distinct = pd.factorize(ordered["sentence"])
+    texts = distinct.to_numpy(object)[number]
+    borders = [*np.flatnonzero(first), len(ordered)]
+    lists = [texts[a:b].tolist() for a, b in pairwise(borders)]
+    column = pd.Series(lists, dtype=object)
+    return keys[first].reset_index(drop=True).assign(sentences=column)

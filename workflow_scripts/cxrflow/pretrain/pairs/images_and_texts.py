@@ -53,6 +53,12 @@ class PairViews(ComposableViews):
         self._together = max(1, program.needs.images) if program.stacked else 1  # in one pass
         self._passes = Computed(self._pass)
         self.images = Computed(self._encoded)
+        self._encoder_inputs: dict[int, Frames[Tensor]] = {}  # by pass, until they are encoded
+
+    def prepare(self, needs: Needs) -> None:
+        super().prepare(needs)
+        passes = range(0, max(1, needs.images), self._together)
+        self._encoder_inputs = {number: self._frames(number) for number in passes}
 
     def _encoded(self, number: int) -> ImageOutput:
         if self._together == 1:
@@ -74,6 +80,8 @@ class PairViews(ComposableViews):
         return self._program.image.encoder.forward_until(self._frames(0), stage)
 
     def _frames(self, number: int) -> Frames[Tensor]:
+        if number in self._encoder_inputs:
+            return self._encoder_inputs.pop(number)
         if self._together == 1:
             return self.pixels(number)
         return neighbours([self.pixels(view) for view in range(self._together)])
@@ -96,17 +104,17 @@ class PairViews(ComposableViews):
 
     def composed(self, texts: Sequence[Sequence[int]]) -> TextOutput:
         assert "intact" not in self.texts, "intact texts were read before others are composed"
-        own, passes = self._program.texts[self._split], self._program.passes
+        reports = self._program.texts[self._split].reports
         keys = torch.zeros(len(texts), dtype=torch.int64)  # no word is masked
-        tokens = [own.intact(self.batch), own.reports.sequences(texts, keys)]
-        self.texts["intact"], composed = passes.together(tokens, self.batch)
+        words = [self._words["intact"], (reports.sequences(texts, keys), None)]
+        self.texts["intact"], composed = self._program.passes.together(words, self.batch)
         self.composed_tokens = int(composed.mask.sum())
         return composed
 
     def training_texts(self, rows: np.ndarray) -> TextOutput:
         texts = self._program.texts["train"]
         batch = self.batch._replace(rows=rows, samples=self._program.samples["train"])
-        return self._program.passes(texts.intact(batch), batch, masking=False)
+        return self._program.passes((texts.intact(batch), None), batch)
 
     def shown_masks(
         self, places: Sequence[int], masks: Callable[[np.ndarray], np.ndarray]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.encoders.guided_text import GuidedText, save_guidance
@@ -24,7 +25,8 @@ from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.report_text import TextPasses, Texts
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.pretrain.starts import train_only
-from cxrflow.text.report_batch import ReportTokens, WordMasker
+from cxrflow.pretrain.terms.base_settings import Needs
+from cxrflow.text.report_batch import MaskedBatch, ReportTokens, WordMasker
 from cxrflow.training.program import ParameterRule
 
 
@@ -52,12 +54,21 @@ class FrameViews(PairViews):
 
     _program: "FrameTextProgram"
 
+    def prepare(self, needs: Needs) -> None:
+        super().prepare(needs)
+        if needs.masking is not None:
+            _ = self._guided_words
+
     @cached_property
-    def _guided(self) -> MaskedText:
+    def _guided_words(self) -> tuple[Tensor, MaskedBatch]:
         program, batch = self._program, self.batch
         tokens = program.texts[self._split].masked.intact(batch)
         ids, mask = tokens["input_ids"], tokens["attention_mask"]
-        masked = program.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
+        return mask, program.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
+
+    @cached_property
+    def _guided(self) -> MaskedText:
+        program, batch, (mask, masked) = self._program, self.batch, self._guided_words
         device = program.run.device
         hidden = program.guided.states(
             program.text,
@@ -67,8 +78,8 @@ class FrameViews(PairViews):
         )
         logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
         targets = sent(masked.targets, device)
-        texts = masked.positions.cpu() // ids.shape[1]
-        words, sequences = batch.processes.totals(len(targets), len(ids))
+        texts = masked.positions.cpu() // mask.shape[1]
+        words, sequences = batch.processes.totals(len(targets), len(mask))
         return MaskedText(logits, targets, words, sequences, texts)
 
     @property

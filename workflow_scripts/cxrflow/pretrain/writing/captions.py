@@ -13,7 +13,8 @@ from cxrflow.encoders.image_encoder import Frames
 from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.report_text import bleu, bleu_counts, rouge_l
 from cxrflow.pretrain.writing.program import WritingProgram
-from cxrflow.text.report_prompts import ReportBatch, words_of
+from cxrflow.text.report_prompts import ReportBatch
+from cxrflow.text.words import words_of
 
 
 class CaptionProgram(WritingProgram):

@@ -20,8 +20,10 @@ from cxrflow.pretrain.inputs import Run, copy_tokenizer
 from cxrflow.pretrain.objective import Batch, TermsProgram, Views, WrittenText
 from cxrflow.pretrain.resident_images import SplitImages
 from cxrflow.pretrain.settings import CaptionTrainingSettings, ReportTrainingSettings
-from cxrflow.text.report_prompts import ReportBatch, ReportPrompts, words_of
+from cxrflow.pretrain.terms.base_settings import Needs
+from cxrflow.text.report_prompts import ReportBatch, ReportPrompts
 from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.text.words import words_of
 from cxrflow.training.processes import ALONE
 from cxrflow.training.program import ParameterRule
 from cxrflow.training.sampler import epoch_order
@@ -44,7 +46,6 @@ class WrittenViews(Views):
         self._program, self._split = program, split
         self._prompts = program.texts.prompts[split].batch(batch.own)
         self._targets = sent(self._prompts.targets, program.run.device)
-        (self._predicted,) = batch.processes.totals(len(self._targets))
         self.tokens = int(self._prompts.mask.sum())
 
     @cached_property
@@ -56,9 +57,21 @@ class WrittenViews(Views):
         """The same, beside the images in another order."""
         return self._read(self._patches_BMF[images.to(self._patches_BMF.device)])
 
+    def prepare(self, needs: Needs) -> None:
+        _ = self._frames
+
+    @cached_property
+    def _frames(self) -> Frames[Tensor]:
+        return self._program.frames(self._split, self.batch)
+
     @cached_property
     def _patches_BMF(self) -> Tensor:
-        return self._program.patches(self._split, self.batch)
+        return self._program.patches_seen(self._frames)
+
+    @cached_property
+    def _predicted(self) -> int:
+        """Tokens to predict, of all processes."""
+        return self.batch.processes.totals(len(self._targets))[0]
 
     def _read(self, patches_BMF: Tensor) -> WrittenText:
         logits_TV, attended = self._program.read(self._prompts, patches_BMF)
@@ -125,16 +138,12 @@ class WritingProgram(TermsProgram):
     ) -> dict[str, float]:
         """How alike what was written is to the reports, both in words, by several metrics."""
 
-    def patches(self, split: str, batch: Batch) -> Tensor:
-        """Patches [B, M, F] of this process's images, augmented in training."""
-        frames = self.images[split].take(batch.own)
+    def frames(self, split: str, batch: Batch) -> Frames[Tensor]:
+        """This process's images, augmented in training."""
+        stored, (_, seed, epoch, *_) = self.images[split].take(batch.own), batch
         if split == "train":
-            return self.patches_seen(
-                frames.each(
-                    lambda image_pixels: self.augmentation(image_pixels, batch.seed, batch.epoch)
-                )
-            )
-        return self.patches_seen(frames.each(self.augmentation.centre))
+            return stored.each(lambda images: self.augmentation(images, seed, epoch))
+        return stored.each(self.augmentation.centre)
 
     def validate(self) -> dict[str, float]:
         """The loss, and how alike reports are that the writer says by itself."""
@@ -160,7 +169,7 @@ class WritingProgram(TermsProgram):
         size = self.settings.training.batch_size
         for begin in range(0, len(rows), size):
             some = rows[begin : begin + size]
-            patches_BMF = self.patches("validate", Batch(some, 0, 0, ALONE))
+            patches_BMF = self.patches_seen(self.frames("validate", Batch(some, 0, 0, ALONE)))
             ids = self.write([prompts.prompts[row] for row in some], patches_BMF, search)
             reports_written += zip(some.tolist(), tokenizer.decode_batch(ids), strict=True)
         return reports_written
