@@ -18,7 +18,7 @@ from retrieval_fixtures import write_retrieval
 
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
-from cxrflow.benchmarks.rows.sentences import out_of_fold
+from cxrflow.benchmarks.rows.supervised_pairs import similarity
 from cxrflow.benchmarks.rows.truth import grades, nearest
 
 ROOT = Path(__file__).parents[3]
@@ -189,11 +189,11 @@ def pairs(count: int, seed: int = 0) -> pd.DataFrame:
 def test_words_of_pairs_are_learnt_from_other_pairs() -> None:
     table = pairs(120)
     similar = (table["label"] == "entailment").to_numpy()
-    assert ((out_of_fold(table) > 0.5) == similar).mean() > 0.95
+    assert ((similarity(table) > 0.5) == similar).mean() > 0.95
     # Of labels that are drawn nothing is learnt: no head has seen the pair that it judges.
     shuffled = table.assign(label=np.random.default_rng(1).permutation(table["label"]))
     told = shuffled["label"] == "entailment"
-    assert 0.3 < ((out_of_fold(shuffled) > 0.5) == told).mean() < 0.7
+    assert 0.3 < ((similarity(shuffled) > 0.5) == told).mean() < 0.7
 
 
 @pytest.mark.parametrize("name", SCORING)

@@ -95,7 +95,11 @@ BENCHMARKS |= {
         reports=True,
         own=("grid", "rescale"),  # Appendix A.3 rescales the maps of models with a local loss
         shows={"figures": "images", "figure_phrases": "text"},
-        **rows("centre", "mean_box", "finding_box", "place_box", oracle="answers"),
+        **rows(
+            *("centre", "mean_box", "finding_box", "place_box"),
+            oracle="answers",
+            detector="labels",
+        ),
         baselines="rows.boxes:Phrases",
         external=True,
     ),
@@ -184,7 +188,7 @@ BENCHMARKS |= {
         statistic="grounding.segmentation_scores",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
-        **rows("mean_box", "brightness", oracle="answers"),
+        **rows("mean_box", "brightness", oracle="answers", detector="labels"),
         baselines="rows.boxes:Segments",
     ),
     "mixed_pairs": Benchmark(
@@ -250,7 +254,7 @@ BENCHMARKS |= {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        **rows(*CHANGES, oracle="answers"),
+        **rows(*CHANGES, oracle="answers", second_reader="labels"),
         baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(

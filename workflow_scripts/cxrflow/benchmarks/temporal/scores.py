@@ -30,7 +30,8 @@ from cxrflow.metrics.rare_classes import Behind, Labels
 OWN_PRIOR, OTHER_PRIOR = "own_prior", "other_prior"
 IMPROVING, STABLE, WORSENING = "improving", "stable", "worsening"
 # MS-CXR-T's words for pairs that a second radiologist has read without knowing the first's label.
-READ_TWICE = {"multiple_experts": "agreement", "disagreement": "disagreement"}
+AGREEMENT = "multiple_experts"
+READ_TWICE = {AGREEMENT: "agreement", "disagreement": "disagreement"}
 FIGURE = "agreement.png"
 TINY = np.finfo(np.float32).tiny  # a probability can underflow to 0, which has no logarithm
 
