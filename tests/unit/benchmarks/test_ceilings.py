@@ -1,6 +1,7 @@
 """Floors and ceilings: every benchmark that scores models has both, and its ceiling succeeds."""
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ from benchmark_fakes import (
     write_cohort,
 )
 from retrieval_fixtures import write_retrieval
+from sklearn.metrics import roc_auc_score
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
-from cxrflow.benchmarks.rows.supervised_pairs import similarity
+from cxrflow.benchmarks.rows.detector import detect_in_folds, surroundings
+from cxrflow.benchmarks.rows.supervised_pairs import _by_words, out_of_fold, similarity
 from cxrflow.benchmarks.rows.truth import grades, nearest
 
 ROOT = Path(__file__).parents[3]
@@ -66,6 +70,21 @@ def scored(folder: Path, pixels: Path, benchmark: str, row: str, cohort: Path, *
         output=folder / benchmark / row, **more,
     )  # fmt: skip
     return said["metrics"]
+
+
+@pytest.mark.parametrize("benchmark", ["phrase_grounding", "segmentation"])
+def test_a_detector_is_above_other_patients_boxes(pixels, tmp_path, benchmark):
+    table = grounding_samples(60)
+    table["split"] = ["train" if n % 2 else "test" for n in range(len(table))]
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
+    settings = {"categories": list(CATEGORIES)} if benchmark == "phrase_grounding" else {
+        "split": "test", "fractions": [1.0], "probe_seeds": [0, 1],
+    }  # fmt: skip
+    learnt, floor = (
+        scored(tmp_path, pixels, benchmark, row, cohort, settings=settings)["signed_cnr"]
+        for row in ("detector", "mean_box")
+    )
+    assert learnt["low"] > floor["high"] and learnt["boxes"] == learnt["n"]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +213,59 @@ def test_words_of_pairs_are_learnt_from_other_pairs() -> None:
     shuffled = table.assign(label=np.random.default_rng(1).permutation(table["label"]))
     told = shuffled["label"] == "entailment"
     assert 0.3 < ((similarity(shuffled) > 0.5) == told).mean() < 0.7
+
+
+def test_meanings_hold_for_words_that_never_met() -> None:
+    """Five words of each of three changes; no head has seen the two words that it compares."""
+    words = [f"{change}{number}" for change in "abc" for number in range(5)]
+    every = [
+        (x, y, "paraphrase" if x[0] == y[0] else "contradiction") for x, y in product(words, words)
+    ]
+    rows = [(f"effusion {x}", f"effusion {y}", label) for x, y, label in every if x < y]
+    table = pd.DataFrame(rows, columns=["premise", "hypothesis", "label"])
+    similar = (table["label"] == "paraphrase").to_numpy()
+    by_pairs_of_words = out_of_fold(table, similar.astype(int), _by_words)
+    assert roc_auc_score(similar, similarity(table)) > 0.85
+    assert roc_auc_score(similar, by_pairs_of_words) < 0.6
+
+
+def test_a_label_without_enough_pairs_is_refused() -> None:
+    with pytest.raises(InputError, match="pairs of sentences with the label .*; expected 10"):
+        similarity(pairs(14))
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+def bright_squares(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise [N, 64, 64] with a bright square anywhere, and the cells [N, 16, 16] that it covers."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 90, (count, 64, 64)).astype(np.uint8)
+    boxes = np.zeros((count, 16, 16))
+    for image, box in zip(images, boxes, strict=True):
+        y, x = rng.integers(0, 12, 2)
+        image[4 * y : 4 * y + 16, 4 * x : 4 * x + 16] = 200
+        box[y : y + 4, x : x + 4] = 1
+    return images, boxes
+
+
+def test_a_detector_finds_what_it_has_learnt_of_other_patients() -> None:
+    images, boxes = bright_squares(30)
+    features, patients = surroundings(images, 16), np.arange(30) // 2
+    maps = detect_in_folds(features, boxes, patients)
+    assert ((maps > 0.5) == (boxes > 0.5)).mean() > 0.98
+    # Of boxes that are others' it learns nothing, and it has not seen those that it judges.
+    of_others = detect_in_folds(features, boxes[::-1], patients)
+    inside = of_others[boxes[::-1] > 0.5].mean() - of_others[boxes[::-1] < 0.5].mean()
+    assert abs(inside) < 0.1 < maps[boxes > 0.5].mean() - maps[boxes < 0.5].mean()
+
+
+def test_a_detector_needs_boxes_and_other_patients() -> None:
+    features = surroundings(bright_squares(4)[0], 16)
+    with pytest.raises(InputError, match="'boxes' covers 0 of 512 cells"):
+        detect_in_folds(features, np.zeros((4, 16, 16)), np.arange(4) // 2)
+    with pytest.raises(InputError, match="1 patient with boxes"):
+        detect_in_folds(features, np.ones((4, 16, 16)), np.zeros(4, np.int64))
 
 
 @pytest.mark.parametrize("name", SCORING)

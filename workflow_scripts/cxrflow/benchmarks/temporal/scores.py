@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.figures.distributions import draw_distributions
-from cxrflow.benchmarks.result import CountedStatistic, Figure, slug
+from cxrflow.benchmarks.result import CountedStatistic, Figure, by_class, slug
 from cxrflow.benchmarks.temporal.settings import HeadTraining, TemporalSettings
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
@@ -159,7 +159,11 @@ def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedS
         weights = {f"{kind}/{finding}": 1 / len(findings) for finding in findings}
         return Behind(tuple(f"{area}/{finding}" for finding in findings), True, weights)
 
-    return CountedStatistic(metrics, size, Labels(classes, behind))
+    def of_classes(metric: str) -> dict[str, int]:
+        rows = sizes.get(metric.partition("/")[2], np.ones(len(labels), dtype=bool))
+        return {} if "auroc" in metric else by_class(labels, rows)
+
+    return CountedStatistic(metrics, size, Labels(classes, behind), of_classes)
 
 
 def other_name(metric: str) -> str:
