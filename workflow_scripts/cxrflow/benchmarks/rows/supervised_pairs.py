@@ -33,7 +33,7 @@ from cxrflow.metrics.intervals import Floats
 PARAPHRASE = "paraphrase"
 FOLDS = 10  # as paraphrase detection tunes its threshold
 _RULE = 4.0  # a rule's value beside that of a word
-_MEANINGS, _STARTS, _STEPS, _RATE, _PENALTY = 3, 8, 100, 0.1, 1.0
+_MEANINGS, _STARTS, _STEPS, _RATE, _PENALTY = 3, 8, 100, 0.1, 0.3
 
 #: The scores of judged pairs, by a head that learns from pairs with their answers.
 Head = Callable[[pd.DataFrame, NDArray[np.int64], pd.DataFrame], Floats]
