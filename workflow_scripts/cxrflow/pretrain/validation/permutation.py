@@ -171,12 +171,14 @@ class Validation:
         pairs: Mapping[str, str],
         smallest: Mapping[str, Tensor] | None = None,
         twins: Mapping[str, Sequence[float]] | None = None,
+        shuffled: Mapping[str, Sequence[float]] | None = None,
     ) -> dict[str, Any]:
         """For run.json: whether the model has learnt, by each question that its terms answer.
 
         ``pairs``: what each term pairs. ``smallest``: losses [D] of the permutations, the smallest
         of the validations of which the best is kept; without, they are this one's. ``twins``: by
-        term the ranks of its twins, which answer in the place of permuted pairs.
+        term the ranks of its twins, which answer in the place of permuted pairs; ``shuffled``: of
+        those among them that were trained, on shuffled pairs.
         """
         means, permuted = self.means(), dict(self.permuted())
         terms: dict[str, dict[str, Any]] = {}
@@ -197,25 +199,29 @@ class Validation:
             questions[question].append(p)
         p_of = {question: min(1.0, len(ps) * min(ps)) for question, ps in questions.items()}
         differs = _every(p_of)
-        beside = self._beside_twins(pairs, twins or {})
+        beside = self._beside_twins(pairs, twins or {}, shuffled or {})
         p_of |= {question: answer["p"] for question, answer in beside.items()}
         record = {"permuted_pairs": {"differs": differs, "terms": terms}}
         return {"pairs_learnt": _every(p_of), **record, **({"twins": beside} if beside else {})}
 
     def _beside_twins(
-        self, pairs: Mapping[str, str], twins: Mapping[str, Sequence[float]]
+        self,
+        pairs: Mapping[str, str],
+        twins: Mapping[str, Sequence[float]],
+        shuffled: Mapping[str, Sequence[float]],
     ) -> dict[str, dict[str, Any]]:
         """By question: the p of the model's ranks among its twins', and the ranks by term."""
         terms = defaultdict[str, dict[str, dict[str, Any]]](dict)
         for name, ranks in twins.items():
             rank = self.tallies[name].ranks.mean if name in self.tallies else None
             if rank is not None:
-                terms[pairs[name]][name] = {"rank": rank, "untrained": list(ranks)}
+                trained = {"shuffled": [*shuffled[name]]} if shuffled else {}
+                terms[pairs[name]][name] = {"rank": rank, "untrained": list(ranks), **trained}
         return {
             question: {
                 "p": twin_p(
                     [term["rank"] for term in named.values()],
-                    [term["untrained"] for term in named.values()],
+                    [term["untrained"] + term.get("shuffled", []) for term in named.values()],
                 ),
                 "terms": named,
             }
