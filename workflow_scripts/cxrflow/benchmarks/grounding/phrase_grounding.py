@@ -296,11 +296,10 @@ def statistic(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Counte
         finite = np.isfinite(by_metric[metric.removesuffix("_micro")])
         return finite & rows[subset] if subset else finite
 
-    boxes_N = scores["boxes"].to_numpy()
     return CountedStatistic(
         metrics,
         lambda name: int(counted(name).sum()),
-        behind=lambda name: {"boxes": int(boxes_N[counted(name)].sum())},
+        behind=lambda name: {"boxes": int(scores["boxes"][counted(name)].sum())},
     )
 
 

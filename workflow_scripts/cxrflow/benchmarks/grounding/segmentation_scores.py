@@ -112,11 +112,10 @@ def statistic(predictions: pd.DataFrame, settings: SegmentationSettings) -> Coun
         finite_M = np.isfinite(scores[kind][metric.removesuffix("_sd")]).all(axis=0)
         return finite_M & groups[subset] if subset in groups else finite_M
 
-    boxes_M = predictions["boxes"].to_numpy()
     return CountedStatistic(
         means,
         lambda name: int(counted(name).sum()),
-        behind=lambda name: {"boxes": int(boxes_M[counted(name)].sum())},
+        behind=lambda name: {"boxes": int(predictions["boxes"][counted(name)].sum())},
     )
 
 

@@ -97,10 +97,9 @@ def statistic(predictions: pd.DataFrame, settings: RetrievalSettings) -> Counted
     for category in sorted(set(predictions["category"])):
         rows = (predictions["category"] == category).to_numpy()
         columns |= {f"{name}/{slug(category)}": (predictions[name], rows) for name in cutoffs}
-    relevant = predictions["relevant"].to_numpy()
 
     def behind(name: str) -> dict[str, int]:
-        least = int(relevant[np.asarray(columns[name][1])].min())
+        least = int(predictions["relevant"][np.asarray(columns[name][1])].min())
         return {"candidates": int(predictions["candidates"].iloc[0]), "least_relevant": least}
 
     return replace(means(columns), behind=behind)

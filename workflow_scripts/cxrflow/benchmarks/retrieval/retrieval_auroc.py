@@ -71,11 +71,11 @@ def statistic(predictions: pd.DataFrame, settings: RetrievalAurocSettings) -> Co
     everyone = np.ones(len(predictions), dtype=bool)
     names = [name for name in map(str, predictions.columns) if name.rpartition("/")[2] in MATCHINGS]
     count = len(predictions)
-    patients = int(predictions["subject_id"].fillna(predictions["study_id"]).nunique())
 
     def behind(name: str) -> dict[str, int]:
         if "query_auroc" in name or "recall" in name:
             return {"candidates": count}
+        patients = int(predictions["subject_id"].fillna(predictions["study_id"]).nunique())
         return {
             "positives": count,
             "negatives": count * (count - 1),
