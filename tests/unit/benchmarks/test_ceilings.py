@@ -56,7 +56,8 @@ def test_the_documentation_names_every_row() -> None:
     """By the tables of docs/references.md: the rows, and below them floors and ceilings."""
     text = (ROOT / "docs/references.md").read_text("utf-8")
     by_benchmark = {}
-    for line in text.partition("## Floors and ceilings")[2].splitlines():
+    section = text.partition("## Floors and ceilings")[2].partition("\n## ")[0]
+    for line in section.splitlines():
         if line.startswith("| `"):
             benchmarks, floors, ceilings, counts = line.strip("| ").split(" | ")
             rows = [re.findall(r"`(\w+)`", cell) for cell in (floors, ceilings)]
