@@ -154,7 +154,7 @@ def test_a_regression_on_words_stands_in_for_the_encoder() -> None:
     # Of three labels the first is told from the others, which are alike.
     assert right["words"] == right["hypothesis"] == pytest.approx(2 / 3)
     # Each test pair stands among the validation pairs, too, from which it then does not learn.
-    assert 0.5 < right["supervised"] < 0.8
+    assert 0.4 < right["supervised"] < 0.8  # the labels that are alike come out below chance
     assert right["negation"] == pytest.approx(1 / 3) and 0.2 < right["random"] < 0.5
     assert (
         found["random"].metrics["accuracy_sd"].value
