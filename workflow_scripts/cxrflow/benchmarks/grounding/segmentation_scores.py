@@ -110,7 +110,7 @@ def statistic(predictions: pd.DataFrame, settings: SegmentationSettings) -> Coun
         metric, _, subset = name.partition("/")
         kind = subset if subset in scores else ZERO_SHOT
         finite_M = np.isfinite(scores[kind][metric.removesuffix("_sd")]).all(axis=0)
-        return finite_M & groups[subset] if subset in groups else finite_M
+        return np.asarray(finite_M & groups[subset] if subset in groups else finite_M)
 
     return CountedStatistic(
         means,

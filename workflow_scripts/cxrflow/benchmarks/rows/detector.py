@@ -35,7 +35,7 @@ def surroundings(images_NSS: NDArray[np.uint8], cells: int) -> Floats:
         spread = gaussian_filter(image_SS**2, width) - gaussian_filter(image_SS, width) ** 2
         maps = [*blurred, *(each - each[:, ::-1] for each in blurred), spread]
         features.append(np.stack([_in_cells(each, cells) for each in maps], axis=-1))
-    place_hw2 = np.stack(np.indices((cells, cells)), axis=-1) / cells
+    place_hw2 = np.moveaxis(np.indices((cells, cells)), 0, -1) / cells
     shape = (len(features), cells, cells, 2)
     return np.concatenate([np.stack(features), np.broadcast_to(place_hw2, shape)], axis=-1)
 
