@@ -8,9 +8,10 @@ image and its text, and the spaces are drawn anew for every model. A model is a 
 side, untrained, trained on permuted pairs or on few true ones by the global term (Eq. 1 of BioViL),
 with the weights of least validation loss among five. Ranks are within batches of 32 pairs.
 
-Prints the share of models that have learnt by twins (above 19 untrained starts) and by permuted
-pairs (one-sided at 5 %, in the normal limit of the permutation's exact moments: Hoeffding 1951, Ann
-Math Stat 22:558), of the validation whose weights were kept.
+Prints the share of models that have learnt by twins (above 19 untrained starts, and above these and
+so many that are trained on permuted pairs) and by permuted pairs (one-sided at 5 %, in the normal
+limit of the permutation's exact moments: Hoeffding 1951, Ann Math Stat 22:558), of the validation
+whose weights were kept.
 """
 
 import argparse
@@ -28,7 +29,8 @@ PAIRS, BATCH = (64, 200, 1000, 3000), 32
 IMAGE, TEXT, JOINT = 96, 64, 32  # widths
 COMMON, OTHER, RELATION, NOISE = 6, 20, 0.5, 0.05  # directions, their correlation, the rest
 TEMPERATURE, RATE, VALIDATIONS = 0.1, 0.01, 5
-KINDS = {"untrained": 0, "permuted pairs": 960, "32 true pairs": 32, "64 true pairs": 64}
+PERMUTED = "permuted pairs"
+KINDS = {"untrained": 0, PERMUTED: 960, "32 true pairs": 32, "64 true pairs": 64}
 ALPHA, NORMAL_LIMIT = 0.05, 1.6449
 
 
@@ -130,27 +132,44 @@ def trained(
 
 
 def shares(
-    pairs: int, models: int, random: torch.Generator, kinds: Sequence[str] = tuple(KINDS)
-) -> dict[str, tuple[float, float]]:
-    """By kind of model the shares that have learnt by twins and by permuted pairs."""
+    pairs: int,
+    models: int,
+    random: torch.Generator,
+    kinds: Sequence[str] = tuple(KINDS),
+    shuffled: Sequence[int] = (0,),
+) -> dict[str, list[float]]:
+    """By kind of model the shares that have learnt.
+
+    By twins, of which so many are trained on permuted pairs, and last by permuted pairs.
+    """
     of = spaces(models, random)
     validation = features(of, pairs, random)
-    twins = torch.stack([rank(scores(validation, start(models, random))) for _ in range(TWINS)], 1)
-    found = {}
-    for kind in kinds:
+
+    def scores_of(kind: str) -> Tensor:
         weights, seen = start(models, random), KINDS[kind]
-        score = scores(validation, weights)
-        if seen:
-            image, text = features(of, seen, random)
-            if kind == "permuted pairs":
-                text = text[:, torch.randperm(seen, generator=random)]
-            score = trained([image, text], weights, validation, random)
+        if not seen:
+            return scores(validation, weights)
+        image, text = features(of, seen, random)
+        if kind == PERMUTED:
+            text = text[:, torch.randperm(seen, generator=random)]
+        return trained([image, text], weights, validation, random)
+
+    twins = [rank(scores(validation, start(models, random))) for _ in range(TWINS)]
+    twins += [rank(scores_of(PERMUTED)) for _ in range(max(shuffled))]
+    learnt = {}
+    for kind in kinds:
+        score = scores_of(kind)
         by_twins = [
-            twin_p([float(own)], [others.tolist()]) <= ALPHA
-            for own, others in zip(rank(score), twins, strict=True)
+            sum(
+                twin_p([float(own)], [others.tolist()]) <= ALPHA
+                for own, others in zip(rank(score), torch.stack(twins[: TWINS + n], 1), strict=True)
+            )
+            for n in shuffled
         ]
-        found[kind] = sum(by_twins) / models, float(differs(score).float().mean())
-    return found
+        learnt[kind] = [count / models for count in by_twins] + [
+            float(differs(score).float().mean())
+        ]
+    return learnt
 
 
 def main() -> None:
@@ -158,17 +177,20 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--models", type=int, default=2000, help="of each cell, in fifties")
     arguments.add_argument("--pairs", type=int, nargs="+", default=PAIRS, help="of the validation")
+    arguments.add_argument(
+        "--shuffled", type=int, nargs="+", default=[0], help="twins trained on permuted pairs"
+    )
     options = arguments.parse_args()
-    print(f"{'pairs':6}", *(f"{kind:>24}" for kind in KINDS))
+    print(f"{'pairs':6}", *(f"{kind:>24}" for kind in KINDS), "  shuffled twins")
     for pairs in options.pairs:
         random, portion = torch.Generator().manual_seed(pairs), 50
-        sums = {kind: [0.0, 0.0] for kind in KINDS}
-        for _ in range(options.models // portion):
-            for kind, found in shares(pairs, portion, random).items():
-                sums[kind] = [a + b for a, b in zip(sums[kind], found, strict=True)]
-        portions = options.models // portion
-        means = [[share / portions for share in of_kind] for of_kind in sums.values()]
-        print(f"{pairs:6}", *(f"{a:11.3f} twins {b:.3f}".rjust(24) for a, b in means), flush=True)
+        portions = [
+            shares(pairs, portion, random, shuffled=options.shuffled)
+            for _ in range(options.models // portion)
+        ]
+        for place, count in enumerate([*options.shuffled, "permuted"]):
+            means = [sum(each[kind][place] for each in portions) / len(portions) for kind in KINDS]
+            print(f"{pairs:6}", *(f"{mean:24.3f}" for mean in means), f"  {count}", flush=True)
 
 
 if __name__ == "__main__":

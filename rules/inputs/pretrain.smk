@@ -54,6 +54,8 @@ def training_inputs(wildcards):
             f"<results>/tokens/{model.vocabulary}/{dataset}/tokens.json"
             for dataset in model.corpora
         ]
+    if recipe.shuffled_twins is not None:
+        files["shuffled_twins"] = model_runs([recipe.shuffled_twins])
     for option, (parent, seed) in model.parents_at(int(wildcards.seed)).items():
         files[option] = f"<results>/models/{parent}/seed{seed}/run.json"
     return {option: paths for option, paths in files.items() if paths}
@@ -70,7 +72,8 @@ def training_options(wildcards, input):
     """The same as options: folders, but of the pairs the file itself."""
     options = []
     for name in training_inputs(wildcards):
-        files = input[name] if name == "tokens" else [input[name]]
+        several = name in ("tokens", "shuffled_twins")
+        files = input[name] if several else [input[name]]
         named = f"--{name.replace('_', '-')}"
         options += option(named, *(files if name == "pairs" else folders(files)))
     if "joint" in run.models[wildcards.model].recipe.kind.offers:

@@ -382,6 +382,34 @@ def test_plain_features_stand_in_an_encoder_s_place(world, tmp_path, learning):
         assert rows["thumbnail"] == rows["thumbnail_optimum"]
 
 
+def test_a_second_reader_has_the_recalls_of_those_who_agree(world, tmp_path):
+    """Of pairs read twice; of another patient's prior nobody has said anything."""
+    given = Namespace(**{**vars(options(world, None, tmp_path)), "model": None})
+    asked = (settings({"name": "probe"}), given, "second_reader")
+    result = result_of("temporal_classification", *asked)
+    table = pd.read_parquet(world / "cohort/samples.parquet")
+    table = table[table["split"] == "test"]
+    twice = table[table["quality"].isin(READ_TWICE)]
+    agreed = (twice["quality"] == "multiple_experts").groupby([twice["finding"], twice["label"]])
+    expected = agreed.mean().groupby("finding").mean().mean()
+    value = result.metrics["macro_accuracy"]
+    assert value.value == pytest.approx(expected) and value.n == len(twice) < len(table)
+    assert result.metrics["other_prior"].value == pytest.approx(1 / 3)
+    [drop] = result.data["dropped"]
+    assert (drop["reason"], drop["count"]) == ("read by one radiologist", len(table) - len(twice))
+
+
+def test_without_a_second_reading_there_is_no_second_reader(world, tmp_path):
+    table = pd.read_parquet(world / "cohort/samples.parquet").assign(quality="one_expert")
+    (tmp_path / "cohort").mkdir()
+    table.to_parquet(tmp_path / "cohort/samples.parquet")
+    (tmp_path / "cohort/flow.json").write_text((world / "cohort/flow.json").read_text())
+    given = Namespace(**{**vars(options(world, None, tmp_path)), "model": None})
+    given.cohort = tmp_path / "cohort"
+    with pytest.raises(InputError, match="column 'quality' says of no tested pair"):
+        result_of("temporal_classification", settings({"name": "probe"}), given, "second_reader")
+
+
 def test_plain_features_of_one_image_or_their_difference_are_probed(world, tmp_path):
     def scores(features):
         learning = {"name": "probe", "features": features}

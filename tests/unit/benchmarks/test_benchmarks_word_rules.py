@@ -171,7 +171,8 @@ def test_a_regression_on_words_stands_in_for_the_encoder() -> None:
     right = {name: result.metrics["accuracy"].value for name, result in found.items()}
     # Of three labels the first is told from the others, which are alike.
     assert right["words"] == right["hypothesis"] == pytest.approx(2 / 3)
-    assert right["supervised"] == 1  # it learns from the validation pairs, which are the test's
+    # Each test pair stands among the validation pairs, too, from which it then does not learn.
+    assert 0.4 < right["supervised"] < 0.8  # the labels that are alike come out below chance
     assert right["negation"] == pytest.approx(1 / 3) and 0.2 < right["random"] < 0.5
     assert (
         found["random"].metrics["accuracy_sd"].value

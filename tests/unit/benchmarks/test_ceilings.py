@@ -1,6 +1,7 @@
 """Floors and ceilings: every benchmark that scores models has both, and its ceiling succeeds."""
 
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,18 @@ from benchmark_fakes import (
     write_cohort,
 )
 from retrieval_fixtures import write_retrieval
+from sklearn.metrics import roc_auc_score
 
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
-from cxrflow.benchmarks.rows.sentences import out_of_fold
+from cxrflow.benchmarks.rows.detector import detect_in_folds, surroundings
+from cxrflow.benchmarks.rows.supervised_pairs import (
+    _by_meanings,
+    _by_words,
+    out_of_fold,
+    similarity,
+)
 from cxrflow.benchmarks.rows.truth import grades, nearest
 
 ROOT = Path(__file__).parents[3]
@@ -47,10 +56,12 @@ def test_the_documentation_names_every_row() -> None:
     """By the tables of docs/references.md: the rows, and below them floors and ceilings."""
     text = (ROOT / "docs/references.md").read_text("utf-8")
     by_benchmark = {}
-    for line in text.partition("## Floors and ceilings")[2].splitlines():
+    section = text.partition("## Floors and ceilings")[2].partition("\n## ")[0]
+    for line in section.splitlines():
         if line.startswith("| `"):
-            benchmarks, floors, ceilings = line.strip("| ").split(" | ")
+            benchmarks, floors, ceilings, counts = line.strip("| ").split(" | ")
             rows = [re.findall(r"`(\w+)`", cell) for cell in (floors, ceilings)]
+            assert counts
             by_benchmark |= dict.fromkeys(re.findall(r"`(\w+)`", benchmarks), rows)
     assert by_benchmark.keys() == SCORING.keys()
     for name, entry in SCORING.items():
@@ -66,6 +77,21 @@ def scored(folder: Path, pixels: Path, benchmark: str, row: str, cohort: Path, *
         output=folder / benchmark / row, **more,
     )  # fmt: skip
     return said["metrics"]
+
+
+@pytest.mark.parametrize("benchmark", ["phrase_grounding", "segmentation"])
+def test_a_detector_is_above_other_patients_boxes(pixels, tmp_path, benchmark):
+    table = grounding_samples(60)
+    table["split"] = ["train" if n % 2 else "test" for n in range(len(table))]
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
+    settings = {"categories": list(CATEGORIES)} if benchmark == "phrase_grounding" else {
+        "split": "test", "fractions": [1.0], "probe_seeds": [0, 1],
+    }  # fmt: skip
+    learnt, floor = (
+        scored(tmp_path, pixels, benchmark, row, cohort, settings=settings)["signed_cnr"]
+        for row in ("detector", "mean_box")
+    )
+    assert learnt["low"] > floor["high"] and learnt["boxes"] == learnt["n"]
 
 
 @pytest.mark.parametrize(
@@ -189,11 +215,67 @@ def pairs(count: int, seed: int = 0) -> pd.DataFrame:
 def test_words_of_pairs_are_learnt_from_other_pairs() -> None:
     table = pairs(120)
     similar = (table["label"] == "entailment").to_numpy()
-    assert ((out_of_fold(table) > 0.5) == similar).mean() > 0.95
+    assert ((similarity(table) > 0.5) == similar).mean() > 0.95
     # Of labels that are drawn nothing is learnt: no head has seen the pair that it judges.
     shuffled = table.assign(label=np.random.default_rng(1).permutation(table["label"]))
     told = shuffled["label"] == "entailment"
-    assert 0.3 < ((out_of_fold(shuffled) > 0.5) == told).mean() < 0.7
+    assert 0.3 < ((similarity(shuffled) > 0.5) == told).mean() < 0.7
+
+
+def test_meanings_hold_for_words_that_never_met() -> None:
+    """Five words of each of three changes; no head has seen the two words that it compares."""
+    words = [f"{change}{number}" for change in "abc" for number in range(5)]
+    rows, rng = [], np.random.default_rng(0)
+    for two_words in combinations(words, 2):
+        first, second = rng.permutation(two_words)
+        label = "paraphrase" if first[0] == second[0] else "contradiction"
+        rows.append((f"effusion {first}", f"effusion {second}", label))
+    table = pd.DataFrame(rows, columns=["premise", "hypothesis", "label"])
+    similar = (table["label"] == "paraphrase").to_numpy()
+    by_words, by_meanings = (
+        roc_auc_score(similar, out_of_fold(table, similar.astype(int), head))
+        for head in (_by_words, _by_meanings)
+    )
+    assert by_words < 0.6 < 0.95 < by_meanings
+
+
+def test_a_label_without_enough_pairs_is_refused() -> None:
+    with pytest.raises(InputError, match="pairs of sentences with the label .*; expected 10"):
+        similarity(pairs(14))
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+def bright_squares(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise [N, 64, 64] with a bright square anywhere, and the cells [N, 16, 16] that it covers."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 90, (count, 64, 64)).astype(np.uint8)
+    boxes = np.zeros((count, 16, 16))
+    for image, box in zip(images, boxes, strict=True):
+        y, x = rng.integers(0, 12, 2)
+        image[4 * y : 4 * y + 16, 4 * x : 4 * x + 16] = 200
+        box[y : y + 4, x : x + 4] = 1
+    return images, boxes
+
+
+def test_a_detector_finds_what_it_has_learnt_of_other_patients() -> None:
+    images, boxes = bright_squares(30)
+    features, patients = surroundings(images, 16), np.arange(30) // 2
+    maps = detect_in_folds(features, boxes, patients)
+    assert ((maps > 0.5) == (boxes > 0.5)).mean() > 0.98
+    # Of boxes that are others' it learns nothing, and it has not seen those that it judges.
+    of_others = detect_in_folds(features, boxes[::-1], patients)
+    inside = of_others[boxes[::-1] > 0.5].mean() - of_others[boxes[::-1] < 0.5].mean()
+    assert abs(inside) < 0.1 < maps[boxes > 0.5].mean() - maps[boxes < 0.5].mean()
+
+
+def test_a_detector_needs_boxes_and_other_patients() -> None:
+    features = surroundings(bright_squares(4)[0], 16)
+    with pytest.raises(InputError, match="'boxes' covers 0 of 512 cells"):
+        detect_in_folds(features, np.zeros((4, 16, 16)), np.arange(4) // 2)
+    with pytest.raises(InputError, match="1 patient with boxes"):
+        detect_in_folds(features, np.ones((4, 16, 16)), np.zeros(4, np.int64))
 
 
 @pytest.mark.parametrize("name", SCORING)

@@ -23,6 +23,23 @@ SCALES = ("demo", "study", "paper")
 TRUTH = {"synthetic_hospital": {"finding_truth": True}}  # which some tasks need
 
 
+def test_models_of_shuffled_pairs_are_trained_before_their_twin(overlay, tmp_path):
+    """Where a recipe names them; a model that pairs nothing has none."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "title: mine\n"
+        "models: {one: {extends: biovil/biovil, shuffled_twins: biovil/biovil_shuffled_pairs}}\n"
+        "tables: {t: {title: t, source: s, task: biovil/phrase_grounding, "
+        "columns: [{key: cnr, label: CNR, metric: cnr}], rows: [{label: One, model: one}]}}\n"
+    )
+    config = overlay({"papers": [str(mine)], "seeds": [0, 1, 2]})
+    model = config.models["mine/one"]
+    assert model.recipe.shuffled_twins == "biovil/biovil_shuffled_pairs" and model.trainable
+    assert config.models[model.recipe.shuffled_twins].seeds == [0, 1, 2]
+    with pytest.raises(ValueError, match="shuffled_twins is 'm', but a model of the program text"):
+        Recipe(program="text", vocabulary="v", cohort="c", shuffled_twins="m")
+
+
 # --- recipes at their scales --------------------------------------------------------------------
 
 

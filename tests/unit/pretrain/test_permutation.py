@@ -1,5 +1,6 @@
 """Whether a training has learnt: every term's loss beside that of permuted pairs."""
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
+from cxr_files.atomic import write_json
+from cxr_files.errors import InputError
 from cxrflow.metrics.permuted_pairs import DRAWS
 from cxrflow.metrics.twins import TWINS
 from cxrflow.models.run_record import beside_twins, learnt, learnt_in_words
@@ -19,6 +22,7 @@ from cxrflow.objectives.token_alignment import TokenMatching
 from cxrflow.pretrain.objective import Batch, MaskedText, Term, WrittenText
 from cxrflow.pretrain.registry import TERMS
 from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup, Validated, Validation
+from cxrflow.pretrain.validation.twins import shuffled_ranks
 from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.program import Losses
 from cxrflow.training.samples import SampleTable
@@ -279,11 +283,11 @@ def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
     weak = drawn(12, 12)
     names = {"a": "image and text", "b": "place and word"}
 
-    def answer(scores: Any, **twins: list[float]) -> dict[str, Any]:
+    def answer(scores: Any, shuffled: Any = None, **twins: list[float]) -> dict[str, Any]:
         compared = dict(zip(names, map(Comparisons.of_batch, scores), strict=True))
         losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
         said: dict[str, Any] = Validation([Validated(losses, compared)], ALONE).record(
-            names, None, twins
+            names, None, twins, shuffled
         )
         return said
 
@@ -298,6 +302,38 @@ def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
     assert answer((SIGNAL, weak), a=spread)["pairs_learnt"] is False
     assert answer((weak, SIGNAL), a=[0.1] * TWINS)["pairs_learnt"] is True
     assert "twins" not in answer((SIGNAL, SIGNAL))
+    # Models of shuffled pairs are twins beside them, above which it must be as well.
+    said = answer((SIGNAL, SIGNAL), {"a": [0.7, 0.8]}, a=spread)
+    assert said["pairs_learnt"] is True
+    term = said["twins"]["image and text"]["terms"]["a"]
+    assert (term["untrained"], term["shuffled"]) == (spread, [0.7, 0.8])
+    assert said["twins"]["image and text"]["p"] == 1 / (3 + TWINS)
+    assert answer((SIGNAL, SIGNAL), {"a": [0.7, 1.0]}, a=spread)["pairs_learnt"] is False
+
+
+SETTINGS = {"length": 8, "shuffled_pairs": False, "training": {"steps": 4}}
+DATA = {"fingerprint": "f", "pixels": "p", "text": "t", "image": "i"}
+
+
+@pytest.mark.parametrize(
+    ("of_twin", "data", "error"),
+    [
+        ({"shuffled_pairs": True, "training": {"steps": 4, "checkpoint_validations": 2}}, {}, ""),
+        ({"shuffled_pairs": False}, {}, "setting 'shuffled_pairs' is False; expected True"),
+        ({"shuffled_pairs": True, "length": 9}, {}, "setting 'length' is 9; expected 8"),
+        ({"shuffled_pairs": True, "more": 1}, {}, "setting 'more' is 1; expected None"),
+        ({"shuffled_pairs": True}, {"pixels": "q"}, "field 'data.pixels' is 'q'; expected 'p'"),
+    ],
+)
+def test_a_twin_of_shuffled_pairs_differs_in_nothing_else(tmp_path, of_twin, data, error):
+    terms = {"a": {"rank": {"value": 0.52}}, "b": {"rank": None}}
+    run = {"settings": SETTINGS | of_twin, "data": DATA | data, "permuted_pairs": {"terms": terms}}
+    write_json(tmp_path / "run.json", run)
+    if error:
+        with pytest.raises(InputError, match=re.escape(f"run.json: {error}")):
+            shuffled_ranks([tmp_path], SETTINGS, DATA)
+    else:
+        assert shuffled_ranks([tmp_path] * 2, SETTINGS, DATA) == {"a": [0.52, 0.52]}
     # A record from before there were twins.
     assert learnt({"permuted_pairs": {"differs": False}}) is False and learnt({}) is None
 

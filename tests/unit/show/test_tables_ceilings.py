@@ -38,13 +38,25 @@ def scores(ceiling, floor):
     }  # fmt: skip
 
 
-def test_a_ceiling_above_the_floors_needs_no_word(tmp_path):
-    assert notes(tmp_path, "auroc", scores((0.9, 0.85, 0.95), (0.7, 0.6, 0.8))) == []
+@pytest.mark.parametrize("low", [0.85, 0.78])  # the difference is above 0, though intervals overlap
+def test_a_ceiling_above_the_floors_needs_no_word(tmp_path, low):
+    assert notes(tmp_path, "auroc", scores((0.9, low, 0.95), (0.7, 0.6, 0.8))) == []
+
+
+@pytest.mark.parametrize(
+    ("learnt", "is_hard"), [((0.72, 0.6, 0.8), True), ((0.9, 0.8, 0.95), False)]
+)
+def test_what_is_told_succeeds_and_what_learns_does_not(tmp_path, learnt, is_hard):
+    learns = {"label": "Ceiling: learnt", "model": "reference/supervised", "ceiling": True}
+    values = scores((0.95, 0.9, 1.0), (0.7, 0.6, 0.8)) | {"reference/supervised": learnt}
+    told = notes(tmp_path, "auroc", values, rows=(*ROWS, learns))
+    hard = "Hard to learn here: “Score”, where “Ceiling: learnt” with 0.72"
+    assert [note.startswith(hard) for note in told] == [True] * is_hard
 
 
 @pytest.mark.parametrize(
     ("metric", "ceiling", "floor"),
-    [("auroc", (0.9, 0.79, 0.95), (0.7, 0.6, 0.8)), ("auroc", (0.55, 0.5, 0.6), (0.93, 0.9, 0.95)),
+    [("auroc", (0.8, 0.7, 0.9), (0.7, 0.6, 0.8)), ("auroc", (0.55, 0.5, 0.6), (0.93, 0.9, 0.95)),
      ("median_rank", (3.0, 2.0, 4.0), (4.0, 3.0, 5.0)),
      ("auroc", (0.9, None, None), (0.9, None, None))],
 )  # fmt: skip

@@ -334,7 +334,7 @@ def test_csv_has_the_contract_s_columns(files):
     assert list(rows[0]) == [
         "row", "column", "ours", "ours_sd", "low", "high", "seeds", "published", "published_sd",
         "reason", "difference", "difference_low", "difference_high", "p", "p_holm", "unlearnt",
-        "positives", "negatives", "least_positives", "least_negatives",
+        "positives", "negatives", "least_positives", "least_negatives", "to_find",
     ]  # fmt: skip
     assert len(rows) == 9
     assert rows[0]["published"] == "0.70" and rows[0]["ours"] == "" and rows[0]["seeds"] == "0"
@@ -345,13 +345,14 @@ def test_csv_has_the_contract_s_columns(files):
 
 
 def test_csv_counts_positives(tmp_path):
-    rate = estimate(0.125) | {"least_positives": 4, "least_negatives": 30}
+    rate = estimate(0.125) | {"least_positives": 4, "least_negatives": 30, "boxes": 12, "x": 3}
     run = result(tmp_path, 0, 1.0, rate=rate)
     counts = {"positives": 30, "negatives": 70, "positive_patients": 9, "negative_patients": 9}
     content = json.loads(run.read_text())
     content["metrics"]["cnr"] |= counts
     run.write_text(json.dumps(content))
-    rows = csv.DictReader(table_csv(cells_of([run])[1]).splitlines())
+    rows = [*csv.DictReader(table_csv(cells_of([run])[1]).splitlines())]
+    assert {row["to_find"] for row in rows} == {"", "boxes 12; x 3"}
     counts = [[row[name] for name in COUNTS] for row in rows if row["ours"]]
     assert ["30", "70", "", ""] in counts and ["", "", "4", "30"] in counts
 

@@ -71,6 +71,7 @@ BENCHMARKS |= {
         **rows(
             *("centre", "mean_box", "finding_box", "place_box"),
             oracle="answers",
+            detector="labels",
             second_reader="labels",
         ),
         baselines="rows.boxes:Phrases",
@@ -161,7 +162,7 @@ BENCHMARKS |= {
         statistic="grounding.segmentation_scores",
         clusters="grounding.segmentation_scores:image_clusters",
         own=("features", "grid", "start", "solution"),
-        **rows("mean_box", "brightness", oracle="answers"),
+        **rows("mean_box", "brightness", oracle="answers", detector="labels"),
         baselines="rows.boxes:Segments",
     ),
     "mixed_pairs": Benchmark(
@@ -227,7 +228,7 @@ BENCHMARKS |= {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        **rows(*CHANGES, oracle="answers"),
+        **rows(*CHANGES, oracle="answers", second_reader="labels"),
         baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(

@@ -47,11 +47,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class CountedStatistic:
-    """The metrics of N samples under resampling counts [R, N], and the samples behind each."""
+    """The metrics of N samples under resampling counts [R, N], and the samples behind each.
+
+    ``size``, ``behind``: of a metric's name the number of samples, and what they hold that is to be
+    found: boxes, candidates, samples by class. Those of ``labels``, whose counts also decide the
+    interval, are not named again.
+    """
 
     metrics: Statistic
-    size: Callable[[str], int]  # of a metric's name
+    size: Callable[[str], int]
     labels: Labels | None = None  # of the classes that metrics are of
+    behind: Callable[[str], Mapping[str, int]] = lambda name: {}
 
     def __call__(self, counts: Floats) -> Mapping[str, Floats]:
         return self.metrics(counts)
@@ -150,6 +156,13 @@ class Result:
             )
 
 
+def by_class(labels_N: ArrayLike, rows_N: ArrayLike | None = None) -> dict[str, int]:
+    """How many samples have each label, by name; of the chosen rows."""
+    labels = pd.Series(np.asarray(labels_N))
+    chosen = labels if rows_N is None else labels[np.asarray(rows_N, dtype=bool)]
+    return {str(name): int(count) for name, count in chosen.value_counts().sort_index().items()}
+
+
 def patients(table: pd.DataFrame, unit: str) -> NDArray[np.int64]:
     """Return the cluster numbers [N] of a table with a ``subject_id``."""
     return clusters_of(table["subject_id"], unit)
@@ -165,7 +178,8 @@ def estimate(
     for name, value in values.items():
         size = statistic.size(name)
         ends = supports.interval(name, values, scores, size, intervals.level)
-        estimates[name] = Estimate(value, *ends, size, supports.counts(name))
+        counts = {**supports.counts(name), **statistic.behind(name)}
+        estimates[name] = Estimate(value, *ends, size, counts)
     return estimates
 
 

@@ -24,7 +24,10 @@ from cxrflow.papers.recipes import ModelScale, Recipe
 from cxrflow.similarity.settings import module_of
 
 #: Fields of a recipe by which two models differ, beside settings, geometry, seeds and parents.
-MADE_FROM = {"program", "cohort", "vocabulary", "corpora", "selection", "truth", "overlap"}
+MADE_FROM = {
+    *("program", "cohort", "vocabulary", "corpora", "selection", "truth", "overlap"),
+    "shuffled_twins",
+}
 
 
 class Selection(NamedTuple):
@@ -160,7 +163,8 @@ class ResolvedModel:
             lacks += models.texts.lacks(recipe.corpora)
         if recipe.vocabulary is not None:
             lacks += models.texts.lacks(models.texts.recipes[recipe.vocabulary].documents)
-        lacks += [lack for parent in recipe.parents.values() for lack in models[parent].lacks]
+        before = [*recipe.parents.values(), recipe.shuffled_twins]
+        lacks += [lack for name in before if name is not None for lack in models[name].lacks]
         if self.selecting_cohort is not None:
             lacks += models.cohort_lacks(self.selecting_cohort)
         if recipe.truth and not models.knows_findings(recipe.cohort):

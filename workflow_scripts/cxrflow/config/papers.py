@@ -260,6 +260,7 @@ class Library:
         recipe: Recipe = self._entry("models", name, user)
         user = f"model {name}"
         parents = [p for scale in ("", *recipe.scales) for p in recipe.at(scale).parents.values()]
+        parents += [recipe.shuffled_twins] if recipe.shuffled_twins is not None else []
         for parent in dict.fromkeys(parents):
             self._add_model(parent, user, *waiting, name)
         if recipe.cohort is not None:

@@ -34,6 +34,15 @@ FEW_WORDS = (
 )
 
 
+def found_text(counts: Mapping[str, int]) -> str:
+    """What there is to be found behind a value, in words: boxes, candidates, samples by class."""
+    words = {name: name.removeprefix("least_").replace("_", " ") for name in counts}
+    return ", ".join(
+        f"{count:,} {'or more ' * name.startswith('least_')}{words[name]}"
+        for name, count in counts.items()
+    )
+
+
 def counts_text(counts: Mapping[str, Any]) -> str:
     """Positives and negatives of a metric of metrics.json in words; empty where it has none."""
     if "least_positives" in counts:

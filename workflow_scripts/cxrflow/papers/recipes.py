@@ -173,6 +173,11 @@ class Recipe(Settings):
         description="task whose metrics are values of the validation, selection/<metric>, of which "
         "`stopping.monitor` may name one; never on data that its tables test on",
     )
+    shuffled_twins: Name | None = Field(
+        None,
+        description="a model that differs in `shuffled_pairs` alone: those that this run trains "
+        "are twins, beside the untrained starts, by which it is judged whether this one has learnt",
+    )
     truth: bool = Field(
         False,
         description="a control may read the boxes of findings that only the synthetic hospital "
@@ -235,6 +240,11 @@ class Recipe(Settings):
                 )
         if (self.geometry is None) == ("image" in program.offers):
             raise ValueError("geometry belongs to models that see images, and these need one")
+        if self.shuffled_twins is not None and "joint" not in program.offers:
+            raise ValueError(
+                f"shuffled_twins is '{self.shuffled_twins}', but a model of the program "
+                f"{self.program} pairs no images and texts; expected null"
+            )
         if self.overlap is not None and "text" not in program.offers:
             raise ValueError("overlap is set, but the model reads no texts; expected null")
         inputs = {key for key in INPUTS if getattr(self, key)}

@@ -53,6 +53,8 @@ def training_parser(name: str, description: str | None) -> argparse.ArgumentPars
         add("--selection-settings", default="{}", help="the benchmark's settings")
     if "joint" in program.offers:
         add("--twins", type=Path, help="folder that keeps what untrained starts score")
+        trained = "models of the same recipe, trained on shuffled pairs, that are twins as well"
+        add("--shuffled-twins", type=Path, nargs="+", default=[], help=trained)
     add("--model", required=True, help="name of this model")
     drawn = "of new weights, batches, augmentation, masks and dropout"
     add("--seed", type=seed_number, required=True, help=drawn)
@@ -116,6 +118,8 @@ def run_training(
                 "program": [name, code, torch.__version__],
                 "machine": [device.type, choose_precision(settings.training.precision, device)],
             }
+            shuffled = validation.shuffled_ranks(options.shuffled_twins, settings.record(), data)
+            program.shuffled_twins = shuffled
             program.twins = validation.Twins(draw, decides, options.twins, processes)
         engine = Engine(
             program, settings.training, options.seed, identity, memory_advice, processes, code

@@ -264,6 +264,7 @@ class TermsProgram(Program):
     selection: "Callable[[], dict[str, float]] | None" = None  # scores of a task
     # The ranks of untrained starts by term (``validation/twins.py``), of images and texts.
     twins: "Callable[[], Mapping[str, Sequence[float]]] | None" = None
+    shuffled_twins: "Mapping[str, Sequence[float]]" = {}  # of models trained on shuffled pairs
 
     def __init__(
         self,
@@ -389,7 +390,7 @@ class TermsProgram(Program):
         pairs = {name: term.pairs for name, term in self.terms.items()}
         smallest = self.validation_state if best else None
         twins = None if self.twins is None else self.twins()
-        self._record = validation.record(pairs, smallest, twins)
+        self._record = validation.record(pairs, smallest, twins, self.shuffled_twins)
         return validation.means()
 
     def validation_record(self) -> dict[str, Any]:

@@ -86,6 +86,9 @@ def class_metrics(
                 scores[name] = each[name][:, 0]
         return scores | ({"classes": np.full(len(counts), has_both.sum(), float)} if names else {})
 
+    positives_C = np.nansum(labels_NC, axis=0)
+    of_each = {name: int(count) for name, count in zip(names or [""], positives_C, strict=True)}
+
     def included(name: str) -> NDArray[np.bool_]:
         return has_both if name in AREAS else has_threshold
 
@@ -93,6 +96,7 @@ def class_metrics(
         metrics,
         class_size(labels_NC, names),
         labels_behind(labels_NC, names, included, settings.exclusive),
+        lambda name: of_each if name == "accuracy" and settings.exclusive else {},
     )
 
 
@@ -192,7 +196,12 @@ def statistic(
         return scores
 
     first = next(iter(runs.values()))[0]
-    return CountedStatistic(metrics, first.size, over_shares(first.labels))
+
+    def behind(metric: str) -> Mapping[str, int]:
+        kind, _, share = metric.partition("/")
+        return first.behind(kind) if share in runs else {}
+
+    return CountedStatistic(metrics, first.size, over_shares(first.labels), behind)
 
 
 def over_shares(labels: Labels | None) -> Labels | None:

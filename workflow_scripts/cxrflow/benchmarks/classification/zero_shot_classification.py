@@ -177,7 +177,8 @@ def statistic(
         of_all = labels.behind("auroc" if kind in ("delta", "prompts_spread") else kind)
         return of_all and Behind(of_all.classes, kind == "auroc" and not names)
 
-    return CountedStatistic(metrics, size, Labels({**labels.classes, **kinds}, behind))
+    all_labels = Labels({**labels.classes, **kinds}, behind)
+    return CountedStatistic(metrics, size, all_labels, default.behind)
 
 
 def rarity_weights(names: Sequence[str], rare: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -154,7 +154,18 @@ def statistic(predictions: pd.DataFrame, settings: ReportGenerationSettings) -> 
     def size(name: str) -> int:
         return int(rows_by_group[name.partition("/")[2]].sum())
 
-    return CountedStatistic(all_scores, size)
+    def behind(name: str) -> dict[str, int]:
+        metric, _, group = name.partition("/")
+        rows = predictions[rows_by_group[group]]
+        if metric.startswith("label_f1"):
+            labels_NC = np.stack(rows["reference_labels"].tolist())
+            return {"labels": int((labels_NC == 1).sum())}
+        if metric in ("tem", "nem"):
+            in_reference_N = np.stack(rows[f"{metric}{suffixes[group]}"].tolist())[:, 2]
+            return {"entities": int(in_reference_N.sum())}
+        return {"reports": len(rows)}
+
+    return CountedStatistic(all_scores, size, behind=behind)
 
 
 def _of_columns(predictions: pd.DataFrame, chosen: NDArray[np.bool_], suffix: str) -> Statistic:

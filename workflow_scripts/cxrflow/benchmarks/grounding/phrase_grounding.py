@@ -159,6 +159,7 @@ def score_samples(
                 "cnr": abs(contrast),
                 "signed_cnr": contrast,
                 "miou": overlap,
+                "boxes": len(boxes),
                 "box_share": window.share,
                 "missed_pixels": window.missed,
                 "unscored": reason,
@@ -286,16 +287,20 @@ def statistic(scores: pd.DataFrame, settings: PhraseGroundingSettings) -> Counte
             means[f"map_shift/{name}"] = weighted_mean(counts, values)
         return means
 
-    def size(name: str) -> int:
+    def counted(name: str) -> NDArray[np.bool_]:
         metric, _, subset = name.partition("/")
         if metric == "map_shift":
-            return int(np.isfinite(shifts[subset]).sum())
+            return np.isfinite(shifts[subset])
         if subset in controls:
-            return int(np.isfinite(controls[subset]).sum())
+            return np.isfinite(controls[subset])
         finite = np.isfinite(by_metric[metric.removesuffix("_micro")])
-        return int((finite & rows[subset] if subset else finite).sum())
+        return finite & rows[subset] if subset else finite
 
-    return CountedStatistic(metrics, size)
+    return CountedStatistic(
+        metrics,
+        lambda name: int(counted(name).sum()),
+        behind=lambda name: {"boxes": int(scores["boxes"][counted(name)].sum())},
+    )
 
 
 def read_samples(inputs: Inputs, settings: PhraseGroundingSettings) -> pd.DataFrame:

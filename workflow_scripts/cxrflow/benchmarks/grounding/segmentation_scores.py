@@ -57,6 +57,7 @@ def score_samples(
         rows.append(
             {
                 **{name: sample[name] for name in ("sample_id", "subject_id", "image_id")},
+                "boxes": len(sample["boxes"]),
                 "box_share": window.share,
                 "missed_pixels": window.missed,
                 "unscored": reason,
@@ -105,13 +106,17 @@ def statistic(predictions: pd.DataFrame, settings: SegmentationSettings) -> Coun
                     by_name[f"{metric}_sd/{kind}"] = by_seed.std(axis=0, ddof=1)
         return by_name
 
-    def size(name: str) -> int:
+    def counted(name: str) -> NDArray[np.bool_]:
         metric, _, subset = name.partition("/")
         kind = subset if subset in scores else ZERO_SHOT
         finite_M = np.isfinite(scores[kind][metric.removesuffix("_sd")]).all(axis=0)
-        return int((finite_M & groups[subset] if subset in groups else finite_M).sum())
+        return np.asarray(finite_M & groups[subset] if subset in groups else finite_M)
 
-    return CountedStatistic(means, size)
+    return CountedStatistic(
+        means,
+        lambda name: int(counted(name).sum()),
+        behind=lambda name: {"boxes": int(predictions["boxes"][counted(name)].sum())},
+    )
 
 
 def image_clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:

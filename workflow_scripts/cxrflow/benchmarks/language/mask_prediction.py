@@ -154,7 +154,12 @@ def statistic(predictions: pd.DataFrame, settings: MaskPredictionSettings) -> Co
         _, _, chosen = name.partition("/")
         return int(total[section == chosen].sum() if chosen else total.sum())
 
-    return CountedStatistic(metrics, size)
+    def behind(name: str) -> dict[str, int]:
+        _, _, chosen = name.partition("/")
+        rows = section == chosen if chosen else np.ones(len(total), dtype=bool)
+        return {"masked": int(total[rows].sum()), "most_frequent": int(frequent[rows].sum())}
+
+    return CountedStatistic(metrics, size, behind=behind)
 
 
 def clusters(predictions: pd.DataFrame, unit: str) -> NDArray[np.int64]:

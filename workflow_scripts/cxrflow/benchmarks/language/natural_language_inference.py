@@ -19,7 +19,7 @@ from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Cohort, Inputs, choose_split, read_cohort
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import NaturalLanguageInferenceSettings
-from cxrflow.benchmarks.result import CountedStatistic, Predictions
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, by_class
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multiclass import accuracy, class_f1
@@ -58,7 +58,8 @@ def statistic(
         _, _, label = name.partition("/")
         return int((labels == LABELS.index(label)).sum()) if label else len(labels)
 
-    return CountedStatistic(metrics, size)
+    counted = by_class(predictions["label"])
+    return CountedStatistic(metrics, size, behind=lambda name: counted)
 
 
 def classes_of(labels: pd.Series) -> NDArray[np.int64]:

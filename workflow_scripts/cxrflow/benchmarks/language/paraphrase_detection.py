@@ -23,7 +23,7 @@ from cxrflow.benchmarks.inputs import drop_rows
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.sentence_similarity import pair_cosines
 from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
-from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, by_class, slug
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.rare_classes import areas_of
@@ -109,7 +109,12 @@ def statistic(predictions: pd.DataFrame, settings: ParaphraseDetectionSettings) 
     labels = {
         name: np.where(rows, similar.astype(float), np.nan) for name, rows in rows_by_subset.items()
     }
-    return CountedStatistic(metrics, size, areas_of(labels))
+
+    def behind(name: str) -> dict[str, int]:
+        _, slash, subset = name.partition("/")
+        return by_class(predictions["label"], rows_by_subset[slash + subset])
+
+    return CountedStatistic(metrics, size, areas_of(labels), behind)
 
 
 def _subsets(predictions: pd.DataFrame) -> dict[str, pd.Series]:

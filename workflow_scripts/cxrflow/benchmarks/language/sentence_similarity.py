@@ -14,7 +14,7 @@ import pandas as pd
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.language.sentence_pair_rows import PAIR_COLUMNS, pair_numbers
 from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
-from cxrflow.benchmarks.result import CountedStatistic, Predictions
+from cxrflow.benchmarks.result import CountedStatistic, Predictions, by_class
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
 from cxrflow.metrics.rare_classes import areas_of
@@ -69,7 +69,8 @@ def statistic(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -
         return int(rows.get(name, decided).sum())
 
     labels = np.where(decided, entailed.astype(float), np.nan)
-    return CountedStatistic(metrics, size, areas_of({"": labels}))
+    counted = by_class(label)
+    return CountedStatistic(metrics, size, areas_of({"": labels}), lambda name: counted)
 
 
 def projection_is_trained(run_record: dict[str, Any]) -> bool | None:

@@ -86,6 +86,7 @@ def score_studies(
                 )
             if not prefix:
                 columns[f"{RANK}/{direction}"] = rank_N
+                columns[f"candidates/{direction}"] = 1 + rivals_N
             for k in cutoffs:
                 reached_N = rank_N <= k if scores_NN is not None else k / (1 + rivals_N)
                 values_N = np.minimum(1.0, reached_N)
@@ -100,7 +101,7 @@ def statistic(predictions: pd.DataFrame, settings: PairRetrievalSettings) -> Cou
     columns = {
         name: predictions[name].to_numpy("float64")
         for name in map(str, predictions.columns)
-        if name.endswith(DIRECTIONS)
+        if name.endswith(DIRECTIONS) and not name.startswith("candidates")
     }
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -109,7 +110,12 @@ def statistic(predictions: pd.DataFrame, settings: PairRetrievalSettings) -> Cou
             for name, values in columns.items()
         }
 
-    return CountedStatistic(metrics, lambda name: int(np.isfinite(columns[name]).sum()))
+    def behind(name: str) -> dict[str, int]:
+        return {"candidates": int(predictions[f"candidates/{name.rpartition('/')[2]}"].min())}
+
+    return CountedStatistic(
+        metrics, lambda name: int(np.isfinite(columns[name]).sum()), behind=behind
+    )
 
 
 def scores(inputs: ModelInputs, studies: Studies, settings: PairRetrievalSettings) -> Floats:

@@ -9,7 +9,7 @@ those of one patient drawn together, with the candidates as they are.
 ``other_category/<k>`` is a control: each query is judged by the category of another one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,8 @@ def score_queries(
             columns |= {f"{name}/{k}": of_query_QK[:, i] for i, k in enumerate(cutoffs)}
     for k in cutoffs:
         columns[f"{OTHER}/{k}"] = np.where(partner_Q < 0, np.nan, columns[f"{OTHER}/{k}"])
-    return queries[SHOWN].reset_index(drop=True).assign(**columns, **{CHANCE: chance_Q})
+    searched = {"candidates": len(categories_C), "relevant": relevant_QC.sum(axis=1)}
+    return queries[SHOWN].reset_index(drop=True).assign(**columns, **{CHANCE: chance_Q}, **searched)
 
 
 def statistic(predictions: pd.DataFrame, settings: RetrievalSettings) -> CountedStatistic:
@@ -96,7 +97,12 @@ def statistic(predictions: pd.DataFrame, settings: RetrievalSettings) -> Counted
     for category in sorted(set(predictions["category"])):
         rows = (predictions["category"] == category).to_numpy()
         columns |= {f"{name}/{slug(category)}": (predictions[name], rows) for name in cutoffs}
-    return means(columns)
+
+    def behind(name: str) -> dict[str, int]:
+        least = int(predictions["relevant"][np.asarray(columns[name][1])].min())
+        return {"candidates": int(predictions["candidates"].iloc[0]), "least_relevant": least}
+
+    return replace(means(columns), behind=behind)
 
 
 def predictions_of(

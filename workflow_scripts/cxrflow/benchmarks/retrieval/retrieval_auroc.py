@@ -17,6 +17,7 @@ Shapes: N studies, B of a block.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,21 @@ def statistic(predictions: pd.DataFrame, settings: RetrievalAurocSettings) -> Co
     """The means over studies: AUROC over all pairs is one too (metrics/pooled_auroc.py)."""
     everyone = np.ones(len(predictions), dtype=bool)
     names = [name for name in map(str, predictions.columns) if name.rpartition("/")[2] in MATCHINGS]
-    return means({name: (predictions[name], everyone) for name in names})
+    count = len(predictions)
+
+    def behind(name: str) -> dict[str, int]:
+        if "query_auroc" in name or "recall" in name:
+            return {"candidates": count}
+        patients = int(predictions["subject_id"].fillna(predictions["study_id"]).nunique())
+        return {
+            "positives": count,
+            "negatives": count * (count - 1),
+            "positive_patients": patients,
+            "negative_patients": patients,
+        }
+
+    statistic = means({name: (predictions[name], everyone) for name in names})
+    return replace(statistic, behind=behind)
 
 
 def scores(

@@ -1,5 +1,7 @@
 """Baselines of maps: the boxes of other patients, a blob in the middle, brightness alone.
 
+Their ceilings are told the boxes, or learn them (:mod:`cxrflow.benchmarks.rows.detector`).
+
 Nobody has published them for MS-CXR. Each patient's maps of phrases are means over the boxes of all
 *other* patients, so none is told its own answer; ``mean_box`` of segmentation is the mean of the
 training images' boxes. ``second_reader`` is the human row: boxes of another radiologist, of the
@@ -21,10 +23,12 @@ from cxrflow.benchmarks.grounding.region import box_mask
 from cxrflow.benchmarks.grounding.segmentation import BoxedSplits, SegmentedMaps
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.inputs import Inputs, Pixels
+from cxrflow.benchmarks.rows.detector import DETECTOR, detect, detect_in_folds, surroundings
 from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.rows.truth import ORACLE
 from cxrflow.images.geometry import Geometry
 from cxrflow.metrics.grounding import rescale_minmax
+from cxrflow.metrics.intervals import clusters_of
 
 Maps = NDArray[np.float64]
 _MOST_CELLS = 32
@@ -32,7 +36,7 @@ SECOND_READER, SECOND_BOXES = "second_reader", "second_boxes"
 
 
 class Phrases(Row):
-    """Maps of phrases without a look at the image; the oracle's are the phrases' own boxes."""
+    """Maps of phrases, by boxes; of the detector also by the image."""
 
     def restrict(self, inputs: Inputs) -> None:
         """Keep the phrases of which a second reader has drawn boxes, if that is the row."""
@@ -51,24 +55,34 @@ class Phrases(Row):
     def maps(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> PhraseMaps:
         """The maps [N, h, w] of the samples."""
         geometry = Geometry.parse(str(inputs.pixels.geometry))
-        return PhraseMaps({"own": reference_maps(self.name, samples, geometry)}, geometry, "none")
+        if self.name == DETECTOR:
+            maps = phrases_detected(inputs.pixels, samples, geometry)
+        else:
+            maps = reference_maps(self.name, samples, geometry)
+        return PhraseMaps({"own": maps}, geometry, "none")
 
 
 class Segments(Row):
-    """Maps of images with boxes; the oracle's are these boxes."""
+    """Maps of images with boxes; the oracle's are these boxes, the detector's are learnt."""
 
     def maps(self, inputs: Inputs, splits: BoxedSplits, settings: Any) -> SegmentedMaps:
         """The maps [1, N, h, w] of the test images, in [0, 1]."""
         geometry = Geometry.parse(str(inputs.pixels.geometry))
         boxed = splits.test if self.name == ORACLE else splits.train
-        truths = np.stack([covered(row["boxes"], row, geometry) for _, row in boxed.iterrows()])
+        truths = all_covered(boxed, geometry)
+        cells, image_ids = truths.shape[1], splits.test["image_id"].tolist()
         if self.name == ORACLE:
             maps = truths
         elif self.name == "mean_box":
             maps = np.repeat(truths.mean(0)[None], len(splits.test), 0)
+        elif self.name == DETECTOR:
+            learnt, judged = (
+                surroundings(inputs.pixels.read(inputs.pixels.rows(images)), cells)
+                for images in (boxed["image_id"].tolist(), image_ids)
+            )
+            maps = detect(learnt, truths, judged)
         else:
-            image_ids = splits.test["image_id"].tolist()
-            maps = brightness(inputs.pixels, image_ids, truths.shape[1])
+            maps = brightness(inputs.pixels, image_ids, cells)
         if settings.scale == "minmax":
             maps = rescale_minmax(maps, 0, 1)
         return SegmentedMaps({ZERO_SHOT: maps[None]}, {}, {})
@@ -82,6 +96,23 @@ def covered(boxes: Sequence[Sequence[float]], sample: pd.Series, geometry: Geome
     mask = box_mask(placement.boxes([list(map(float, box)) for box in boxes]), size, size)
     step = size // cells
     return mask.reshape(cells, step, cells, step).mean((1, 3))
+
+
+def all_covered(samples: pd.DataFrame, geometry: Geometry, column: str = "boxes") -> Maps:
+    """The covered shares [N, h, w] of all samples."""
+    return np.stack([covered(row[column], row, geometry) for _, row in samples.iterrows()])
+
+
+def phrases_detected(pixels: Pixels, samples: pd.DataFrame, geometry: Geometry) -> Maps:
+    """The maps [N, h, w] of a detector that knows the finding, its place, and other boxes."""
+    truths = all_covered(samples, geometry)
+    image_of_N, image_ids = pd.factorize(samples["image_id"])
+    images = surroundings(pixels.read(pixels.rows(image_ids.tolist())), truths.shape[1])
+    findings_N = pd.factorize(samples["category"])[0]
+    known = [reference_maps(name, samples, geometry) for name in ("finding_box", "place_box")]
+    known.append(np.broadcast_to(findings_N[:, None, None], truths.shape).astype(np.float64))
+    features = np.concatenate([images[image_of_N], np.stack(known, axis=-1)], axis=-1)
+    return detect_in_folds(features, truths, clusters_of(samples["subject_id"]))
 
 
 def centre(cells: int) -> Maps:
@@ -111,8 +142,7 @@ def mean_of_others(
 
 def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps:
     """The maps [N, h, w] of one reference row."""
-    column = SECOND_BOXES if name == SECOND_READER else "boxes"
-    truths = np.stack([covered(row[column], row, geometry) for _, row in samples.iterrows()])
+    truths = all_covered(samples, geometry, SECOND_BOXES if name == SECOND_READER else "boxes")
     if name in (ORACLE, SECOND_READER):
         return truths
     if name == "centre":

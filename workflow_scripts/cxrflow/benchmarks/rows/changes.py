@@ -13,11 +13,16 @@ that what has become denser has got worse, by the difference of the images' mean
 mean squares over the pairs; between -:data:`EVEN` and :data:`EVEN` it is stable. What is new or
 resolved comes right after what is worse or better.
 
+``second_reader`` is a ceiling that real data have as well: the radiologist who read a part of the
+pairs without knowing the label (MS-CXR-T). Published is whether both agree, not what the second one
+said instead; so the other classes are alike, which no recall depends on, and the pairs that were
+read once do not count.
+
 Shapes: B pairs, N pairs of a finding, F features, C classes.
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,14 +34,17 @@ import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.model_inputs import ModelInputs
+from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.rows.pictures import OPTIMUM, intensities, thumbnails
 from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.rows.truth import ORACLE
 from cxrflow.benchmarks.temporal.head_training import PairSplits
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
-from cxrflow.benchmarks.temporal.scores import STABLE
+from cxrflow.benchmarks.temporal.scores import AGREEMENT, READ_TWICE, STABLE
 from cxrflow.benchmarks.temporal.settings import Probe, TemporalClassificationSettings
 from cxrflow.benchmarks.temporal.temporal_classification import Heads, PairScores
 from cxrflow.benchmarks.temporal.temporal_prompting import PromptedScores
@@ -45,6 +53,7 @@ from cxrflow.data.readers.common_tables import FURTHER_DIRECTIONS
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder
 from cxrflow.metrics.intervals import Floats
 
+SECOND_READER = "second_reader"
 THUMBNAIL = 8
 _SURE = 5.0  # logit of what is known
 EVEN = 0.43  # a third of a normal distribution lies below -0.43, a third above 0.43
@@ -53,11 +62,16 @@ EVEN = 0.43  # a third of a normal distribution lies below -0.43, a third above 
 class Changes(Row):
     """Classifies pairs by heads on plain features, or by no feature."""
 
+    lost: Sequence[Mapping[str, Any]] = ()  # pairs that are left out, by reason
+
     def scores(self, inputs: ModelInputs, settings: TemporalClassificationSettings) -> PairScores:
         """What scores the pairs of each finding."""
         name = self.name
         if name == ORACLE:
             return PairScores(inputs.pixels, partial(_true_of_tests, inputs), "as is known of it")
+        if name == SECOND_READER:
+            scorer = partial(_second_reader, inputs)
+            return PairScores(inputs.pixels, scorer, "as a second radiologist read them")
         if name in ("nothing", "random"):
             scorer = partial(_frequent if name == "nothing" else _random, inputs)
             return PairScores(inputs.pixels, scorer, "as nothing is read")
@@ -74,6 +88,27 @@ class Changes(Row):
         self.state = tempfile.TemporaryDirectory()  # as long as the row
         heads = Heads(inputs, learning, image, inputs.pixels, Path(self.state.name), name)
         return PairScores(inputs.pixels, heads.scores, "plain features of both")
+
+    def restrict(self, inputs: ModelInputs) -> None:
+        """Leave out tested pairs without a second reading."""
+        if self.name != SECOND_READER:
+            return
+        table = inputs.cohort.table
+        tested_N = table["split"] == self.settings.split
+        quality_N = table.get("quality", pd.Series(None, table.index, dtype="object"))
+        once_N = tested_N & ~quality_N.isin(READ_TWICE)
+        if once_N.sum() == tested_N.sum():
+            raise InputError(
+                f"{inputs.source}: column 'quality' says of no tested pair that a second "
+                f"radiologist has read it; expected {' or '.join(READ_TWICE)} of some"
+            )
+        inputs.cohort = replace(inputs.cohort, table=table[~once_N].reset_index(drop=True))
+        self.lost = [Drop.of("read by one radiologist", table["sample_id"][once_N]).as_json()]
+
+    def completed(self, predictions: Predictions) -> Predictions:
+        dropped = [*predictions.data["dropped"], *self.lost]
+        data = {**predictions.data, "dropped": dropped}
+        return super().completed(replace(predictions, data=data))
 
 
 class PromptedChanges(Row):
@@ -172,13 +207,30 @@ def _stable(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
     return np.tile((answers + 1) / (answers + 1).sum(), (len(pairs), 1))
 
 
-def _true(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
-    """The change of a finding from a prior to an image; of two patients nothing is known."""
+def _known(inputs: ModelInputs, pairs: ImagePairs, column: str) -> Any:
+    """What a column [N] says of a finding in a prior and an image; of two patients nothing."""
     place = ["image_id", PRIOR, "finding"]
-    known = inputs.cohort.table.drop_duplicates(place).set_index(place)["label"]
-    label_N = known.reindex(pd.MultiIndex.from_frame(pairs.table[place]))
-    answers_NC = truths(label_N, inputs.cohort.classes)
+    known = inputs.cohort.table.drop_duplicates(place).set_index(place)[column]
+    return known.reindex(pd.MultiIndex.from_frame(pairs.table[place]))
+
+
+def _true(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
+    answers_NC = truths(_known(inputs, pairs, "label"), inputs.cohort.classes)
     return np.asarray(softmax(_SURE * answers_NC, axis=1))
+
+
+def _second_reader(
+    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
+) -> Mapping[str, Floats]:
+    scores = {}
+    for name, pairs in splits.test.items():
+        label_N1, quality_N1 = (
+            _known(inputs, pairs, c).to_numpy()[:, None] for c in ("label", "quality")
+        )
+        is_label_NC = label_N1 == np.array(inputs.cohort.classes)
+        answers_NC = np.where(quality_N1 == AGREEMENT, is_label_NC, ~is_label_NC)
+        scores[name] = softmax(_SURE * answers_NC, axis=1)
+    return scores
 
 
 def _true_of_tests(

@@ -7,16 +7,13 @@ fine-tuned encoder: it learns from the same training pairs, and the accuracy on 
 pairs chooses the strength of its penalty, as it chooses a model's epoch. ``hypothesis`` sees the
 words of the hypothesis and never the premise (Gururangan et al. 2018).
 
-``supervised``, the ceiling of pairs of sentences, is a logistic regression on the words that stand
-in both, and in one of them alone, on the pairs of words of which each stands in one alone, and on
-what the rules of denial and change say. It learns from labels of the data set that is scored: for
-inference from its validation pairs, else in ten folds that part no two directions of a pair.
+``supervised``, the ceiling, learns from labels of the data set that is scored, in folds
+(:mod:`cxrflow.benchmarks.rows.supervised_pairs`).
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,31 +26,16 @@ from cxrflow.benchmarks.language.natural_language_inference import (
     InferencePairs,
     classes_of,
 )
-from cxrflow.benchmarks.language.paraphrase_detection import OPPOSED, SIMILAR
-from cxrflow.benchmarks.language.sentence_pair_rows import pair_numbers
 from cxrflow.benchmarks.language.settings import (
     NaturalLanguageInferenceSettings,
     SentenceSimilaritySettings,
 )
+from cxrflow.benchmarks.rows import supervised_pairs
 from cxrflow.benchmarks.rows.row import Row
-from cxrflow.benchmarks.temporal.settings import WORDS
+from cxrflow.benchmarks.rows.words import Counts, changes, count_words, denies
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.metrics.intervals import Floats
-from cxrflow.text.words import words_of
 
-Ints = NDArray[np.int64]
-Counts = Counter[str]
-
-#: Words that say that a finding is absent or that a structure is normal, in reports and notes.
-DENIALS = frozenset(
-    (
-        *("no", "not", "none", "nor", "neither", "never", "without", "rather", "cannot"),
-        *("absent", "absence", "deny", "denies", "denied", "negative", "free", "clear", "cleared"),
-        *("normal", "unremarkable", "intact", "spared", "resolved", "resolution", "gone"),
-    )
-)
-_FOLDS = 10  # as paraphrase detection tunes its threshold
-_RULE = 4.0  # a rule's value beside that of a word
 SUPERVISED = "supervised"
 _PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)  # the inverse of their strength
 
@@ -73,7 +55,9 @@ class Sentences(Row):
     def scores(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> Floats:
         """The similarity [N] of premise and hypothesis."""
         if self.name == SUPERVISED:
-            return out_of_fold(samples)
+            pairs = inputs.cohort.table
+            is_scored_N = pairs["sample_id"].isin(samples["sample_id"]).to_numpy()
+            return supervised_pairs.similarity(pairs)[is_scored_N]
         corpus = [text for side in _sentences(inputs.cohort.table) for text in side]
         return similarities(self.name, *_sentences(samples), corpus)
 
@@ -96,8 +80,10 @@ class Inference(Row):
             )
         tables = (pairs.train, pairs.validation, pairs.test)
         if self.name == SUPERVISED:
-            answers_N = learnt(pairs.validation, pairs.test)
-            return InferenceAnswers(dict.fromkeys(settings.run_seeds, answers_N))
+            table = pd.concat([pairs.validation, pairs.test], ignore_index=True)
+            answers_N = supervised_pairs.classes(table, classes_of(table["label"]))
+            of_test_N = answers_N[len(pairs.validation) :]
+            return InferenceAnswers(dict.fromkeys(settings.run_seeds, of_test_N))
         from sklearn.linear_model import LogisticRegression
 
         train_NF, validation_NF, test_NF = described(self.name, tables, pairs.train)
@@ -108,60 +94,6 @@ class Inference(Row):
         ]
         best = max(heads, key=lambda head: float(head.score(validation_NF, validation)))
         return InferenceAnswers(dict.fromkeys(settings.run_seeds, best.predict(test_NF)))
-
-
-def words_of_pair(first: str, second: str) -> dict[str, float]:
-    """What of two sentences is learnt from: words, pairs of words that differ, the rules."""
-    counts = [count_words(text) for text in (first, second)]
-    common = counts[0].keys() & counts[1].keys()
-    firsts, seconds = (counted.keys() - common for counted in counts)
-    groups = {"both": common, "first": firsts, "second": seconds}
-    denials = [denies(counted) for counted in counts]
-    directions = [changes(counted) for counted in counts]
-    return {
-        **{f"{kind} {word}": 1.0 for kind, words in groups.items() for word in words},
-        **{" for ".join(sorted(pair)): 1.0 for pair in product(firsts, seconds)},
-        "first denies": float(denials[0]),
-        "second denies": float(denials[1]),
-        "equal denial": _RULE * (denials[0] == denials[1]),
-        "equal change": _RULE * (directions[0] == directions[1]),
-    }
-
-
-def pair_words() -> Any:
-    """A logistic regression on the words of pairs; both classes count the same."""
-    from sklearn.feature_extraction import DictVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    head = LogisticRegression(max_iter=1000, class_weight="balanced")
-    return make_pipeline(DictVectorizer(), head)
-
-
-def learnt(train: pd.DataFrame, test: pd.DataFrame) -> Ints:
-    """The class [N] of test pairs, learnt from pairs of the same data set."""
-    words_N, test_N = (list(map(words_of_pair, *_sentences(table))) for table in (train, test))
-    answers_N = pair_words().fit(words_N, classes_of(train["label"])).predict(test_N)
-    return np.asarray(answers_N, dtype=np.int64)
-
-
-def out_of_fold(samples: pd.DataFrame) -> Floats:
-    """The probability [N] that two sentences are similar, by a head that has not seen the pair.
-
-    It learns from pairs that are similar or opposed.
-    """
-    from sklearn.model_selection import StratifiedGroupKFold
-
-    words_N = np.array(list(map(words_of_pair, *_sentences(samples))), dtype=object)
-    similar_N = samples["label"].isin(SIMILAR).to_numpy()
-    decided_N = similar_N | (samples["label"] == OPPOSED).to_numpy()
-    scores_N = np.full(len(samples), np.nan)
-    folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=0)
-    for training, judged in folds.split(words_N, similar_N, pair_numbers(samples)):
-        training = training[decided_N[training]]
-        head = pair_words().fit(words_N[training], similar_N[training])
-        scores_N[judged] = head.predict_proba(words_N[judged])[:, 1]
-    return scores_N
 
 
 def _sentences(pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -190,23 +122,6 @@ def described(
             ]
         features.append(np.stack(columns, axis=1))
     return features
-
-
-def count_words(text: str) -> Counts:
-    """Return how often each word stands in a text."""
-    return Counter(word for word in words_of(text) if word[0].isalnum())
-
-
-def denies(words: Counts) -> bool:
-    """True if a word of denial is among the words."""
-    return not DENIALS.isdisjoint(words)
-
-
-def changes(words: Counts) -> frozenset[str]:
-    """The directions of change that have a word among the words."""
-    return frozenset(
-        direction for direction, terms in WORDS.items() if not words.keys().isdisjoint(terms)
-    )
 
 
 def cosine(first: Counts, second: Counts, weight: Callable[[str], float]) -> float:

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cxrflow.benchmarks.figures.distributions import draw_distributions
-from cxrflow.benchmarks.result import CountedStatistic, Figure, slug
+from cxrflow.benchmarks.result import CountedStatistic, Figure, by_class, slug
 from cxrflow.benchmarks.temporal.settings import HeadTraining, TemporalSettings
 from cxrflow.metrics.classification import auroc
 from cxrflow.metrics.intervals import Floats, weighted_mean
@@ -30,7 +30,8 @@ from cxrflow.metrics.rare_classes import Behind, Labels
 OWN_PRIOR, OTHER_PRIOR = "own_prior", "other_prior"
 IMPROVING, STABLE, WORSENING = "improving", "stable", "worsening"
 # MS-CXR-T's words for pairs that a second radiologist has read without knowing the first's label.
-READ_TWICE = {"multiple_experts": "agreement", "disagreement": "disagreement"}
+AGREEMENT = "multiple_experts"
+READ_TWICE = {AGREEMENT: "agreement", "disagreement": "disagreement"}
 FIGURE = "agreement.png"
 TINY = np.finfo(np.float32).tiny  # a probability can underflow to 0, which has no logarithm
 
@@ -158,7 +159,11 @@ def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedS
         weights = {f"{kind}/{finding}": 1 / len(findings) for finding in findings}
         return Behind(tuple(f"{area}/{finding}" for finding in findings), True, weights)
 
-    return CountedStatistic(metrics, size, Labels(classes, behind))
+    def of_classes(metric: str) -> dict[str, int]:
+        rows = sizes.get(metric.partition("/")[2], np.ones(len(labels), dtype=bool))
+        return {} if "auroc" in metric else by_class(labels, rows)
+
+    return CountedStatistic(metrics, size, Labels(classes, behind), of_classes)
 
 
 def other_name(metric: str) -> str:

@@ -174,13 +174,15 @@ class Validation:
         pairs: Mapping[str, str],
         smallest: Mapping[str, Tensor] | None = None,
         twins: Mapping[str, Sequence[float]] | None = None,
+        shuffled: Mapping[str, Sequence[float]] | None = None,
     ) -> dict[str, Any]:
         """For run.json: whether the model has learnt, by each question that its terms answer.
 
         ``pairs``: what each term pairs. ``smallest``: losses [D] of the permutations, the smallest
         of the validations of which the best is kept; without, they are this one's. ``twins``: by
-        term the ranks of its twins, which answer in the place of permuted pairs. One of images and
-        texts that no term answers leaves ``pairs_learnt`` None, unless another is answered no.
+        term the ranks of its twins, which answer in the place of permuted pairs; ``shuffled``: of
+        those among them that were trained, on shuffled pairs. One of images and texts that no term
+        answers leaves ``pairs_learnt`` None, unless another is answered no.
         """
         means, permuted = self.means(), dict(self.permuted())
         terms: dict[str, dict[str, Any]] = {}
@@ -201,7 +203,7 @@ class Validation:
             questions[question].append(p)
         p_of = {question: min(1.0, len(ps) * min(ps)) for question, ps in questions.items()}
         differs = _every(p_of)
-        beside = self._beside_twins(pairs, twins or {})
+        beside = self._beside_twins(pairs, twins or {}, shuffled or {})
         p_of |= {question: answer["p"] for question, answer in beside.items()}
         # Of a term that gives no comparisons nothing is known: others do not answer for it.
         unanswered = {*pairs.values()} & {*QUESTIONS} - p_of.keys()
@@ -210,19 +212,23 @@ class Validation:
         return {"pairs_learnt": pairs_learnt, **record, **({"twins": beside} if beside else {})}
 
     def _beside_twins(
-        self, pairs: Mapping[str, str], twins: Mapping[str, Sequence[float]]
+        self,
+        pairs: Mapping[str, str],
+        twins: Mapping[str, Sequence[float]],
+        shuffled: Mapping[str, Sequence[float]],
     ) -> dict[str, dict[str, Any]]:
         """By question: the p of the model's ranks among its twins', and the ranks by term."""
         terms = defaultdict[str, dict[str, dict[str, Any]]](dict)
         for name, ranks in twins.items():
             rank = self.tallies[name].ranks.mean if name in self.tallies else None
             if rank is not None:
-                terms[pairs[name]][name] = {"rank": rank, "untrained": list(ranks)}
+                trained = {"shuffled": [*shuffled[name]]} if shuffled else {}
+                terms[pairs[name]][name] = {"rank": rank, "untrained": list(ranks), **trained}
         return {
             question: {
                 "p": twin_p(
                     [term["rank"] for term in named.values()],
-                    [term["untrained"] for term in named.values()],
+                    [term["untrained"] + term.get("shuffled", []) for term in named.values()],
                 ),
                 "terms": named,
             }

@@ -5,9 +5,12 @@ What a recipe loads (an image encoder of SimCLR, CXR-BERT) twins load as well; w
 pairs of the training. Their statistic is the rank of the true pair, on which no temperature bears
 (:mod:`cxrflow.metrics.permuted_pairs`); the test is :func:`cxrflow.metrics.twins.twin_p`.
 
-They cost forward passes alone, of the trunks one for all of them where the trunks are loaded. Their
-ranks are kept in a file, whose name follows from all that decides them, and not from the seed of a
-training: its seeds have the same twins.
+Models of shuffled pairs, which a recipe may name, are twins as well: they have what a training does
+to a projection, and the best of several validations, without a pair that belongs together.
+
+Untrained ones cost forward passes alone, of the trunks one for all of them where the trunks are
+loaded. Their ranks are kept in a file, whose name follows from all that decides them, and not from
+the seed of a training: its seeds have the same twins.
 """
 
 import logging
@@ -26,6 +29,7 @@ from cxr_files.errors import InputError
 from cxrflow.kinds import REHEARSAL
 from cxrflow.metrics.permuted_pairs import RankSums
 from cxrflow.metrics.twins import TWINS
+from cxrflow.models.run_record import read_run
 from cxrflow.pretrain.objective import Batch, TermsProgram
 from cxrflow.pretrain.validation.permutation import QUESTIONS
 from cxrflow.pretrain.validation.shared_trunks import SharedTrunks
@@ -95,6 +99,46 @@ def deciding(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, 
         "settings": {**kept, **{name: settings["training"].get(name) for name in _VALIDATING}},
         "data": {name: data[name] for name in _VALIDATED},
     }
+
+
+def shuffled_ranks(
+    folders: Sequence[Path], settings: Mapping[str, Any], data: Mapping[str, Any]
+) -> Ranks:
+    """The ranks of models that were trained on shuffled pairs, by term, by their run.json.
+
+    ``settings``, ``data``: of the training whose twins they are.
+
+    Raises:
+        InputError: one is of true pairs, of other settings, or was validated on other pairs.
+    """
+    ranks: Ranks = {}
+    for folder in folders:
+        path, run = folder / "run.json", read_run(folder)
+        own = {**settings, "shuffled_pairs": True}
+        for name in sorted(own.keys() | run.get("settings", {}).keys()):
+            if _compared(own, name) != _compared(run.get("settings", {}), name):
+                raise InputError(
+                    f"{path}: setting '{name}' is {run.get('settings', {}).get(name)!r}; expected "
+                    f"{own.get(name)!r}: a twin differs in `shuffled_pairs` alone, which it has"
+                )
+        for name in _VALIDATED:
+            if run["data"].get(name) != data[name]:
+                raise InputError(
+                    f"{path}: field 'data.{name}' is {run['data'].get(name)!r}; expected "
+                    f"{data[name]!r}, as of the training whose twin it is"
+                )
+        for name, term in run["permuted_pairs"]["terms"].items():
+            if term["rank"] is not None:
+                ranks.setdefault(name, []).append(term["rank"]["value"])
+    return ranks
+
+
+def _compared(settings: Mapping[str, Any], name: str) -> Any:
+    """A setting, but of a training how often a checkpoint of it is kept."""
+    value = settings.get(name)
+    if name == "training" and isinstance(value, Mapping):
+        return {key: each for key, each in value.items() if key != "checkpoint_validations"}
+    return value
 
 
 @torch.no_grad()

@@ -23,6 +23,8 @@ LACKING = "its results lack this metric"
 SMALLER = ("median_rank", "cross_entropy", "wrong")  # metrics whose smaller values are better
 LEVEL = 0.95  # where a protocol states none
 COUNTS = ("positives", "negatives", "least_positives", "least_negatives")  # least: of a mean
+PATIENTS = ("positive_patients", "negative_patients")
+ESTIMATE = ("value", "low", "high", "n")  # all else of a metric counts what is behind it
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,12 @@ class Cell:
     reason: str | None = None
     tested: Tested | None = None
     by_seed: Mapping[int, float] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)  # of positives and negatives
+    counts: Mapping[str, int] = field(default_factory=dict)  # of positives, boxes, candidates, …
+
+    @property
+    def to_find(self) -> dict[str, int]:
+        """What else than positives and negatives is counted behind it, by name."""
+        return {name: count for name, count in self.counts.items() if name not in COUNTS}
 
     @property
     def difference(self) -> float | None:
@@ -94,7 +101,7 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
         cell,
         seeds=0 if fixed else len(entries),
         unlearnt=learnt.count(False),
-        counts={side: entries[0][side] for side in COUNTS if side in entries[0]},
+        counts={n: count for n, count in entries[0].items() if n not in (*ESTIMATE, *PATIENTS)},
     )
     values = [entry["value"] for entry in entries]
     if str(scored[0]["data"].get("name")).startswith(MARK):

@@ -1,17 +1,18 @@
 """The notes below a table: data, spread, tests, and the reasons of missing values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cxrflow.benchmarks.settings import LEAST_SEEDS
-from cxrflow.metrics.rare_classes import counts_text
+from cxrflow.metrics.rare_classes import counts_text, found_text
 from cxrflow.papers.table import Column, Row, Table
 from cxrflow.show.tables.ceilings import notes_on_ceilings, notes_on_majority
-from cxrflow.show.tables.cells import Cell
+from cxrflow.show.tables.cells import COUNTS, Cell
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import CORRECTED, MARK, Tests
 from cxrflow.show.tables.text import difference_text, number
 
+RowsByWords = dict[tuple[str, str], dict[str, None]]  # labels of rows, by column and words
 NAMED = 6  # classes that a note names
 STAND_INS = (
     "Stand-ins: ours are, start from or have the vocabulary of models trained here in the place of "
@@ -143,23 +144,33 @@ def notes_on_classes(table: Table, results: Results) -> list[str]:
     return notes
 
 
-def notes_on_positives(table: Table, results: Results) -> list[str]:
-    """Sentences about the positives and negatives of AUROCs; of which rows, where rows differ."""
-    rows_by_words: dict[tuple[str, str], dict[str, None]] = {}
+def notes_on_positives(table: Table, cells: Iterable[Cell], results: Results) -> list[str]:
+    """Sentences about the positives and negatives of AUROCs, and about what else is to be found."""
+    sides: RowsByWords = {}
     for row in table.rows:
         for column in table.columns:
             metric = row.metric_of(column)
             for run in results.of(table.result_of(row, column)):
                 words = counts_text(run["metrics"].get(metric, {}))
                 if words and "auroc" in metric.split("/")[0]:
-                    rows_by_words.setdefault((column.label, words), {})[row.label] = None
+                    sides.setdefault((column.label, words), {})[row.label] = None
+    others: RowsByWords = {}
+    for cell in cells:
+        if cell.to_find and not cell.counts.keys() & {*COUNTS}:
+            place = table.column(cell.column).label, found_text(cell.to_find)
+            others.setdefault(place, {})[cell.row] = None
+    return [*_counted("Positives and negatives", sides), *_counted("To be found", others)]
+
+
+def _counted(title: str, rows_by_words: RowsByWords) -> list[str]:
+    """A sentence of what is counted, by column; of which rows, where rows differ."""
     columns = [label for label, _ in rows_by_words]
     places: dict[str, list[str]] = {}
     for (label, words), rows in rows_by_words.items():
         where = f" ({'; '.join(rows)})" if columns.count(label) > 1 else ""
         places.setdefault(words, []).append(f"“{label}”{where}")
     notes = [f"{', '.join(names)}: {words}" for words, names in places.items()]
-    return [f"Positives and negatives: {'; '.join(notes)}."] if notes else []
+    return [f"{title}: {'; '.join(notes)}."] if notes else []
 
 
 def notes_on_means(table: Table) -> list[str]:
@@ -281,7 +292,7 @@ def table_notes(
         *notes_on_stand_ins(table),
     ]
     notes += notes_on_classes(table, results)
-    notes += notes_on_positives(table, results)
+    notes += notes_on_positives(table, cells, results)
     notes += notes_on_majority(table, results)
     notes += notes_on_ceilings(table, cells, results)
     notes += notes_on_files(table, results)

@@ -45,12 +45,13 @@ LABEL, DESKTOP = 12.0, 66.0
 def table_csv(cells: Sequence[Cell]) -> str:
     """One line a cell."""
     return csv_text(
-        (*CSV_COLUMNS, *TEST_COLUMNS, "unlearnt", *COUNTS),
+        (*CSV_COLUMNS, *TEST_COLUMNS, "unlearnt", *COUNTS, "to_find"),
         (
             [getattr(cell, name) for name in CSV_COLUMNS]
             + [getattr(cell.tested, name, None) for name in TEST_COLUMNS.values()]
             + [cell.unlearnt if cell.seeds else None]
             + [cell.counts.get(side) for side in COUNTS]
+            + ["; ".join(f"{name} {count}" for name, count in cell.to_find.items()) or None]
             for cell in cells
         ),
     )

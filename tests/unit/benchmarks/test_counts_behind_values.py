@@ -1,0 +1,201 @@
+"""Every kind of benchmark that scores models counts what is to be found behind its values."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cxrflow.benchmarks.classification.probe_settings import (
+    FoldProbeSettings,
+    LinearClassificationSettings,
+    LinearProbeSettings,
+)
+from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
+from cxrflow.benchmarks.generation.report_scores import CONTROLS, Scorer
+from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings, SegmentationSettings
+from cxrflow.benchmarks.language.settings import (
+    MaskPredictionSettings,
+    NaturalLanguageInferenceSettings,
+    ParaphraseDetectionSettings,
+    SentenceSimilaritySettings,
+)
+from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.result import estimate
+from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
+from cxrflow.benchmarks.retrieval.precision import Candidates, score_queries
+from cxrflow.benchmarks.retrieval.retrieval_auroc import score_studies as score_all_pairs
+from cxrflow.benchmarks.retrieval.settings import (
+    ImageRetrievalSettings,
+    PairRetrievalSettings,
+    RetrievalAurocSettings,
+)
+from cxrflow.benchmarks.settings import IntervalSettings
+from cxrflow.benchmarks.temporal.scores import answer_column, probability_column
+from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
+from cxrflow.show.tables.ceilings import UNORDERED
+from cxrflow.similarity.pairs import by_vectors
+
+N = 60
+RNG = np.random.default_rng(0)
+DRAWN = RNG.random(N)
+BASE = pd.DataFrame(
+    {
+        "sample_id": [f"s{n}" for n in range(N)],
+        "subject_id": [f"p{n // 2}" for n in range(N)],
+        "study_id": [f"t{n}" for n in range(N)],
+        "image_id": [f"i{n}" for n in range(N)],
+        "label": (np.arange(N) % 3 == 0).astype(float),
+    }
+)
+Predicted = tuple[pd.DataFrame, Any]
+
+
+def boxed(**columns: Any) -> pd.DataFrame:
+    """Samples with two boxes each."""
+    return BASE.assign(boxes=2, box_share=0.1, unscored=None, **columns)
+
+
+def phrases() -> Predicted:
+    scores = dict.fromkeys(("cnr", "miou", "signed_cnr"), DRAWN)
+    return boxed(category="Edema", placed=True, **scores), PhraseGroundingSettings()
+
+
+def segments() -> Predicted:
+    settings = SegmentationSettings(fractions=[1.0], probe_seeds=[0, 1])
+    return boxed(**dict.fromkeys(("iou", "dice", "cnr", "signed_cnr"), DRAWN)), settings
+
+
+def prompted() -> Predicted:
+    return BASE.assign(score=DRAWN, subgroup=None), ZeroShotClassificationSettings(prompt_pairs=[])
+
+
+def probed(settings: Any = None) -> Predicted:
+    columns = {f"score_100_seed{seed}": DRAWN for seed in (0, 1)}
+    asked = LinearProbeSettings(fractions=[1.0], probe_seeds=[0, 1])
+    return BASE.assign(subgroup=None, **columns), settings or asked
+
+
+def exclusive() -> Predicted:
+    """Transfer to classes of which an image has one."""
+    settings = LinearClassificationSettings(
+        fractions=[1.0], run_seeds=[0, 1], exclusive=True, metrics=["accuracy"]
+    )
+    table = BASE.drop(columns="label")
+    for place, name in enumerate(("normal", "pneumonia", "covid")):
+        table[f"label/{name}"] = (np.arange(N) % 3 == place).astype(float)
+        for seed in (0, 1):
+            table[f"score_100_seed{seed}/{name}"] = RNG.random(N)
+    return table, settings
+
+
+def folds() -> Predicted:
+    return BASE.assign(score=DRAWN, fold=np.arange(N) % 2), FoldProbeSettings()
+
+
+def queries() -> Predicted:
+    table = BASE.assign(category=np.where(BASE["label"] == 1, "a", "b"))
+    scores_QC = RNG.random((N, N))
+    return score_queries(table, Candidates(table, []), scores_QC, [5]), ImageRetrievalSettings(
+        cutoffs=[5]
+    )
+
+
+def studies() -> pd.DataFrame:
+    return BASE.assign(text=[f"report {n}" for n in range(N)])
+
+
+def paired() -> Predicted:
+    return score_studies(studies(), RNG.random((N, N)), [5]), PairRetrievalSettings(cutoffs=[5])
+
+
+def all_pairs() -> Predicted:
+    matchings = {"global": by_vectors(RNG.random((N, 8)), RNG.random((N, 8)))}
+    return score_all_pairs(studies(), matchings, [5]), RetrievalAurocSettings(cutoffs=[5])
+
+
+def changes() -> Predicted:
+    settings = TemporalPromptingSettings(findings=["Edema"])
+    names = np.array(["improving", "stable", "worsening"])
+    table = BASE.assign(finding="Edema", quality=None, label=names[np.arange(N) % 3])
+    for test in ("own_prior", "other_prior"):
+        table[answer_column(test, 0)] = names[RNG.integers(0, 3, N)]
+        for name in names:
+            table[probability_column(test, name, 0)] = RNG.random(N)
+    return table, settings
+
+
+def masks() -> Predicted:
+    table = BASE.assign(section="findings", targets=10, correct=4, correct_most_frequent=1)
+    return table, MaskPredictionSettings(sections=["findings"])
+
+
+def inferred() -> Predicted:
+    label = np.array(["entailment", "neutral", "contradiction"])[np.arange(N) % 3]
+    table = BASE.assign(label=label, prediction_seed0=label, prediction_seed1="neutral")
+    return table, NaturalLanguageInferenceSettings(run_seeds=[0, 1])
+
+
+def sentences(settings: Any) -> Predicted:
+    label = np.where(BASE["label"] == 1, "entailment", "contradiction")
+    return BASE.assign(label=label, cosine=DRAWN, threshold=0.5), settings
+
+
+def written() -> Predicted:
+    settings = ReportGenerationSettings(tagger="keywords")
+    references = [f"Worsening edema {n}. No effusion." for n in range(N)]
+    scorer = Scorer(settings, None)
+    table = BASE.assign(with_prior=True, **scorer.columns(references, references[::-1]))
+    return table.assign(reference_labels=scorer.labels(references)), settings
+
+
+#: A table of predictions of every kind, and what stands behind a metric of it.
+KINDS: dict[str, tuple[Callable[[], Predicted], dict[str, int]]] = {
+    "phrase_grounding": (phrases, {"boxes": 2 * N}),
+    "segmentation": (segments, {"boxes": 2 * N}),
+    "zero_shot_classification": (prompted, {"positives": 20, "negatives": 40}),
+    "zero_shot_findings": (prompted, {"positives": 20, "negatives": 40}),
+    "linear_probe": (probed, {"positives": 20, "negatives": 40}),
+    "fold_probe": (folds, {"positives": 20, "negatives": 40}),
+    "linear_classification": (exclusive, {"normal": 20, "pneumonia": 20, "covid": 20}),
+    "fine_tuned_classification": (exclusive, {"normal": 20, "pneumonia": 20, "covid": 20}),
+    "image_retrieval": (queries, {"candidates": N, "least_relevant": 20}),
+    "text_retrieval": (queries, {"candidates": N, "least_relevant": 20}),
+    "pair_retrieval": (paired, {"candidates": N}),
+    "retrieval_auroc": (all_pairs, {"positives": N, "negatives": N * (N - 1)}),
+    "temporal_classification": (changes, {"improving": 20, "stable": 20, "worsening": 20}),
+    "temporal_prompting": (changes, {"improving": 20, "stable": 20, "worsening": 20}),
+    "mask_prediction": (masks, {"masked": 10 * N, "most_frequent": N}),
+    "natural_language_inference": (
+        inferred, {"entailment": 20, "neutral": 20, "contradiction": 20},
+    ),
+    "sentence_similarity": (
+        lambda: sentences(SentenceSimilaritySettings()), {"entailment": 20, "contradiction": 40},
+    ),
+    "paraphrase_detection": (
+        lambda: sentences(ParaphraseDetectionSettings()), {"entailment": 20, "contradiction": 40},
+    ),
+    "report_generation": (written, {"reports": N}),
+}  # fmt: skip
+SCORED = [name for name, entry in BENCHMARKS.items() if entry.needs and not entry.no_rows]
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_a_benchmark_counts_what_is_to_be_found(name: str) -> None:
+    assert name in KINDS, f"{name} has no table of predictions here, whose counts are looked at"
+    make, to_find = KINDS[name]
+    table, settings = make()
+    statistic = imported(BENCHMARKS[name].statistic_module).statistic(table, settings)
+    metrics = estimate(statistic, np.arange(N), IntervalSettings(replicates=100))
+    assert any(to_find.items() <= each.counts.items() for each in metrics.values())
+    uncounted = [
+        metric
+        for metric, each in metrics.items()
+        if not each.counts
+        and metric.split("/")[0] not in UNORDERED
+        and "_sd" not in metric
+        and not metric.startswith(CONTROLS)
+    ]
+    assert not uncounted, f"{name}: nothing is counted behind {uncounted}"
