@@ -23,11 +23,37 @@ PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middl
 DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
 # What may follow a label and a dash ("Effusion - not seen").
 DEGREES = frozenset(
-    ("not", "mildly", "slightly", "moderately", "severely", "markedly", "minimally", "grossly")
+    ("not", "mild", "mod", "min", "sev", "mildly", "slightly", "moderately", "severely", "markedly", "minimally", "grossly")
     + ("borderline", "at", "within", "upper", "top", "unlikely", "resolved", "excluded")
 )
 LONGEST_DASHED = 4
 ORGANS = frozenset(("heart", "cardiac", "mediastinum", "lungs", "hila", "aorta", "bones", "pleura"))
+# What a statement without a stop before it may begin with, and what none begins with.
+NEGATIONS = frozenset(("no", "not", "without", "negative", "free", "neither"))
+EXISTING = frozenset(("is", "are", "was", "were", "has", "remains", "remain", "appears"))
+ARTICLES = frozenset(("the", "a", "an", "this", "there"))
+PREPOSITIONS = frozenset(
+    ("of", "in", "on", "at", "to", "from", "with", "within", "by", "for", "and", "or", "nor", "as")
+    + ("than", "that", "which", "no", "not", "without", "along", "near", "over", "after", "since")
+    + ("due", "related", "or", "but", "if", "versus", "vs", "may", "might", "could", "can", "cannot")
+)
+DEGREES_BEFORE = frozenset(
+    ("mild", "mod", "moderate", "severe", "small", "large", "tiny", "trace", "minimal", "marked")
+    + ("slight", "huge", "massive", "extensive")
+)
+# The verb and its adverb between a noun and what is said of it.
+ADVERBS = frozenset(("not", "now", "also", "still", "been", "clearly", "well", "be", "definitely"))
+SEEN = frozenset(
+    ("seen", "identified", "visible", "evident", "visualized", "visualised", "present", "detected")
+    + ("demonstrated", "apparent", "appreciated", "noted", "shown", "found", "suspected", "excluded")
+    + ("absent", "resolved", "suggested", "observed", "cleared", "gone", "removed")
+)
+PAST = frozenset(("was", "were", "had"))
+ENDS_OF_STATEMENTS = frozenset(
+    ("seen", "identified", "visible", "evident", "visualized", "noted", "present", "left", "right")
+    + ("side", "sides", "bilaterally", "lung", "lungs", "lobe", "lobes", "base", "bases", "today")
+)
+LONGEST_SUBJECT = 6
 # Words that join two states of one organ.
 STATE_JOINTS = frozenset(
     ("and", ",", "at", "grossly", "also", "remains", "remain", "is", "are", "in", "size", "of")
@@ -53,7 +79,38 @@ def _is_label_dash(words: Sequence[str], start: int, i: int) -> bool:
     return following in DASHED or (short and following in DEGREES)
 
 
-def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> list[int]:
+def _runs_on(words: Sequence[str], i: int, mentions: Sequence[Mention], ends: set[int]) -> bool:
+    """True if a statement begins at ``i`` with no stop before it: "no effusion the base is dense".
+
+    That is "there is"; and, behind a finding (``ends``), an article, a degree before a finding, a
+    device, or a noun with a verb that says more than "is seen".
+    """
+    word, following = words[i], "".join(words[i + 1 : i + 2])
+    if word == "there":
+        return following in EXISTING and words[i - 1] not in TELLING
+    if i not in ends and words[i - 1] not in ENDS_OF_STATEMENTS:
+        return False
+    if word in ARTICLES:
+        return True
+    if i not in ends or not word.isalpha() or word in PREPOSITIONS or word in cue_rules().verbs:
+        return False
+    for at in range(i, min(i + LONGEST_SUBJECT, len(words))):
+        if not words[at].isalnum() or words[at] in PREPOSITIONS:
+            return False
+        if words[at] in cue_rules().verbs:
+            rest = [w for w in words[at + 1 : at + 4] if w not in ADVERBS]
+            return at > i and words[at] not in PAST and bool(rest) and rest[0] not in SEEN
+        for mention in mentions:
+            if mention.start == at and mention.observation == "Support Devices":
+                return True
+            if mention.start == at > i and word in DEGREES_BEFORE and mention.kind != "organ":
+                return True
+    return False
+
+
+def clause_starts(
+    words: Sequence[str], breaks: Sequence[Match[CueKind]], mentions: Sequence[Mention] = ()
+) -> list[int]:
     """Where clauses start: after hard marks and break words, and before a second statement.
 
     Commas and "and" cut a clause into pieces. A piece with a verb starts a new clause when the
@@ -73,6 +130,11 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
             hard.add(last)
     for match in breaks:
         hard.add(match.start)
+    if not NEGATIONS.isdisjoint(words):
+        denied = next(i for i, word in enumerate(words) if word in NEGATIONS)
+        ends = {m.end for m in mentions if m.kind != "organ" and m.start > denied}
+        first = min(ends, default=len(words))
+        hard.update(i for i in range(first, len(words)) if _runs_on(words, i, mentions, ends))
     starts = set(hard)
     has_verb = False
     pieces: list[tuple[int, bool]] = []  # start of each piece since the last verb, after a comma?
@@ -116,7 +178,8 @@ class SentenceScopes:
         rules = cue_rules()
         self.verbs, self.words = rules.verbs, words
         self.before_nouns = rules.starters | rules.qualifiers
-        self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
+        breaks = [match for match in matches if match.payload.effect == "break"]
+        self.starts = clause_starts(words, breaks, mentions)
         self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
         self.steady = {m.start for m in matches if m.payload.effect == "state steady"}
         self.opening = _opening_parentheses(words) if "(" in words else {}

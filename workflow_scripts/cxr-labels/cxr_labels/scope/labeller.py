@@ -15,7 +15,6 @@ granuloma …) included, and is otherwise blank, never 0 or -1.
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from cxr_labels.observations import (
     BLANK,
@@ -26,11 +25,9 @@ from cxr_labels.observations import (
     UNCERTAIN,
     Labels,
 )
-from cxr_labels.scope.answers import spelled_out
 from cxr_labels.scope.assertions import assess
-from cxr_labels.scope.cue_words import knows
-from cxr_labels.scope.mentions import find_mentions, mention_tree, speller
-from cxr_labels.scope.phrases import Token, tokenize
+from cxr_labels.scope.mentions import find_mentions
+from cxr_labels.scope.words import words_of
 
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
@@ -95,33 +92,9 @@ def aggregate(assertions: Iterable[Assertion]) -> Labels:
     return tuple(labels.values())
 
 
-@lru_cache(maxsize=100_000)
-def _corrected(word: str) -> str:
-    """Correct a misspelt word that no rule knows as it is."""
-    in_rules = mention_tree().atoms(word) or knows(word)
-    return word if in_rules else speller().correct(word)
-
-
-def _unbroken(sentence: str, tokens: list[Token]) -> list[Token]:
-    """Join words whose halves a hyphen parts ("effu-sion", "pneumo- thorax")."""
-    words: list[Token] = []
-    for token in tokens:
-        words.append(token)
-        halves = 3 if [word.word for word in words[-2:-1]] == ["-"] else 2
-        first = words[-halves:][0]
-        whole = first.word + token.word
-        if sentence[first.end : token.start] in ("-", "- ") and speller().knows(whole):
-            words[-halves:] = [Token(whole, first.start, token.end)]
-    return words
-
-
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
     """All assertions of one sentence; ``number`` is its place in the report."""
-    tokens = tokenize(sentence)
-    if "-" in sentence:
-        tokens = _unbroken(sentence, tokens)
-    tokens = spelled_out(tokens)
-    words = [_corrected(token.word) for token in tokens]
+    tokens, words = words_of(sentence)
     mentions = find_mentions(words)
     if not mentions:
         return []
