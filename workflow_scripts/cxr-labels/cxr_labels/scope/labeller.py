@@ -9,7 +9,8 @@ observation that is nowhere mentioned stays blank. "Unchanged" yields to a state
 is normal" an unchanged heart is normal. So does "no new effusion", beside "the effusion has gone".
 Heart failure, positive or uncertain, makes Cardiomegaly at least uncertain. No Finding is 1 when
 nothing but support devices is positive or uncertain, other findings (emphysema, hernia,
-granuloma …) included, and is otherwise blank, never 0 or -1.
+granuloma …) included, and every word is accounted for (:mod:`.accounting`); it is otherwise blank,
+never 0 or -1.
 """
 
 import itertools
@@ -25,6 +26,7 @@ from cxr_labels.observations import (
     UNCERTAIN,
     Labels,
 )
+from cxr_labels.scope.accounting import Unread, unread
 from cxr_labels.scope.assertions import assess
 from cxr_labels.scope.mentions import find_mentions
 from cxr_labels.scope.words import words_of
@@ -119,6 +121,7 @@ class ScopeLabeller:
 
     def __init__(self) -> None:
         self._cache: dict[str, tuple[Assertion, ...]] = {}
+        self._unread: dict[str, tuple[Unread, ...]] = {}
 
     def _assertions(self, sentence: str) -> tuple[Assertion, ...]:
         assertions = self._cache.get(sentence)
@@ -133,10 +136,34 @@ class ScopeLabeller:
 
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report."""
+        labels = map(self._stated, reports)
         return [
-            aggregate(itertools.chain.from_iterable(map(self._assertions, sentences)))
-            for sentences in reports
+            (BLANK, *values[1:]) if values[0] == POSITIVE and self._has_unread(sentences) else values
+            for values, sentences in zip(labels, reports, strict=True)
         ]
+
+    def _stated(self, sentences: Sequence[str]) -> Labels:
+        """The labels of what a report states, whatever else it says."""
+        return aggregate(itertools.chain.from_iterable(map(self._assertions, sentences)))
+
+    def _has_unread(self, sentences: Sequence[str]) -> bool:
+        return any(map(self._unread_of, sentences))
+
+    def unread(self, sentences: Sequence[str]) -> list[tuple[int, Unread]]:
+        """The unread words that alone withhold No Finding, with the number of their sentence."""
+        if self._stated(sentences)[0] != POSITIVE:
+            return []
+        return [(i, word) for i, s in enumerate(sentences) for word in self._unread_of(s)]
+
+    def _unread_of(self, sentence: str) -> tuple[Unread, ...]:
+        words = self._unread.get(sentence)
+        if words is None:
+            words = unread(sentence)
+            if len(sentence) <= CACHED_LENGTH:
+                if len(self._unread) >= CACHED_SENTENCES:
+                    self._unread.clear()
+                self._unread[sentence] = words
+        return words
 
     def explain(self, sentences: Sequence[str]) -> list[Reason]:
         """Every assertion behind one report's labels, in reading order."""
