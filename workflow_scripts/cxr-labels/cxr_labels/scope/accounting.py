@@ -7,17 +7,14 @@ unread, and so is a word that no rule knows.
 """
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from cxr_labels.rules import read_rules
 from cxr_labels.scope.cue_words import cue_rules
 from cxr_labels.scope.cues import Cue, find_cues
 from cxr_labels.scope.mentions import Mention, find_mentions, mention_tree
-from cxr_labels.scope.phrases import PhraseTree
+from cxr_labels.scope.vocabulary import harmless, is_harmless
 from cxr_labels.scope.words import words_of
-from cxr_labels.spelling import Speller
 
 TITLES = frozenset(("dr", "drs", "mr", "mrs", "ms", "miss", "prof", "professor", "doctor", "nurse"))
 LONGEST_NAME = 5  # words behind a title
@@ -33,37 +30,6 @@ class Unread(NamedTuple):
     word: str
     start: int
     end: int
-
-
-class _Harmless(NamedTuple):
-    words: frozenset[str]
-    exceptions: frozenset[str]
-    denied: frozenset[str]
-    speller: Speller
-    phrases: PhraseTree[None]
-
-
-@cache
-def _harmless() -> _Harmless:
-    rules = read_rules("scope/harmless")
-    words = frozenset(word for row in rules["filler"].values() for word in row.split())
-    speller = Speller(words, rules["adverbs_but"])
-    phrases = PhraseTree((phrase, None) for phrase in rules["phrases"])
-    exceptions, denied = frozenset(rules["adverbs_but"]), frozenset(rules["denied"].split())
-    return _Harmless(words, exceptions, denied, speller, phrases)
-
-
-@lru_cache(maxsize=100_000)
-def is_harmless(word: str) -> bool:
-    """True for a word that states no finding wherever it stands, a misspelt one included."""
-    rules = _harmless()
-    if word in rules.words or len(word) == 1 or not word.isalpha() or set(word) == {"x"}:
-        return True
-    if word.endswith("ly") and word not in rules.exceptions:
-        return True
-    if mention_tree().atoms(word) or cue_rules().cues.atoms(word):
-        return False
-    return rules.speller.correct(word) in rules.words
 
 
 def unread(sentence: str) -> tuple[Unread, ...]:
@@ -99,7 +65,7 @@ def _inside(words: Sequence[str], mentions: Sequence[Mention]) -> set[int]:
     for match in mention_tree().matches(words):
         if match.payload[1] == "harmless":
             inside.update(range(match.start, match.end))
-    for phrase in _harmless().phrases.matches(words):
+    for phrase in harmless().phrases.matches(words):
         inside.update(range(phrase.start, phrase.end))
     return inside
 
@@ -141,6 +107,6 @@ def _denied(words: Sequence[str], cue: Cue, ends: set[int]) -> set[int]:
             complete = False
         elif words[i] == ",":
             complete = ALTERNATIVES.isdisjoint(words[i : cue.last])
-        if not complete or words[i] in _harmless().denied:
+        if not complete or words[i] in harmless().denied:
             denied.add(i)
     return denied

@@ -3,9 +3,10 @@
 from functools import lru_cache
 
 from cxr_labels.scope.answers import spelled_out
-from cxr_labels.scope.cue_words import knows
-from cxr_labels.scope.mentions import mention_tree, speller
+from cxr_labels.scope.mentions import speller
+from cxr_labels.scope.misread import unconfused
 from cxr_labels.scope.phrases import Token, tokenize
+from cxr_labels.scope.vocabulary import is_known
 
 # Before these, or after a number, "cm" is a unit and not a big heart.
 BEFORE_UNIT = frozenset(
@@ -39,9 +40,11 @@ def _heart(sentence: str, tokens: list[Token], i: int) -> str | None:
 
 @lru_cache(maxsize=100_000)
 def _corrected(word: str) -> str:
-    """Correct a misspelt word that no rule knows as it is."""
-    in_rules = mention_tree().atoms(word) or knows(word)
-    return word if in_rules else speller().correct(word)
+    """Correct a misspelt or misread word that no rule knows as it is."""
+    if is_known(word) or not word.isalpha():
+        return word
+    corrected = speller().correct(word)
+    return corrected if corrected != word else unconfused(word)
 
 
 def _unbroken(sentence: str, tokens: list[Token]) -> list[Token]:

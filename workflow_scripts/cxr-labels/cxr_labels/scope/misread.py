@@ -1,0 +1,60 @@
+"""Characters that a scanner's reading confused: "N0", "en1arged", "pleura|", "terrninates".
+
+A word is mended where the change makes it one that the rules know; all others stay as they are.
+"""
+
+import itertools
+import re
+from functools import lru_cache
+
+from cxr_labels.scope.vocabulary import is_known
+
+# Digits and bars are looked for only where they touch a letter.
+CONFUSED = {"0": "o", "1": "li", "|": "li", "!": "li", "5": "s"}
+TOUCHING = re.compile(r"[A-Za-z][01|5]|[01|5][A-Za-z]|[A-Za-z]![A-Za-z]")
+WORD = re.compile(r"(?<![\w.|])[A-Za-z01|5!]*[A-Za-z][A-Za-z01|5!]*(?!\w)")
+SHORT_WORDS = frozenset(("no", "of", "on", "or", "to", "in", "is", "it"))  # of two letters
+MOST = 6  # confused characters of a word
+# Letters that look like others.
+PAIRS = (("rn", "m"), ("m", "rn"), ("cl", "d"), ("vv", "w"), ("l", "i"), ("ii", "n"), ("ri", "n"))
+
+
+def has_misread(text: str) -> bool:
+    """True if a word of the text is mended; the quick tests come first."""
+    if not ("0" in text or "1" in text or "|" in text or "5" in text or "!" in text):
+        return False
+    if not TOUCHING.search(text):
+        return False
+    return any(mended(match) != match[0] for match in WORD.finditer(text))
+
+
+def mended(match: re.Match[str]) -> str:
+    """The word without digits and bars, if it is known so."""
+    return _mended(match[0])
+
+
+@lru_cache(maxsize=50_000)
+def _mended(word: str) -> str:
+    body = word.rstrip("!")
+    confused = [character for character in body if character in CONFUSED]
+    letters = len(body) - len(confused)
+    if not confused or len(confused) > min(MOST, max(letters, 1)):
+        return word
+    choices = (CONFUSED.get(character, character) for character in body)
+    for letters_chosen in itertools.product(*choices):
+        new = "".join(letters_chosen)
+        lower = new.lower()
+        if lower in SHORT_WORDS if len(lower) < 3 else is_known(lower):
+            upper = "".join(c for c in body if c.isalpha()).isupper()
+            return (new.upper() if upper else new) + word[len(body) :]
+    return word
+
+
+def unconfused(word: str) -> str:
+    """The known word that an unknown one, in lower case, is with one pair of letters confused."""
+    for pair, letter in PAIRS:
+        if pair in word:
+            for new in (word.replace(pair, letter), word.replace(pair, letter, 1)):
+                if len(new) > 1 and is_known(new):
+                    return new
+    return word
