@@ -20,8 +20,9 @@ def label(texts: Iterable[str], settings: ReportSettings | None = None) -> pd.Da
 
     Returns a row for each text, numbered from 0: the observations in CheXpert's order, 1.0
     positive, 0.0 negative, -1.0 uncertain, NaN not mentioned; then ``outcome``, which is
-    ``labelled`` or says why a text has no labels: ``empty``, not English, too long. A text may be
-    a whole report with headings or a sentence. The labels are those of ``cxrflow label``.
+    ``labelled`` or says why a text has no labels: ``empty``, not English, too long; and ``unread``,
+    the number of words that were not read, where they alone withhold No Finding. A text may be a
+    whole report with headings or a sentence. The labels are those of ``cxrflow label``.
 
     Raises:
         InputError: ``texts`` is one text or holds something that is no text, or the settings name
@@ -42,11 +43,16 @@ def label(texts: Iterable[str], settings: ReportSettings | None = None) -> pd.Da
     ]
     settings = (settings or ReportSettings()).of_layout(LAYOUT)
     worker = Worker(settings, LAYOUT, Path(), None, reasons=False)
-    rows = [row for run in chunks(reports, settings.chunk) for row in worker.process(run).labels]
+    runs = list(map(worker.process, chunks(reports, settings.chunk)))
+    rows = [row for run in runs for row in run.labels]
+    unread = {name: words for run in runs for name, words in run.unread.items()}
     blank = (None,) * len(OBSERVATIONS)
     labels = [values or blank for *_, values in rows]
     table = pd.DataFrame(labels, columns=list(OBSERVATIONS), dtype="float64")
-    return table.assign(outcome=[outcome for _, outcome, _ in rows])
+    return table.assign(
+        outcome=[outcome for _, outcome, _ in rows],
+        unread=[unread.get(name, 0) for name, *_ in rows],
+    )
 
 
 def _text(text: object, place: int) -> str:

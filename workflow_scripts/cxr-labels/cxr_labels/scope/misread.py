@@ -14,6 +14,7 @@ CONFUSED = {"0": "o", "1": "li", "|": "li", "!": "li", "5": "s"}
 TOUCHING = re.compile(r"[A-Za-z][01|5]|[01|5][A-Za-z]|[A-Za-z]![A-Za-z]")
 WORD = re.compile(r"(?<![\w.|])[A-Za-z01|5!]*[A-Za-z][A-Za-z01|5!]*(?!\w)")
 SHORT_WORDS = frozenset(("no", "of", "on", "or", "to", "in", "is", "it"))  # of two letters
+SHORTEST = 3
 MOST = 6  # confused characters of a word
 # Letters that look like others.
 PAIRS = (("rn", "m"), ("m", "rn"), ("cl", "d"), ("vv", "w"), ("l", "i"), ("ii", "n"), ("ri", "n"))
@@ -53,7 +54,7 @@ def _mended(word: str) -> str:
 def unconfused(word: str) -> str:
     """The known word that an unknown one, in lower case, is with one pair of letters confused."""
     for pair, letter in PAIRS:
-        if pair in word:
+        if pair in word and (len(word) > SHORTEST or pair == "l"):
             for new in (word.replace(pair, letter), word.replace(pair, letter, 1)):
                 if len(new) > 1 and is_known(new):
                     return new
