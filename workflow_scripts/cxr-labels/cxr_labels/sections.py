@@ -310,7 +310,9 @@ def _own(name: str, body: str, main: bool) -> tuple[str, str]:
     if not rest and not main:
         own, _, rest = body.strip().partition(". ")
         own += "." * bool(rest)
-    return (own.strip(), rest.strip()) if reads(rest) else (body.strip(), "")
+    # "… // r/o" / "pneumothorax": a finding alone begins a statement only with a capital.
+    begins = STATEMENT.search(rest) or (rest.lstrip()[:1].isupper() and reads(rest))
+    return (own.strip(), rest.strip()) if begins else (body.strip(), "")
 
 
 def _goes_on(line: str, following: str, lower: bool) -> bool:

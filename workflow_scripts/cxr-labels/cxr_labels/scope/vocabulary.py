@@ -1,13 +1,16 @@
 """Which words the rules know, and which of them state no finding (``rules/scope/harmless.yaml``)."""
 
 from functools import cache, lru_cache
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from cxr_labels.rules import read_rules
 from cxr_labels.scope.cue_words import knows
 from cxr_labels.scope.mentions import mention_tree
 from cxr_labels.scope.phrases import PhraseTree
-from cxr_labels.spelling import Speller
+from cxr_labels.spelling import SHORTEST, Speller
+
+SHORT = 4  # letters of a word that is compared with harmless ones
 
 
 class Harmless(NamedTuple):
@@ -40,7 +43,19 @@ def is_harmless(word: str) -> bool:
         return True
     if mention_tree().atoms(word) or knows(word):
         return False
+    if SHORT <= len(word) < SHORTEST:
+        return not rules.words.isdisjoint(_slips(word))
     return rules.speller.correct(word) in rules.words
+
+
+def _slips(word: str) -> set[str]:
+    """The words of which a short one may be a slip: two letters swapped, or one left out.
+
+    No other slips: "clot" is no "lot".
+    """
+    places = range(len(word) + 1)
+    longer = {word[:i] + letter + word[i:] for i in places for letter in ascii_lowercase}
+    return longer | {word[:i] + word[i : i + 2][::-1] + word[i + 2 :] for i in places}
 
 
 def is_known(word: str) -> bool:
