@@ -37,9 +37,9 @@ PREPOSITIONS = frozenset(
     + ("than", "that", "which", "no", "not", "without", "along", "near", "over", "after", "since")
     + ("due", "related", "or", "but", "if", "versus", "vs", "may", "might", "could", "can", "cannot")
 )
+# Not "large": "no pneumothorax large effusion" is a list that lost its comma.
 DEGREES_BEFORE = frozenset(
-    ("mild", "mod", "moderate", "severe", "small", "large", "tiny", "trace", "minimal", "marked")
-    + ("slight", "huge", "massive", "extensive")
+    ("mild", "mod", "moderate", "severe", "small", "tiny", "trace", "minimal", "marked", "slight")
 )
 # The verb and its adverb between a noun and what is said of it.
 ADVERBS = frozenset(("not", "now", "also", "still", "been", "clearly", "well", "be", "definitely"))
@@ -91,7 +91,7 @@ def _runs_on(words: Sequence[str], i: int, mentions: Sequence[Mention], ends: se
     if i not in ends and words[i - 1] not in ENDS_OF_STATEMENTS:
         return False
     if word in ARTICLES:
-        return True
+        return following.isalpha() and following not in PREPOSITIONS
     if i not in ends or not word.isalpha() or word in PREPOSITIONS or word in cue_rules().verbs:
         return False
     for at in range(i, min(i + LONGEST_SUBJECT, len(words))):
