@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cxr_files.errors import InputError
-from cxr_labels.observations import POSITIVE, UNCERTAIN, Labels
+from cxr_labels.observations import Labels
 from cxr_labels.scope.labeller import ScopeLabeller
 from cxr_labels.settings import LabellerSettings
 
@@ -17,14 +17,13 @@ class Labeller(Protocol):
         ...
 
 
-def withheld(labeller: Labeller, sentences: Sequence[str], labels: Labels) -> int:
-    """The number of unread words for which alone a report has no No Finding."""
-    # Most reports have a finding besides; the mediastinum's uncertainty and devices are none.
-    if not isinstance(labeller, ScopeLabeller) or labels[0] == POSITIVE:
-        return 0
-    if POSITIVE in labels[1:-1] or UNCERTAIN in labels[2:-1]:
-        return 0
-    return len(labeller.unread(sentences))
+def counted(
+    labeller: Labeller, reports: Sequence[Sequence[str]]
+) -> list[tuple[Labels, int]]:
+    """The labels of each report, and how many unread words alone withhold No Finding."""
+    if isinstance(labeller, ScopeLabeller):
+        return labeller.counted(reports)
+    return [(labels, 0) for labels in labeller.label(reports)]
 
 
 def make_labeller(settings: LabellerSettings) -> Labeller:

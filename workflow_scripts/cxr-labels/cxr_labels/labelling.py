@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cxr_labels.headings import line_starts
-from cxr_labels.labeller import make_labeller, withheld
+from cxr_labels.labeller import counted, make_labeller
 from cxr_labels.language import UNKNOWN_LANGUAGE, is_english
 from cxr_labels.observations import NEGATIVE, OBSERVATIONS, POSITIVE, Labels
 from cxr_labels.parsing import Parsed, ReportParser, labelled_sections, misses_headings
@@ -100,15 +100,15 @@ class Worker:
                 to_label.append(joined)
             outcomes.append(outcome)
             sentences.append(of_report if outcome == LABELLED else {})
-        labels = iter(self._labeller.label(to_label))
+        labels = iter(counted(self._labeller, to_label))
         rows = LabelRows()
         for report, parse, outcome, of_report in zip(
             reports, parsed, outcomes, sentences, strict=True
         ):
-            values = next(labels) if of_report else None
+            values, unread = next(labels) if of_report else (None, 0)
             rows.labels.append((report.study_id, outcome, values))
-            if values is not None and (words := withheld(self._labeller, _joined(of_report), values)):
-                rows.unread[report.study_id] = words
+            if unread:
+                rows.unread[report.study_id] = unread
             if parse.content is not None:
                 self._count(rows, report, parse.content, values)
                 if self._reasons:

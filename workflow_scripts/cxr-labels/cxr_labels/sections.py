@@ -195,8 +195,9 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
     comes after a section's own.
     """
     headings = any_headings(settings).find(text) if settings.headings == "any" else []
-    headings = [piece for heading, end in _spans(headings, text) for piece in _ended(heading, text, end)]
-    headings = _continued(headings)
+    if any(heading.name == OF_SIGNATURE for heading in headings):
+        pieces = (_ended(heading, text, end) for heading, end in _spans(headings, text))
+        headings = _continued([heading for piece in pieces for heading in piece])
     if not headings:
         sections = {"impression": text.strip()} if text.strip() else {}
         return ParsedReport(sections, *conclude(sections), unheaded=bool(sections))

@@ -88,8 +88,6 @@ def _runs_on(words: Sequence[str], i: int, mentions: Sequence[Mention], ends: se
     word, following = words[i], "".join(words[i + 1 : i + 2])
     if word == "there":
         return following in EXISTING and words[i - 1] not in TELLING
-    if i not in ends and words[i - 1] not in ENDS_OF_STATEMENTS:
-        return False
     if word in ARTICLES:
         return following.isalpha() and following not in PREPOSITIONS
     if i not in ends or not word.isalpha() or word in PREPOSITIONS or word in cue_rules().verbs:
@@ -133,8 +131,15 @@ def clause_starts(
     if not NEGATIONS.isdisjoint(words):
         denied = next(i for i, word in enumerate(words) if word in NEGATIONS)
         ends = {m.end for m in mentions if m.kind != "organ" and m.start > denied}
-        first = min(ends, default=len(words))
-        hard.update(i for i in range(first, len(words)) if _runs_on(words, i, mentions, ends))
+        begins = ends.difference((len(words),))
+        if not ARTICLES.isdisjoint(words):
+            begins |= {
+                i
+                for i in range(denied + 1, len(words))
+                if words[i] in ARTICLES
+                and (words[i - 1] in ENDS_OF_STATEMENTS or words[i] == "there")
+            }
+        hard.update(i for i in begins if _runs_on(words, i, mentions, ends))
     starts = set(hard)
     has_verb = False
     pieces: list[tuple[int, bool]] = []  # start of each piece since the last verb, after a comma?

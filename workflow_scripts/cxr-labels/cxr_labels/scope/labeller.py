@@ -136,18 +136,21 @@ class ScopeLabeller:
 
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report."""
-        labels = map(self._stated, reports)
-        return [
-            (BLANK, *values[1:]) if values[0] == POSITIVE and self._has_unread(sentences) else values
-            for values, sentences in zip(labels, reports, strict=True)
-        ]
+        return [values for values, _ in self.counted(reports)]
+
+    def counted(self, reports: Sequence[Sequence[str]]) -> list[tuple[Labels, int]]:
+        """The labels of each report, and how many unread words alone withhold No Finding."""
+        rows = []
+        for sentences in reports:
+            values, count = self._stated(sentences), 0
+            if values[0] == POSITIVE:
+                count = sum(len(self._unread_of(sentence)) for sentence in sentences)
+            rows.append(((BLANK, *values[1:]) if count else values, count))
+        return rows
 
     def _stated(self, sentences: Sequence[str]) -> Labels:
         """The labels of what a report states, whatever else it says."""
         return aggregate(itertools.chain.from_iterable(map(self._assertions, sentences)))
-
-    def _has_unread(self, sentences: Sequence[str]) -> bool:
-        return any(map(self._unread_of, sentences))
 
     def unread(self, sentences: Sequence[str]) -> list[tuple[int, Unread]]:
         """The unread words that alone withhold No Finding, with the number of their sentence."""

@@ -11,7 +11,7 @@ from cxr_labels.scope.vocabulary import is_known
 
 # Digits and bars are looked for only where they touch a letter.
 CONFUSED = {"0": "o", "1": "li", "|": "li", "!": "li", "5": "s"}
-TOUCHING = re.compile(r"[A-Za-z][01|5]|[01|5][A-Za-z]|[A-Za-z]![A-Za-z]")
+TOUCHING = re.compile(r"[01|5!](?:(?=[A-Za-z])|(?<=[A-Za-z][01|5]))")
 WORD = re.compile(r"(?<![\w.|])[A-Za-z01|5!]*[A-Za-z][A-Za-z01|5!]*(?!\w)")
 SHORT_WORDS = frozenset(("no", "of", "on", "or", "to", "in", "is", "it"))  # of two letters
 SHORTEST = 3
@@ -22,8 +22,6 @@ PAIRS = (("rn", "m"), ("m", "rn"), ("cl", "d"), ("vv", "w"), ("l", "i"), ("ii", 
 
 def has_misread(text: str) -> bool:
     """True if a word of the text is mended; the quick tests come first."""
-    if not ("0" in text or "1" in text or "|" in text or "5" in text or "!" in text):
-        return False
     if not TOUCHING.search(text):
         return False
     return any(mended(match) != match[0] for match in WORD.finditer(text))

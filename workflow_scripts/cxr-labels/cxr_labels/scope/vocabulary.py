@@ -27,7 +27,7 @@ class Harmless(NamedTuple):
 def harmless() -> Harmless:
     rules = read_rules("scope/harmless")
     words = frozenset(word for row in rules["filler"].values() for word in row.split())
-    speller = Speller(words, rules["adverbs_but"])
+    speller = Speller([w for w in words if len(w) >= SHORTEST - 1], rules["adverbs_but"])
     phrases = PhraseTree((phrase, None) for phrase in rules["phrases"])
     exceptions, denied = frozenset(rules["adverbs_but"]), frozenset(rules["denied"].split())
     return Harmless(words, exceptions, denied, speller, phrases)
