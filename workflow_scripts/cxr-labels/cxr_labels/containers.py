@@ -47,7 +47,25 @@ XML_TAG = re.compile(
 )
 XML_ATTRIBUTE = re.compile(r"([\w:.-]++)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)')")
 HTML_TAGS = frozenset(
-    ("a", "b", "i", "u", "p", "br", "em", "li", "ul", "ol", "tr", "td", "th", "hr", "h1", "h2", "h3")
+    (
+        "a",
+        "b",
+        "i",
+        "u",
+        "p",
+        "br",
+        "em",
+        "li",
+        "ul",
+        "ol",
+        "tr",
+        "td",
+        "th",
+        "hr",
+        "h1",
+        "h2",
+        "h3",
+    )
     + ("h4", "h5", "h6", "pre", "sup", "sub", "div", "span", "font", "html", "head", "body", "meta")
     + ("table", "tbody", "thead", "small", "strong", "center", "style", "script", "o:p")
 )
@@ -205,7 +223,9 @@ def _json(normal: NormalText) -> None:
     if '"resourceType"' in text:
         normal.container = "FHIR resource"
     tokens = iter([*JSON_TOKEN.finditer(text)])
-    node = _object(tokens, 0) if text.lstrip()[:1] in ('"', "'") else _value(tokens, next(tokens), 0)
+    node = (
+        _object(tokens, 0) if text.lstrip()[:1] in ('"', "'") else _value(tokens, next(tokens), 0)
+    )
     pieces: list[tuple[str, int, int]] = []
     for path, value in _leaves(text, node, ()):
         word = text[value.start : value.end]
@@ -337,7 +357,9 @@ def _xml(normal: NormalText) -> None:
             while path and path.pop()[0] != name:
                 pass
             continue
-        attributes = {a[1].lower(): (a[2] or a[3] or "", a) for a in XML_ATTRIBUTE.finditer(tag["rest"])}
+        attributes = {
+            a[1].lower(): (a[2] or a[3] or "", a) for a in XML_ATTRIBUTE.finditer(tag["rest"])
+        }
         named = (attributes[key][0] for key in NAMING if key in attributes)
         path.append((name, next(filter(_is_section, named), name.rpartition(":")[2])))
         if "value" in attributes and attributes["value"][0].strip():

@@ -17,9 +17,7 @@ class Labeller(Protocol):
         ...
 
 
-def counted(
-    labeller: Labeller, reports: Sequence[Sequence[str]]
-) -> list[tuple[Labels, int]]:
+def counted(labeller: Labeller, reports: Sequence[Sequence[str]]) -> list[tuple[Labels, int]]:
     """The labels of each report, and how many unread words alone withhold No Finding."""
     if isinstance(labeller, ScopeLabeller):
         return labeller.counted(reports)

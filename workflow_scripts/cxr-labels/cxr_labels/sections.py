@@ -246,7 +246,11 @@ def _ended(heading: Heading, text: str, end: int) -> list[Heading]:
     lead = len(body) - len(body.lstrip())
     line = body.find("\n", lead)
     sentence = FIRST_SENTENCE.match(body, lead)
-    at = sentence.end() if sentence and reads(body[sentence.end() : line if line > 0 else end]) else line
+    at = (
+        sentence.end()
+        if sentence and reads(body[sentence.end() : line if line > 0 else end])
+        else line
+    )
     if at < 0 or not reads(body[at:]):
         return [heading]
     return [heading, Heading(heading.body + at, heading.body + at, REST)]

@@ -23,7 +23,20 @@ PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middl
 DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
 # What may follow a label and a dash ("Effusion - not seen").
 DEGREES = frozenset(
-    ("not", "mild", "mod", "min", "sev", "mildly", "slightly", "moderately", "severely", "markedly", "minimally", "grossly")
+    (
+        "not",
+        "mild",
+        "mod",
+        "min",
+        "sev",
+        "mildly",
+        "slightly",
+        "moderately",
+        "severely",
+        "markedly",
+        "minimally",
+        "grossly",
+    )
     + ("borderline", "at", "within", "upper", "top", "unlikely", "resolved", "excluded")
 )
 LONGEST_DASHED = 4
@@ -35,7 +48,20 @@ ARTICLES = frozenset(("the", "a", "an", "this", "there"))
 PREPOSITIONS = frozenset(
     ("of", "in", "on", "at", "to", "from", "with", "within", "by", "for", "and", "or", "nor", "as")
     + ("than", "that", "which", "no", "not", "without", "along", "near", "over", "after", "since")
-    + ("due", "related", "or", "but", "if", "versus", "vs", "may", "might", "could", "can", "cannot")
+    + (
+        "due",
+        "related",
+        "or",
+        "but",
+        "if",
+        "versus",
+        "vs",
+        "may",
+        "might",
+        "could",
+        "can",
+        "cannot",
+    )
 )
 # Not "large": "no pneumothorax large effusion" is a list that lost its comma.
 DEGREES_BEFORE = frozenset(
@@ -45,7 +71,16 @@ DEGREES_BEFORE = frozenset(
 ADVERBS = frozenset(("not", "now", "also", "still", "been", "clearly", "well", "be", "definitely"))
 SEEN = frozenset(
     ("seen", "identified", "visible", "evident", "visualized", "visualised", "present", "detected")
-    + ("demonstrated", "apparent", "appreciated", "noted", "shown", "found", "suspected", "excluded")
+    + (
+        "demonstrated",
+        "apparent",
+        "appreciated",
+        "noted",
+        "shown",
+        "found",
+        "suspected",
+        "excluded",
+    )
     + ("absent", "resolved", "suggested", "observed", "cleared", "gone", "removed")
 )
 PAST = frozenset(("was", "were", "had"))

@@ -7,7 +7,8 @@ import itertools
 import re
 from functools import lru_cache
 
-from cxr_labels.scope.vocabulary import is_known
+from cxr_labels.scope.mentions import speller
+from cxr_labels.scope.vocabulary import harmless, is_known
 
 # Digits and bars are looked for only where they touch a letter.
 CONFUSED = {"0": "o", "1": "li", "|": "li", "!": "li", "5": "s"}
@@ -40,13 +41,19 @@ def _mended(word: str) -> str:
     if not confused or len(confused) > min(MOST, max(letters, 1)):
         return word
     choices = (CONFUSED.get(character, character) for character in body)
-    for letters_chosen in itertools.product(*choices):
-        new = "".join(letters_chosen)
-        lower = new.lower()
-        if lower in SHORT_WORDS if len(lower) < 3 else is_known(lower):
-            upper = "".join(c for c in body if c.isalpha()).isupper()
-            return (new.upper() if upper else new) + word[len(body) :]
+    variants = ["".join(letters_chosen) for letters_chosen in itertools.product(*choices)]
+    for known in (_is_word, is_known):  # whole words before those that only begin like one
+        for new in variants:
+            lower = new.lower()
+            if lower in SHORT_WORDS if len(lower) < SHORTEST else known(lower):
+                plain = "".join(c for c in body if c.isalpha())
+                upper = len(plain) > 1 and plain.isupper()
+                return (new.upper() if upper else new) + word[len(body) :]
     return word
+
+
+def _is_word(word: str) -> bool:
+    return word in harmless().words or speller().knows(word)
 
 
 def unconfused(word: str) -> str:

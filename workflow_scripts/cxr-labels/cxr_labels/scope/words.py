@@ -11,11 +11,27 @@ from cxr_labels.scope.vocabulary import is_known
 # Before these, or after a number, "cm" is a unit and not a big heart.
 BEFORE_UNIT = frozenset(
     ("few", "several", "couple", "some", "one", "two", "three", "four", "five", "six", "seven")
-    + ("eight", "nine", "ten", "half", "in", "of", "per", "by", "or", "to", "a", "the", "many", "mm")
+    + (
+        "eight",
+        "nine",
+        "ten",
+        "half",
+        "in",
+        "of",
+        "per",
+        "by",
+        "or",
+        "to",
+        "a",
+        "the",
+        "many",
+        "mm",
+    )
     + ("square", "cubic", "approximately", "about", "xxxx", "each", "every", "further", "another")
 )
 
 
+@lru_cache(maxsize=512)  # a sentence is read, and soon afterwards its words are accounted for
 def words_of(sentence: str) -> tuple[list[Token], list[str]]:
     """The tokens of a sentence, answers of templates spelled out, and their corrected words."""
     tokens = tokenize(sentence)
