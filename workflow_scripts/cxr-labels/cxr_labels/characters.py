@@ -1,11 +1,11 @@
 """Characters and line breaks of texts, normalised once for labels, sections and vocabulary alike.
 
 What becomes of a text: it is taken out of what it came in (:mod:`.containers`); marks of HTML and
-written-out escapes (``\\n``) are line breaks again; characters are in Unicode's form NFKC (ligatures,
-full-width letters, no-break blanks), and what that form leaves is settled here: dashes, quotes,
-boxes, invisible characters, line ends. A word broken at the end of a line is whole again. Rows of
-tables and lines with leaders are labels with answers (:mod:`.tables`). Plain text comes back as it
-is.
+written-out escapes (``\\n``) are line breaks again; characters are in Unicode's form NFKC
+(ligatures, full-width letters, no-break blanks), and what that form leaves is settled here: dashes,
+quotes, boxes, invisible characters, line ends. A word broken at the end of a line is whole again,
+and digits that a scanner read for letters are letters. Rows of tables and lines with leaders are
+labels with answers (:mod:`.tables`). Plain text comes back as it is.
 """
 
 import html

@@ -156,7 +156,7 @@ def key_name(name: str) -> str:
 
 @cache
 def _known() -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
-    """Names of sections, words that make any name one, and organs; a hospital's are not among them."""
+    """Names of sections, words that make any name one, and organs; none of a hospital's own."""
     data, published = read_rules("headings"), read_rules("mimic_cxr/headings")
     known = itertools.chain.from_iterable(
         itertools.chain(published["known"].values(), *data["known"].values())
@@ -235,7 +235,8 @@ def _json(normal: NormalText) -> None:
             content = _unescaped(text, value.start + 1, value.end - 1)
         if any(piece.strip() for piece, _, _ in content):
             pieces += [(_line(path), value.start, value.start), *content]
-    normal.assemble([*pieces, ("\n", len(text), len(text))])
+    end = pieces[-1][2] if pieces else len(text)
+    normal.assemble([*pieces, ("\n", end, end)])
 
 
 def _value(tokens: "Iterator[re.Match[str]]", token: re.Match[str], depth: int) -> _Node:

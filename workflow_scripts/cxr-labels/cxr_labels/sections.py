@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from cxr_labels.headings import MAIN, OF_A_LINE, Heading, Headings
 from cxr_labels.rules import read_rules
-from cxr_labels.sentences import ANSWERED_LINE, OPEN_LINE, QUOTES
 from cxr_labels.scope.mentions import find_mentions
 from cxr_labels.scope.phrases import tokenize
+from cxr_labels.sentences import ANSWERED_LINE, OPEN_LINE, QUOTES
 from cxr_labels.settings import SectionSettings
 from cxr_labels.spelling import Speller
 

@@ -28,7 +28,7 @@ class Mention:
 
 @cache
 def mention_tree() -> PhraseTree[tuple[str, Kind]]:
-    """The tree of all mention phrases; payload (observation, finding|hint|organ|unless|harmless)."""
+    """The tree of all mention phrases; payload (observation, kind)."""
     return PhraseTree(
         (phrase, (observation, kind))
         for observation, kinds in read_rules("scope/mentions").items()

@@ -1,4 +1,4 @@
-"""Which words the rules know, and which of them state no finding (``rules/scope/harmless.yaml``)."""
+"""Which words the rules know, and which state no finding (``rules/scope/harmless.yaml``)."""
 
 from functools import cache, lru_cache
 from string import ascii_lowercase
