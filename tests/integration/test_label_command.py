@@ -91,8 +91,8 @@ def test_a_csv_is_labelled_as_the_published_files_are_written(path: Path, tmp_pa
     label(path, output, id_column="study").succeeds()
     lines = output.read_text().split("\n")
     assert lines[0] == ",".join(("study", *OBSERVATIONS, "outcome", "unread"))
-    assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,,labelled"
-    assert [lines[3], lines[5]] == [f"{study}{',' * 15}empty" for study in ("s2", "s4")]
+    assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,,labelled,0"
+    assert [lines[3], lines[5]] == [f"{study}{',' * 15}empty," for study in ("s2", "s4")]
     assert lines[6:] == [""]
     told = summary(output)
     assert told["reports"] == 5
