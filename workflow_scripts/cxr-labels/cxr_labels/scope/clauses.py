@@ -165,8 +165,8 @@ def clause_starts(
         hard.add(match.start)
     if not NEGATIONS.isdisjoint(words):
         denied = next(i for i, word in enumerate(words) if word in NEGATIONS)
-        ends = {m.end for m in mentions if m.kind != "organ" and m.start > denied}
-        begins = ends.difference((len(words),))
+        finding_ends = {m.end for m in mentions if m.kind != "organ" and m.start > denied}
+        begins = finding_ends.difference((len(words),))
         if not ARTICLES.isdisjoint(words):
             begins |= {
                 i
@@ -174,7 +174,7 @@ def clause_starts(
                 if words[i] in ARTICLES
                 and (words[i - 1] in ENDS_OF_STATEMENTS or words[i] == "there")
             }
-        hard.update(i for i in begins if _runs_on(words, i, mentions, ends))
+        hard.update(i for i in begins if _runs_on(words, i, mentions, finding_ends))
     starts = set(hard)
     has_verb = False
     pieces: list[tuple[int, bool]] = []  # start of each piece since the last verb, after a comma?
