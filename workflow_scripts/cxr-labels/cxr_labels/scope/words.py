@@ -8,6 +8,7 @@ from cxr_labels.scope.misread import unconfused
 from cxr_labels.scope.phrases import Token, tokenize
 from cxr_labels.scope.vocabulary import is_known
 
+LONGEST_KEPT = 1_000
 # Before these, or after a number, "cm" is a unit and not a big heart.
 BEFORE_UNIT = frozenset(
     ("few", "several", "couple", "some", "one", "two", "three", "four", "five", "six", "seven")
@@ -31,9 +32,14 @@ BEFORE_UNIT = frozenset(
 )
 
 
-@lru_cache(maxsize=512)  # a sentence is read, and soon afterwards its words are accounted for
 def words_of(sentence: str) -> tuple[list[Token], list[str]]:
     """The tokens of a sentence, answers of templates spelled out, and their corrected words."""
+    short = len(sentence) <= LONGEST_KEPT
+    return _words_of(sentence) if short else _words_of.__wrapped__(sentence)
+
+
+@lru_cache(maxsize=512)  # a sentence is read, and soon afterwards its words are accounted for
+def _words_of(sentence: str) -> tuple[list[Token], list[str]]:
     tokens = tokenize(sentence)
     if "-" in sentence:
         tokens = _unbroken(sentence, tokens)
