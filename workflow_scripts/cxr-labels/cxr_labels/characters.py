@@ -12,7 +12,8 @@ import html
 import re
 import unicodedata
 
-from cxr_labels.containers import NormalText, unwrap, without_keys
+from cxr_labels.containers import unwrap, without_keys
+from cxr_labels.normal_text import NormalText
 from cxr_labels.scope.misread import WORD, has_misread, mended
 from cxr_labels.tables import CHOICE, LEADER, TABLE, with_labels, with_leader
 

@@ -16,8 +16,9 @@ from cxr_files.atomic import is_synthetic
 from cxr_files.drops import Tally
 from cxr_files.errors import InputError
 from cxr_labels.characters import normal_text, normalised
-from cxr_labels.containers import NormalText, without_keys
+from cxr_labels.containers import without_keys
 from cxr_labels.headings import MAIN, frequent, hint
+from cxr_labels.normal_text import NormalText
 from cxr_labels.report import RawReport
 from cxr_labels.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxr_labels.settings import ReportSettings
