@@ -161,8 +161,8 @@ class Worker:
         assert isinstance(self._labeller, ScopeLabeller), "the network gives none"
         study, number = report.study_id, 0
         unread: dict[int, list[Unread]] = {}
-        for place, word in self._labeller.unread(_joined(sentences)) if sentences else ():
-            unread.setdefault(place, []).append(word)
+        for at_sentence, word in self._labeller.unread(_joined(sentences)) if sentences else ():
+            unread.setdefault(at_sentence, []).append(word)
         bodies = {name: body for name, body in content.sections.items() if body}
         bodies |= {name: content.conclusion for name in sentences if name not in bodies}
         for name in (*sentences, *(name for name in bodies if name not in sentences)):
