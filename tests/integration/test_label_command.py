@@ -46,7 +46,7 @@ def label(path: Path, output: Path, *words: str, **options: Any) -> End:
 def values(path: Path) -> np.ndarray:
     """The 14 labels of each row of a CSV or Parquet output, NaN for blank."""
     read = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-    assert tuple(read.columns[-15:]) == (*OBSERVATIONS, "outcome")
+    assert tuple(read.columns[-16:]) == (*OBSERVATIONS, "outcome", "unread")
     return read[list(OBSERVATIONS)].to_numpy(float)
 
 
@@ -90,9 +90,9 @@ def test_a_csv_is_labelled_as_the_published_files_are_written(path: Path, tmp_pa
     output = tmp_path / "out" / "labels.csv"
     label(path, output, id_column="study").succeeds()
     lines = output.read_text().split("\n")
-    assert lines[0] == ",".join(("study", *OBSERVATIONS, "outcome"))
-    assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,,labelled"
-    assert [lines[3], lines[5]] == [f"{study}{',' * 15}empty" for study in ("s2", "s4")]
+    assert lines[0] == ",".join(("study", *OBSERVATIONS, "outcome", "unread"))
+    assert lines[1] == "s0,,,,,,,,-1.0,,0.0,1.0,,,,labelled,0"
+    assert [lines[3], lines[5]] == [f"{study}{',' * 15}empty," for study in ("s2", "s4")]
     assert lines[6:] == [""]
     told = summary(output)
     assert told["reports"] == 5

@@ -1,22 +1,24 @@
 """Characters and line breaks of texts, normalised once for labels, sections and vocabulary alike.
 
-What becomes of a text: marks of HTML, RTF and HL7 and written-out escapes (``\\n``) are line breaks
-again; characters are in Unicode's form NFKC (ligatures, full-width letters, no-break blanks), and
-what that form leaves is settled here: dashes, quotes, boxes, invisible characters, line ends. A
-word broken at the end of a line is whole again. Rows of tables and lines with leaders are labels
-with answers (:mod:`.tables`). Plain text comes back as it is.
+What becomes of a text: it is taken out of what it came in (:mod:`.containers`); marks of HTML and
+written-out escapes (``\\n``) are line breaks again; characters are in Unicode's form NFKC
+(ligatures, full-width letters, no-break blanks), and what that form leaves is settled here: dashes,
+quotes, boxes, invisible characters, line ends. A word broken at the end of a line is whole again,
+and digits that a scanner read for letters are letters. Rows of tables and lines with leaders are
+labels with answers (:mod:`.tables`). Plain text comes back as it is.
 """
 
 import html
 import re
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from cxr_labels.containers import unwrap, without_keys
+from cxr_labels.normal_text import NormalText
+from cxr_labels.scope.misread import WORD, has_misread, mended
 from cxr_labels.tables import CHOICE, LEADER, TABLE, with_labels, with_leader
 
 # Plain text has none of these; they are looked at more closely later.
-SUSPECT = ("\\", "<", "&", "~", "^", "|", "...", ". . .", "_____", "---", " / ")
+SUSPECT = ("{", "[", '":', "\\", "<", "&", "~", "^", "|", "...", ". . .", "_____", "---", " / ")
 HYPHEN_AT_END = re.compile(r"-[ \t]*\n")
 
 DASHES, SINGLE, DOUBLE = "‐‑‒–—―−﹘", "‘’‚‛′´ʼ", "“”„‟«»″"
@@ -59,68 +61,21 @@ AFTER_HYPHEN = re.compile(
     r"|lying|limits|space|ray|level|term|and|or)\b"
 )
 
-RTF_GROUP = re.compile(r"\{\\(?:\*|fonttbl|colortbl|stylesheet|info|pict)(?:[^{}]|\{[^{}]*\})*\}")
-RTF_BREAK = re.compile(r"\\(?:par|line|row|sect|page)(?![a-z])[ ]?")
-RTF_CHARACTER = re.compile(r"\\'([0-9a-f]{2})|\\u(-?\d{1,6})\??", re.I)
-RTF_TAB = re.compile(r"\\(?:tab|cell)(?![a-z])[ ]?")
-RTF_WORD = re.compile(r"\\[a-z]+-?\d*[ ]?|\\[{}\\~_-]|[{}]")
-RTF_WRAP = re.compile(r"\n")
-HL7_LINE = re.compile(r"[^\n]+(?:\n|$)")
-HL7_SEGMENT = re.compile(r"[A-Z][A-Z0-9]{2}\|")
-HL7_ESCAPES = {"\\T\\": "&", "\\F\\": "|", "\\S\\": "^", "\\R\\": "~", "\\E\\": "\\"}
-HL7_ESCAPE = re.compile(r"\\[TFSRE]\\")
-
-
-@dataclass
-class NormalText:
-    """A text in its normal form; ``origins`` holds the place of each character in the original."""
-
-    text: str
-    origins: list[int] | None = field(default=None, repr=False)  # None: of a text left as it is
-    original_length: int = 0
-
-    def origin(self, place: int) -> int:
-        """The place in the original of the character at ``place`` (its end, for the text's end)."""
-        if self.origins is None:
-            return place
-        return self.origins[place] if place < len(self.origins) else self.original_length
-
-    def replace(self, pattern: re.Pattern[str], by: Callable[[re.Match[str]], str] | str) -> None:
-        """Replace all matches; characters of a replacement stand where the match began."""
-        pieces: list[str] = []
-        origins: list[int] = []
-        places = self.origins if self.origins is not None else list(range(len(self.text)))
-        end = 0
-        for match in pattern.finditer(self.text):
-            new = by if isinstance(by, str) else by(match)
-            if new == match[0] or match.start() == match.end():
-                continue
-            pieces += [self.text[end : match.start()], new]
-            origins += places[end : match.start()]
-            # One for one where it can be, so that a span of the original stays exact.
-            at = places[match.start() : match.end()]
-            origins += [at[min(i, len(at) - 1)] for i in range(len(new))]
-            end = match.end()
-        if pieces:
-            self.text = "".join([*pieces, self.text[end:]])
-            self.origins = origins + places[end:]
-
 
 def normalised(text: str) -> str:
-    """The text in its normal form."""
-    return normal_text(text).text
+    """The text in its normal form, without the keys of what it came in."""
+    return without_keys(normal_text(text).text)
 
 
 def normal_text(text: str) -> NormalText:
     """The text in its normal form, and the place in the original of each character."""
     normal = NormalText(text, None, len(text))
     if _is_plain(text):
+        if has_misread(text):
+            normal.replace(WORD, mended)
         return normal
     normal.replace(LINE_END, "\n")
-    if text.lstrip().startswith("{\\rtf"):
-        _rtf(normal)
-    elif "OBX|" in text:
-        _hl7(normal)
+    unwrap(normal)
     normal.replace(ESCAPE, lambda match: "\t" if match[0] == "\\t" else "\n")
     for _ in range(2):  # tags may themselves be written as entities
         if "<" in normal.text:
@@ -134,6 +89,8 @@ def normal_text(text: str) -> NormalText:
     normal.replace(BROKEN_WORD, _joined)
     normal.replace(CLUSTER, _character)
     normal.replace(BROKEN_WORD, _joined)  # at dashes that were no hyphens before
+    if has_misread(normal.text):
+        normal.replace(WORD, mended)
     if "|" in normal.text:
         normal.replace(TABLE, with_labels)
     normal.replace(LEADER, with_leader)
@@ -170,33 +127,3 @@ def _joined(match: re.Match[str]) -> str:
     after = AFTER_HYPHEN.match(second.lower())
     keeps = hyphen == "-" and (HYPHENATED.fullmatch(first) or after)
     return f"{first}-" if keeps else first
-
-
-def _rtf(normal: NormalText) -> None:
-    """Rich text without its control words."""
-    for _ in range(3):  # groups within groups
-        normal.replace(RTF_GROUP, "")
-    normal.replace(RTF_WRAP, "")
-    normal.replace(RTF_CHARACTER, _rtf_character)
-    normal.replace(RTF_BREAK, "\n")
-    normal.replace(RTF_TAB, "\t")
-    normal.replace(RTF_WORD, "")
-
-
-def _rtf_character(match: re.Match[str]) -> str:
-    if match[1]:
-        return bytes.fromhex(match[1]).decode("cp1252", "replace")
-    return chr(int(match[2]) % 65536)
-
-
-def _hl7(normal: NormalText) -> None:
-    """The observation values (field 5) of the OBX segments, a line each."""
-
-    def value(line: re.Match[str]) -> str:
-        fields = line[0].split("|")
-        if fields[0] == "OBX":
-            return fields[5].rstrip("\n").replace("~", "\n") + "\n" if len(fields) > 5 else ""
-        return "" if HL7_SEGMENT.match(line[0]) else line[0]
-
-    normal.replace(HL7_LINE, value)
-    normal.replace(HL7_ESCAPE, lambda match: HL7_ESCAPES[match[0]])

@@ -8,9 +8,11 @@ default findings and impression); a text without headings is labelled as a whole
 --output (.csv or .parquet) has one row per report, in the order of the input: the id (--id-column;
 for files the path), or without one the row's number from 0 and the table's other columns, except
 those with report text. Then the observations in CheXpert's order: 1.0 positive, 0.0 negative, -1.0
-uncertain, blank not mentioned. A report that has no sentence, cannot be read or is not English gets
-14 blanks and is counted in <output>.json (the published labeller gives an empty text No Finding =
-1). No text is written unless --with-text is given. The result does not depend on --threads.
+uncertain, blank not mentioned; the outcome; and the number of unread words, where they alone
+withhold No Finding (--reasons shows them). A report that has no sentence, cannot be read or is not
+English gets 14 blanks and is counted in <output>.json (the published labeller gives an empty text
+No Finding = 1). No text is written unless --with-text is given. The result does not depend on
+--threads.
 """
 
 from collections.abc import Sequence

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from cxr_labels.containers import KEY, MARK, WRAPPING, key_name
 from cxr_labels.rules import read_rules
 from cxr_labels.spelling import Speller
 
 MAIN = frozenset(("impression", "findings"))
 OPENING = ("organ", "title")
+FIELD = "field"  # a value of a container that is in no section
 # Sections of one line; the lines below it belong to another section.
 OF_A_LINE = ("comparison", "examination", "technique", "date")
 LONGEST, MOST_WORDS = 60, 6
@@ -87,7 +89,7 @@ class Headings:
         before it where no other heading does.
         """
         headings: list[Heading] = []
-        for heading in self._candidates(text):
+        for heading in self._keyed(text) if MARK in text else self._candidates(text):
             start, body, name = heading
             within = bool(headings) and headings[-1].name in MAIN
             if name in OPENING:
@@ -101,6 +103,32 @@ class Headings:
             if not goes_on or text[start:body].isupper():
                 headings.append(heading)
         return headings
+
+    def _keyed(self, text: str) -> Iterator[Heading]:
+        """The headings of a text from a container: its keys, and headings inside their values."""
+        keys = list(KEY.finditer(text))
+        yield from self._candidates(text[: keys[0].start()] if keys else text)
+        for key, following in zip(keys, [*keys[1:], None], strict=True):
+            name = self._of_path(key[1].split("/"))
+            yield Heading(key.start(), key.end(), name)
+            end = following.start() if following else len(text)
+            if name in MAIN:  # other values are no reports
+                for heading in self._candidates(text[key.end() : end]):
+                    at = (heading.start + key.end(), heading.body + key.end())
+                    yield Heading(*at, heading.name)
+
+    def _of_path(self, path: Iterable[str]) -> str:
+        """The section of a value: the innermost known name of its path of keys.
+
+        ``FIELD`` if no name is known; the findings if all names only wrap others.
+        """
+        names = [name for name in map(key_name, path) if name and name not in WRAPPING]
+        for name in reversed(names):
+            section = self._sections.get(name)
+            section = section or next((n for n in self._contained if n in name.split()), None)
+            if section is not None:
+                return section
+        return FIELD if names else "findings"
 
     def _candidates(self, text: str) -> Iterator[Heading]:
         lower = text.islower()  # capitals, which mark a heading amid a text, tell nothing

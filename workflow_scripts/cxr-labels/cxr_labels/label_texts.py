@@ -26,7 +26,8 @@ def label(
 
     Returns a row for each text: the observations in CheXpert's order, 1.0 positive, 0.0 negative,
     -1.0 uncertain, NaN not mentioned; then ``outcome``, which is ``labelled`` or says why a text
-    has no labels: ``empty``, not English, too long. The rows of a Series keep its index, so that
+    has no labels: ``empty``, not English, too long; and ``unread``, the number of words that were
+    not read, where they alone withhold No Finding. The rows of a Series keep its index, so that
     ``reports.join(cxrflow.label(reports["text"]))`` joins them to their own; others are numbered
     from 0. A text may be a whole report with headings or a sentence. The labels are those of
     ``cxrflow label``.
@@ -49,9 +50,11 @@ def label(
 
     index = texts.index if isinstance(texts, pd.Series) else None
     rows = list(_labelled(texts, settings))
-    labels = [values or (None,) * len(OBSERVATIONS) for _, values in rows]
+    labels = [values or (None,) * len(OBSERVATIONS) for _, values, _ in rows]
     table = pd.DataFrame(labels, columns=list(OBSERVATIONS), index=index, dtype="float64")
-    return table.assign(outcome=[outcome for outcome, _ in rows])
+    return table.assign(
+        outcome=[outcome for outcome, *_ in rows], unread=[unread for *_, unread in rows]
+    )
 
 
 def label_rows(
@@ -65,17 +68,17 @@ def label_rows(
     (1.0, 0.0, None, 'labelled')
     """
     rows = []
-    for outcome, values in _labelled(texts, settings):
+    for outcome, values, unread in _labelled(texts, settings):
         row: dict[str, float | str | None] = dict.fromkeys(OBSERVATIONS)
         for name, value in zip(OBSERVATIONS, values or (), strict=False):  # none, or all
             row[name] = None if isnan(value) else value
-        rows.append({**row, "outcome": outcome})
+        rows.append({**row, "outcome": outcome, "unread": unread})
     return rows
 
 
 def _labelled(
     texts: Iterable[str], settings: ReportSettings | None
-) -> Iterator[tuple[str, Labels | None]]:
+) -> Iterator[tuple[str, Labels | None, int]]:
     if isinstance(texts, str):
         raise InputError(f"texts is one text of {len(texts)} characters; expected a list of texts")
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):
@@ -88,8 +91,10 @@ def _labelled(
     ]
     settings = (settings or ReportSettings()).of_layout(LAYOUT)
     worker = Worker(settings, LAYOUT, Path(), None, reasons=False)
-    for run in chunks(reports, settings.chunk):
-        yield from ((outcome, values) for _, outcome, values in worker.process(run).labels)
+    for run in map(worker.process, chunks(reports, settings.chunk)):
+        yield from (
+            (outcome, values, run.unread.get(name, 0)) for name, outcome, values in run.labels
+        )
 
 
 def _text(text: object, place: int) -> str:

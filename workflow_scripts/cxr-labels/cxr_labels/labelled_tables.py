@@ -59,6 +59,7 @@ class Account:
         for ids, what in (
             (self.rows.addenda, "have an addendum; it is not labelled"),
             (self.rows.reversed, "have an addendum that says the opposite of their labels"),
+            (list(self.rows.unread), "would be No Finding, had all their words been read"),
             (self.rows.left_out, "have more than half of their words in no labelled section"),
         ):
             if ids:
@@ -77,6 +78,8 @@ class Account:
             "addenda": len(self.rows.addenda),
             "reversed_by_addendum": self.rows.reversed,
             "more_than_half_left_out": self.rows.left_out,
+            "no_finding_withheld": list(self.rows.unread),
+            "unread_words": sum(self.rows.unread.values()),
             "outcomes": outcomes,
             "not_labelled": self.unlabelled,
             "labels": {
@@ -109,7 +112,7 @@ def label_reports(
     options = (source.kind, source.root, stanza, reasons is not None)
     batches = in_chunks(source.reports, source.total, threads, Worker, settings, *options)
     types = dict.fromkeys((source.id_name, *source.beside), "str")
-    types |= {**dict.fromkeys(OBSERVATIONS, "float64"), "outcome": "str"}
+    types |= {**dict.fromkeys(OBSERVATIONS, "float64"), "outcome": "str", "unread": "Int64"}
     columns = REASONS if with_text else REASONS[: -len(TEXTS)]
     with ExitStack() as files:
         explained = None
@@ -119,7 +122,10 @@ def label_reports(
         labels = files.enter_context(row_file(output, types))
         for batch in progress(batches, source.total, "report", lambda batch: len(batch.labels)):
             labels.add(
-                (name, *next(source.values), *(row or BLANK), outcome)
+                (
+                    *(name, *next(source.values), *(row or BLANK), outcome),
+                    None if row is None else batch.unread.get(name, 0),
+                )
                 for name, outcome, row in batch.labels
             )
             if explained is not None:

@@ -17,6 +17,13 @@ class Labeller(Protocol):
         ...
 
 
+def counted(labeller: Labeller, reports: Sequence[Sequence[str]]) -> list[tuple[Labels, int]]:
+    """The labels of each report, and how many unread words alone withhold No Finding."""
+    if isinstance(labeller, ScopeLabeller):
+        return labeller.counted(reports)
+    return [(labels, 0) for labels in labeller.label(reports)]
+
+
 def make_labeller(settings: LabellerSettings) -> Labeller:
     """A labeller as ``labels.engine`` says.
 

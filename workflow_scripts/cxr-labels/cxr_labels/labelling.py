@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from cxr_labels.headings import line_starts
-from cxr_labels.labeller import make_labeller
+from cxr_labels.labeller import counted, make_labeller
 from cxr_labels.language import UNKNOWN_LANGUAGE, is_english
-from cxr_labels.observations import NEGATIVE, POSITIVE, Labels
+from cxr_labels.observations import NEGATIVE, OBSERVATIONS, POSITIVE, Labels
 from cxr_labels.parsing import Parsed, ReportParser, labelled_sections, misses_headings
 from cxr_labels.places import Places
 from cxr_labels.report import RawReport
+from cxr_labels.scope.accounting import Unread
 from cxr_labels.scope.labeller import ScopeLabeller
 from cxr_labels.sections import ParsedReport
 from cxr_labels.sentences import make_splitter
@@ -29,12 +30,14 @@ REASONS = (
 )
 MOST_STARTS = 100_000  # different line starts in memory
 READ, LEFT_OUT = "section labelled", "section left out"
+NOT_READ = "word not read"  # withholds No Finding
 
 
 @dataclass
 class LabelRows:
     """Labels of a run of reports (id, outcome, labels), rows of reasons, and counts.
 
+    ``unread`` counts the words that alone withhold No Finding, by the report's id.
     ``read`` counts what was labelled, ``sections`` what was read as which section; ``unheaded``
     are the reports without a known heading of findings or impression, and ``starts`` the line
     starts in these. By their ids: ``addenda``, reports with an addendum, which is not labelled;
@@ -44,6 +47,7 @@ class LabelRows:
 
     labels: list[tuple[str, str, Labels | None]] = field(default_factory=list)
     reasons: list[tuple[Any, ...]] = field(default_factory=list)
+    unread: dict[str, int] = field(default_factory=dict)
     read: Counter[str] = field(default_factory=Counter)
     sections: Counter[str] = field(default_factory=Counter)
     starts: Counter[str] = field(default_factory=Counter)
@@ -59,6 +63,7 @@ class LabelRows:
         self.starts.update(later.starts)
         if len(self.starts) > MOST_STARTS:  # almost all of them stand in a single report
             self.starts = Counter(dict(self.starts.most_common(MOST_STARTS // 10)))
+        self.unread |= later.unread
         self.unheaded += later.unheaded
         self.addenda += later.addenda
         self.reversed += later.reversed
@@ -95,13 +100,15 @@ class Worker:
                 to_label.append(joined)
             outcomes.append(outcome)
             sentences.append(of_report if outcome == LABELLED else {})
-        labels = iter(self._labeller.label(to_label))
+        labels = iter(counted(self._labeller, to_label))
         rows = LabelRows()
         for report, parse, outcome, of_report in zip(
             reports, parsed, outcomes, sentences, strict=True
         ):
-            values = next(labels) if of_report else None
+            values, unread = next(labels) if of_report else (None, 0)
             rows.labels.append((report.study_id, outcome, values))
+            if unread:
+                rows.unread[report.study_id] = unread
             if parse.content is not None:
                 self._count(rows, report, parse.content, values)
                 if self._reasons:
@@ -153,6 +160,9 @@ class Worker:
         """A row for each section, and one for each assertion."""
         assert isinstance(self._labeller, ScopeLabeller), "the network gives none"
         study, number = report.study_id, 0
+        unread: dict[int, list[Unread]] = {}
+        for at_sentence, word in self._labeller.unread(_joined(sentences)) if sentences else ():
+            unread.setdefault(at_sentence, []).append(word)
         bodies = {name: body for name, body in content.sections.items() if body}
         bodies |= {name: content.conclusion for name in sentences if name not in bodies}
         for name in (*sentences, *(name for name in bodies if name not in sentences)):
@@ -163,6 +173,12 @@ class Worker:
             yield (study, name, None, None, None, *span, None, None, rule, *[None] * 4)
             for text in sentences.get(name, ()):
                 place = places.sentence(text)
+                for word in unread.get(number, ()):
+                    at = (word.start, word.end, *place.span(word.start, word.end))
+                    yield (
+                        *(study, name, number, *at, OBSERVATIONS[0], None, NOT_READ),
+                        *(None, None, word.word, text),
+                    )
                 for r in self._labeller.explain([text]):
                     yield (
                         *(study, name, number, r.start, r.end, *place.span(r.start, r.end)),

@@ -15,8 +15,10 @@ from typing import Literal, NamedTuple
 from cxr_files.atomic import is_synthetic
 from cxr_files.drops import Tally
 from cxr_files.errors import InputError
-from cxr_labels.characters import normalised
+from cxr_labels.characters import normal_text, normalised
+from cxr_labels.containers import without_keys
 from cxr_labels.headings import MAIN, frequent, hint
+from cxr_labels.normal_text import NormalText
 from cxr_labels.report import RawReport
 from cxr_labels.sections import ParsedReport, labelled_report, parse_report, special_cases
 from cxr_labels.settings import ReportSettings
@@ -56,15 +58,18 @@ class ReportParser:
         failure = report.failure or self._too_long(report)
         if failure is not None:
             return Parsed(None, failure)
-        content, typos = self._sections(report)
-        return Parsed(content, content.outcome if content.outcome in NOTHING else None, typos)
+        parsed = self._sections(report)
+        content, failure = parsed.content, parsed.failure
+        if content is not None and failure is None and content.outcome in NOTHING:
+            failure = content.outcome
+        return parsed._replace(failure=failure)
 
     def _too_long(self, report: RawReport) -> str | None:
         texts = [report.text] if report.text is not None else (report.sections or {}).values()
         limit = self._settings.max_characters
         return f"longer than {limit} characters" if sum(map(len, texts)) > limit else None
 
-    def _sections(self, report: RawReport) -> tuple[ParsedReport, int]:
+    def _sections(self, report: RawReport) -> Parsed:
         study, settings, typos = report.study_id.removeprefix("s"), self._settings, 0
         if report.text is None:
             sections = {}
@@ -72,16 +77,22 @@ class ReportParser:
                 name = "impression" if name == "notes" else name
                 sections[name], changed = self._typos.correct(study, normalised(text))
                 typos += changed
-            return labelled_report(sections), typos
+            return Parsed(labelled_report(sections), None, typos)
         case = self._cases.get(study)
         if case is not None and case.section is None:
             # Offsets count characters of the published text, so corrections come after the cut.
             cut = parse_report(report.text, settings, case)
             conclusion, typos = self._typos.correct(study, normalised(cut.conclusion))
-            return ParsedReport(cut.sections, conclusion, cut.conclusion_from), typos
-        text = report.text if settings.as_published else normalised(report.text)
+            return Parsed(ParsedReport(cut.sections, conclusion, cut.conclusion_from), None, typos)
+        normal = NormalText(report.text) if settings.as_published else normal_text(report.text)
+        if normal.failure is not None:
+            return Parsed(None, normal.failure)
+        text = normal.text if settings.headings == "any" else without_keys(normal.text)
         text, typos = self._typos.correct(study, text)
-        return parse_report(text, settings, case), typos
+        content = parse_report(text, settings, case)
+        nowhere = normal.container is not None and content.outcome in NOTHING
+        failure = f"{normal.container} without a known section" if nowhere else None
+        return Parsed(content, failure, typos)
 
 
 def labelled_sections(

@@ -6,6 +6,8 @@ from pathlib import Path
 from cxr_files.archives import TooLarge, read_file
 from cxr_files.reading import text_of
 
+MOST_NUL = 0.05  # share of characters; a text may hold a few, which count as blanks
+
 
 @dataclass(frozen=True, slots=True)
 class RawReport:
@@ -24,7 +26,7 @@ def decode(content: bytes) -> tuple[str | None, str | None]:
         text = text_of(content)
     except UnicodeDecodeError:
         return None, "not UTF-8 text"
-    if "\x00" in text:
+    if text.count("\x00") > MOST_NUL * len(text):
         return None, "not text (NUL bytes)"
     return (text, None) if text.strip() else (None, "empty file")
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from cxr_labels.headings import MAIN, OF_A_LINE, Heading, Headings
 from cxr_labels.rules import read_rules
+from cxr_labels.scope.mentions import find_mentions
+from cxr_labels.scope.phrases import tokenize
 from cxr_labels.sentences import ANSWERED_LINE, OPEN_LINE, QUOTES
 from cxr_labels.settings import SectionSettings
 from cxr_labels.spelling import Speller
@@ -36,6 +38,13 @@ FINAL = re.compile(r"\b(?:final|attending|over-?read)\b[^\n.:]{0,20}[:\n]", re.I
 STATEMENT = re.compile(
     r"\b(?:is|are|there|no|not|normal|clear|unremarkable|seen|lungs?|heart|cardiac|mediastin\w+|lobe"
     r"|bases?|effusions?|stable|unchanged|enlarged|within)\b",
+    re.IGNORECASE,
+)
+# A section of one line, and what stands behind it.
+OF_SIGNATURE, REST = "signature", "rest"
+FIRST_SENTENCE = re.compile(
+    r"[^\n]*?(?:[^\s.]{2}(?<!\bdr)(?<!\bdrs)(?<!\bmr)(?<!\bms)(?<!\bmrs)(?<!\bst)(?<!prof)"
+    r"|\b(?:dr|drs|prof)\.? [a-z])\.(?=[ \t]+\S)",
     re.IGNORECASE,
 )
 # Sections that stand behind the text of a report.
@@ -186,6 +195,9 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
     comes after a section's own.
     """
     headings = any_headings(settings).find(text) if settings.headings == "any" else []
+    if any(heading.name == OF_SIGNATURE for heading in headings):
+        pieces = (_ended(heading, text, end) for heading, end in _spans(headings, text))
+        headings = _continued([heading for piece in pieces for heading in piece])
     if not headings:
         sections = {"impression": text.strip()} if text.strip() else {}
         return ParsedReport(sections, *conclude(sections), unheaded=bool(sections))
@@ -193,13 +205,13 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
     if FOLLOW_UP.match(text) and MAIN.isdisjoint(heading.name for heading in headings):
         headings[0] = headings[0]._replace(name="findings")
     sections = {"preamble": text[: headings[0].start].strip()}
-    ends = [*(heading.start for heading in headings[1:]), len(text)]
-    for (_, start, name), end in zip(headings, ends, strict=True):
+    spans = _spans(headings, text)
+    for (_, start, name), end in spans:
         body = text[start:end].strip()
         if body or name not in MAIN:
             previous = sections.get(name)
             sections[name] = f"{previous}\n\n{body}" if previous else body
-    before = [h for h in zip(headings, ends, strict=True) if h[0].name not in BEHIND]
+    before = [span for span in spans if span[0].name not in BEHIND]
     main = not MAIN.isdisjoint(sections)
     if main:
         at = [heading.name for heading, _ in before if heading.name not in ("findings",)]
@@ -215,6 +227,49 @@ def _parse_any(text: str, settings: SectionSettings) -> ParsedReport:
         sections["impression"] = preliminary
     usable = {name: body for name, body in sections.items() if name != "comparison"}
     return ParsedReport(sections, *conclude(usable))
+
+
+def _spans(headings: list[Heading], text: str) -> list[tuple[Heading, int]]:
+    """The headings, each with the place where its section ends."""
+    ends = [*(heading.start for heading in headings[1:]), len(text)]
+    return list(zip(headings, ends, strict=False))  # one end too many if there are none
+
+
+def _ended(heading: Heading, text: str, end: int) -> list[Heading]:
+    """A signature or a field, which ends with its line, and what reads like a report behind it.
+
+    Of a line that goes on ("Radiologist: Dr A. The heart is enlarged."), it is the first sentence.
+    """
+    if heading.name != OF_SIGNATURE:
+        return [heading]
+    body = text[heading.body : end]
+    lead = len(body) - len(body.lstrip())
+    line = body.find("\n", lead)
+    sentence = FIRST_SENTENCE.match(body, lead)
+    at = (
+        sentence.end()
+        if sentence and reads(body[sentence.end() : line if line > 0 else end])
+        else line
+    )
+    if at < 0 or not reads(body[at:]):
+        return [heading]
+    return [heading, Heading(heading.body + at, heading.body + at, REST)]
+
+
+def _continued(headings: list[Heading]) -> list[Heading]:
+    """Text behind a signature goes on with the section before it, or begins the findings."""
+    named: list[Heading] = []
+    for heading in headings:
+        main = next((h.name for h in reversed(named) if h.name in MAIN), "findings")
+        named.append(heading._replace(name=main) if heading.name == REST else heading)
+    return named
+
+
+def reads(text: str) -> bool:
+    """True if a text reads like a report: it has a verb or a state of one, or names a finding."""
+    if STATEMENT.search(text):
+        return True
+    return bool(find_mentions([token.word for token in tokenize(text)]))
 
 
 def _headless(
@@ -260,7 +315,9 @@ def _own(name: str, body: str, main: bool) -> tuple[str, str]:
     if not rest and not main:
         own, _, rest = body.strip().partition(". ")
         own += "." * bool(rest)
-    return (own.strip(), rest.strip()) if STATEMENT.search(rest) else (body.strip(), "")
+    # "… // r/o" / "pneumothorax": a finding alone begins a statement only with a capital.
+    begins = STATEMENT.search(rest) or (rest.lstrip()[:1].isupper() and reads(rest))
+    return (own.strip(), rest.strip()) if begins else (body.strip(), "")
 
 
 def _goes_on(line: str, following: str, lower: bool) -> bool:

@@ -117,6 +117,7 @@ class _Account:
             typos_corrected=rows.typos,
             addenda=rows.addenda,
             unheaded=rows.unheaded,
+            no_finding_withheld=rows.withheld,
         )
         self.labelled.kept += len(rows.labels)
         for study, reason in rows.unlabelled:
@@ -206,6 +207,11 @@ def build_corpus(
         warn_of_headings(settings, account.starts, account.counts["unheaded"])
     for drop in account.labelled.drops:
         log.warning("%d not labelled: %s (%s)", drop.count, drop.reason, ", ".join(drop.examples))
+    if account.counts["no_finding_withheld"]:
+        log.warning(
+            "%d reports would be No Finding, had all their words been read",
+            account.counts["no_finding_withheld"],
+        )
     if account.counts["addenda"]:
         log.warning("%d reports have an addendum; it is not labelled", account.counts["addenda"])
     seconds = time.monotonic() - started

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from cxr_labels.headings import MAIN, line_starts
-from cxr_labels.labeller import make_labeller
+from cxr_labels.labeller import counted, make_labeller
 from cxr_labels.language import UNKNOWN_LANGUAGE, is_english
 from cxr_labels.observations import Labels
 from cxr_labels.parsing import ReportParser, labelled_sections, misses_headings
@@ -41,6 +41,7 @@ class CorpusRows:
     starts: Counter[str] = field(default_factory=Counter)  # of their lines
     other_forms: int = 0  # reports whose findings and impression have headings of another form
     addenda: int = 0
+    withheld: int = 0  # reports that lack No Finding for unread words alone
 
 
 class Processor:
@@ -105,8 +106,8 @@ class Processor:
             elif not states_something(sentences):
                 rows.unlabelled.append((study, NO_STATEMENT))
                 to_label[number] = []
-        label_rows = self._labeller.label(to_label)
-        for (report, content), sentences_of, labelled, labels in zip(
+        label_rows = counted(self._labeller, to_label)
+        for (report, content), sentences_of, labelled, (labels, unread) in zip(
             parsed, by_report, to_label, label_rows, strict=True
         ):
             study = report.study_id
@@ -115,6 +116,7 @@ class Processor:
                     rows.sentences.append((study, name, index, sentence))
             if labelled:
                 rows.labels.append((study, labels))
+                rows.withheld += unread > 0
             names = [name for name in ("findings", "impression") if name in content.sections]
             texts = [content.sections[name] for name in names] or [content.conclusion]
             document = "\n".join(" ".join(text.split()) for text in texts)

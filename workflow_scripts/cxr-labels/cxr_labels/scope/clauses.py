@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from cxr_labels.scope.cue_words import CueKind, CueRules, cue_rules
 from cxr_labels.scope.mentions import Mention
 from cxr_labels.scope.phrases import Match
+from cxr_labels.scope.run_ons import TELLING, run_on_statements
 
 HARD_MARKS = frozenset(";()[]!|")
 # "Heart size:" is the topic of the clause behind it: no more words than this before a colon.
 LONGEST_TOPIC = 6
 PIECE_MARKS = frozenset((",", "with"))
-# After these "there is" continues the clause.
-TELLING = frozenset(("that", "whether", "if", "evidence", "suggest", "indicate", "think", "where"))
 STOPPING = frozenset((",", "and", "with"))
 # First words of the place of a finding that is present.
 PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middle"))
@@ -23,7 +22,20 @@ PLACES = frozenset(("left", "right", "lingula", "both", "upper", "lower", "middl
 DASHED = frozenset(("normal", "unremarkable", "enlarged", "clear", "none", "no", "nil", "absent"))
 # What may follow a label and a dash ("Effusion - not seen").
 DEGREES = frozenset(
-    ("not", "mildly", "slightly", "moderately", "severely", "markedly", "minimally", "grossly")
+    (
+        "not",
+        "mild",
+        "mod",
+        "min",
+        "sev",
+        "mildly",
+        "slightly",
+        "moderately",
+        "severely",
+        "markedly",
+        "minimally",
+        "grossly",
+    )
     + ("borderline", "at", "within", "upper", "top", "unlikely", "resolved", "excluded")
 )
 LONGEST_DASHED = 4
@@ -53,7 +65,9 @@ def _is_label_dash(words: Sequence[str], start: int, i: int) -> bool:
     return following in DASHED or (short and following in DEGREES)
 
 
-def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> list[int]:
+def clause_starts(
+    words: Sequence[str], breaks: Sequence[Match[CueKind]], mentions: Sequence[Mention] = ()
+) -> list[int]:
     """Where clauses start: after hard marks and break words, and before a second statement.
 
     Commas and "and" cut a clause into pieces. A piece with a verb starts a new clause when the
@@ -73,6 +87,7 @@ def clause_starts(words: Sequence[str], breaks: Sequence[Match[CueKind]]) -> lis
             hard.add(last)
     for match in breaks:
         hard.add(match.start)
+    hard |= run_on_statements(words, mentions)
     starts = set(hard)
     has_verb = False
     pieces: list[tuple[int, bool]] = []  # start of each piece since the last verb, after a comma?
@@ -116,7 +131,8 @@ class SentenceScopes:
         rules = cue_rules()
         self.verbs, self.words = rules.verbs, words
         self.before_nouns = rules.starters | rules.qualifiers
-        self.starts = clause_starts(words, [m for m in matches if m.payload.effect == "break"])
+        breaks = [match for match in matches if match.payload.effect == "break"]
+        self.starts = clause_starts(words, breaks, mentions)
         self.states = sorted({m.start for m in matches if m.payload.effect.startswith("state")})
         self.steady = {m.start for m in matches if m.payload.effect == "state steady"}
         self.opening = _opening_parentheses(words) if "(" in words else {}

@@ -9,13 +9,13 @@ observation that is nowhere mentioned stays blank. "Unchanged" yields to a state
 is normal" an unchanged heart is normal. So does "no new effusion", beside "the effusion has gone".
 Heart failure, positive or uncertain, makes Cardiomegaly at least uncertain. No Finding is 1 when
 nothing but support devices is positive or uncertain, other findings (emphysema, hernia,
-granuloma …) included, and is otherwise blank, never 0 or -1.
+granuloma …) included, and every word is accounted for (:mod:`.accounting`); it is otherwise blank,
+never 0 or -1.
 """
 
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from cxr_labels.observations import (
     BLANK,
@@ -26,11 +26,10 @@ from cxr_labels.observations import (
     UNCERTAIN,
     Labels,
 )
-from cxr_labels.scope.answers import spelled_out
+from cxr_labels.scope.accounting import Unread, unread
 from cxr_labels.scope.assertions import assess
-from cxr_labels.scope.cue_words import knows
-from cxr_labels.scope.mentions import find_mentions, mention_tree, speller
-from cxr_labels.scope.phrases import Token, tokenize
+from cxr_labels.scope.mentions import find_mentions
+from cxr_labels.scope.words import words_of
 
 CACHED_SENTENCES = 200_000
 CACHED_LENGTH = 1_000
@@ -95,33 +94,9 @@ def aggregate(assertions: Iterable[Assertion]) -> Labels:
     return tuple(labels.values())
 
 
-@lru_cache(maxsize=100_000)
-def _corrected(word: str) -> str:
-    """Correct a misspelt word that no rule knows as it is."""
-    in_rules = mention_tree().atoms(word) or knows(word)
-    return word if in_rules else speller().correct(word)
-
-
-def _unbroken(sentence: str, tokens: list[Token]) -> list[Token]:
-    """Join words whose halves a hyphen parts ("effu-sion", "pneumo- thorax")."""
-    words: list[Token] = []
-    for token in tokens:
-        words.append(token)
-        halves = 3 if [word.word for word in words[-2:-1]] == ["-"] else 2
-        first = words[-halves:][0]
-        whole = first.word + token.word
-        if sentence[first.end : token.start] in ("-", "- ") and speller().knows(whole):
-            words[-halves:] = [Token(whole, first.start, token.end)]
-    return words
-
-
 def read_sentence(sentence: str, number: int = 0) -> list[Reason]:
     """All assertions of one sentence; ``number`` is its place in the report."""
-    tokens = tokenize(sentence)
-    if "-" in sentence:
-        tokens = _unbroken(sentence, tokens)
-    tokens = spelled_out(tokens)
-    words = [_corrected(token.word) for token in tokens]
+    tokens, words = words_of(sentence)
     mentions = find_mentions(words)
     if not mentions:
         return []
@@ -146,6 +121,7 @@ class ScopeLabeller:
 
     def __init__(self) -> None:
         self._cache: dict[str, tuple[Assertion, ...]] = {}
+        self._unread: dict[str, tuple[Unread, ...]] = {}
 
     def _assertions(self, sentence: str) -> tuple[Assertion, ...]:
         assertions = self._cache.get(sentence)
@@ -160,10 +136,37 @@ class ScopeLabeller:
 
     def label(self, reports: Sequence[Sequence[str]]) -> list[Labels]:
         """The labels of each report."""
-        return [
-            aggregate(itertools.chain.from_iterable(map(self._assertions, sentences)))
-            for sentences in reports
-        ]
+        return [values for values, _ in self.counted(reports)]
+
+    def counted(self, reports: Sequence[Sequence[str]]) -> list[tuple[Labels, int]]:
+        """The labels of each report, and how many unread words alone withhold No Finding."""
+        rows = []
+        for sentences in reports:
+            values, count = self._stated(sentences), 0
+            if values[0] == POSITIVE:
+                count = sum(len(self._unread_of(sentence)) for sentence in sentences)
+            rows.append(((BLANK, *values[1:]) if count else values, count))
+        return rows
+
+    def _stated(self, sentences: Sequence[str]) -> Labels:
+        """The labels of what a report states, whatever else it says."""
+        return aggregate(itertools.chain.from_iterable(map(self._assertions, sentences)))
+
+    def unread(self, sentences: Sequence[str]) -> list[tuple[int, Unread]]:
+        """The unread words that alone withhold No Finding, with the number of their sentence."""
+        if self._stated(sentences)[0] != POSITIVE:
+            return []
+        return [(i, word) for i, s in enumerate(sentences) for word in self._unread_of(s)]
+
+    def _unread_of(self, sentence: str) -> tuple[Unread, ...]:
+        words = self._unread.get(sentence)
+        if words is None:
+            words = unread(sentence)
+            if len(sentence) <= CACHED_LENGTH:
+                if len(self._unread) >= CACHED_SENTENCES:
+                    self._unread.clear()
+                self._unread[sentence] = words
+        return words
 
     def explain(self, sentences: Sequence[str]) -> list[Reason]:
         """Every assertion behind one report's labels, in reading order."""

@@ -13,7 +13,7 @@ from cxr_labels.rules import read_rules
 from cxr_labels.scope.phrases import PhraseTree
 from cxr_labels.spelling import Speller
 
-Kind = Literal["finding", "hint", "organ", "unless"]
+Kind = Literal["finding", "hint", "organ", "unless", "harmless"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Mention:
 
 @cache
 def mention_tree() -> PhraseTree[tuple[str, Kind]]:
-    """The tree of all mention phrases; payload (observation, finding|hint|organ|unless)."""
+    """The tree of all mention phrases; payload (observation, kind)."""
     return PhraseTree(
         (phrase, (observation, kind))
         for observation, kinds in read_rules("scope/mentions").items()
@@ -54,7 +54,7 @@ def find_mentions(words: Sequence[str]) -> list[Mention]:
     for match in mention_tree().matches(words):
         observation, kind = match.payload
         candidate = (match.start, match.end, observation, kind)
-        (barred if kind == "unless" else candidates).append(candidate)
+        (barred if kind in ("unless", "harmless") else candidates).append(candidate)
     if not candidates:
         return []
     # Longest first at a start, a finding before an organ, so that "enlarged heart" is a finding.
