@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 import yaml
 
+from cxr_hospital.draw import WRITERS
 from released_files import (
     BASE,
     CLIP_50,
@@ -81,7 +82,8 @@ def write_roots(folder: Path, patients: int, overlay: Path | None) -> None:
         if not root.exists():
             root.symlink_to(os.path.relpath(drawing / layout, root.parent))
 
-    layouts = [name for name in datasets if name != "mimic_cxr_jpg"]
+    # What has no synthetic copy is optional.
+    layouts = [name for name in datasets if name in WRITERS and name != "mimic_cxr_jpg"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(draw, layouts))
     if "mimic_cxr_jpg" in datasets:

@@ -18,12 +18,12 @@ from cxr_files.atomic import (
     write_sealed,
 )
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table, table_chunks
+from cxr_files.parquet import read_table, table_rows
 from cxrflow.text.documents import training_texts
 
 READERS = {
     "table.parquet": read_table,
-    "chunks.parquet": lambda path: list(table_chunks(path, ["text"])),
+    "chunks.parquet": lambda path: list(table_rows(path, ["text"])),
     "documents.parquet": lambda path: list(training_texts(path, 2)),
     "counts.json": read_json,
     "below/record.json": lambda path: read_object(path, ["a"]),

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from cxrflow.benchmarks.temporal.settings import WORDS
-from cxrflow.text.report_prompts import words_of
+from cxrflow.text.words import words_of
 
 Counts = Counter[str]
 

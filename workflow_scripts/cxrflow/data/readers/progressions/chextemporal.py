@@ -17,7 +17,7 @@ import pandas as pd
 from cxr_files.csv_table import find_file, require_file
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
-from cxr_files.parquet import table_chunks, table_columns
+from cxr_files.parquet import table_columns, table_rows
 from cxrflow.data.layouts import layout
 from cxrflow.data.readers.common_tables import Request, Tables, shaped, without
 
@@ -102,4 +102,4 @@ def _columns(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
     missing = sorted({*columns} - {*table_columns(path)})
     if missing:
         raise InputError(f"{path}: column '{missing[0]}' is missing; expected {', '.join(columns)}")
-    return pd.concat([pd.DataFrame(columns=[*columns]), *table_chunks(path, columns)])
+    return pd.DataFrame(table_rows(path, columns), columns=[*columns])
