@@ -96,7 +96,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         ("extent", "some", "{} is 'some': Input should be 'headline' or 'all'"),
         ("scale", "huge", "{}: 'huge' is not known; there are demo, paper, study"),
-        ("papers", ["bio"], "{}: 'bio' is not known; there are biovil, biovil_t,"),
+        ("papers", ["bio"], "{}: 'bio' is not known; there are across, biovil,"),
         ("papers", ["biovil", "biovil"], "{}: two are called 'biovil'"),
         ("papers", ["/no/such.yaml"], "{}: /no/such.yaml: cannot be read"),
         # Names of parts of papers, which are names in full, and what is laid over them.

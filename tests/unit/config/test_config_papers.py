@@ -234,7 +234,7 @@ RECIPE = {"extends": "biovil/biovil"}
         ("models", {"a.b": RECIPE}, "mine.yaml: key 'models.a.b."),
         ("models.a.extends", "biovil", "{} is 'biovil'; expected <"),
         ("models.a.extends", "biovil/x", "{} is 'biovil/x'; expected <"),
-        ("models.a.extends", "x/x", "'x' is not known; there are biovil, biovil_t,"),
+        ("models.a.extends", "x/x", "'x' is not known; there are across, biovil, biovil_t,"),
         ("models.a", RECIPE | {"text": "x"}, "model mine/a names 'mine/x', which is not"),
         ("models.a", RECIPE | {"image": "x/x"}, "model mine/a names 'x/x': 'x' is not known"),
         (

@@ -120,10 +120,10 @@ def test_metrics_agree_with_whoever_counts_what_they_count(tmp_path: Path) -> No
     rows = result.predictions
     assert rows["label_f1"].tolist() == pytest.approx([1, 2 / 3, 0, 0])
     assert rows["tem"].tolist() == pytest.approx([1, 2 / 3, 0, 0]) and rows["rouge_l"].iloc[0] == 1
-    assert result.metrics["rouge_l/significant"].value == 1
-    assert result.metrics["rouge_l/all"].value == -1
+    assert result.metrics["tau_significant/rouge_l"].value == 1
+    assert result.metrics["tau_all/rouge_l"].value == -1
     expected = kendalltau(rows["label_f1"], -rows["significant"])[0]
-    assert result.metrics["label_f1/significant"].value == pytest.approx(expected)
+    assert result.metrics["tau_significant/label_f1"].value == pytest.approx(expected)
 
 
 def test_the_copy_is_scored_by_command(tmp_path: Path) -> None:
@@ -133,4 +133,4 @@ def test_the_copy_is_scored_by_command(tmp_path: Path) -> None:
     scored = {"cohort": tmp_path / "out", "settings": KEYWORDS, "output": tmp_path / "scores"}
     metrics = metrics_of(evaluate, "metric_agreement", **scored)["metrics"]
     for name in ("bleu_2", "rouge_l", "label_f1"):
-        assert metrics[f"{name}/all"]["low"] > 0.1
+        assert metrics[f"tau_all/{name}"]["low"] > 0.1

@@ -72,7 +72,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         *("pairs", "subjects", "improving", "stable", "worsening", "disagreement", "one_expert"),
         "multiple_experts",
     ),
-    "metric_agreement": ("bleu_2", "bleu_4", "rouge_l", "label_f1", "tem"),
+    "metric_agreement": ("tau_significant", "tau_all"),
     "pair_statistics": ("pairs", "subjects"),
     "training_time": ("hours", "samples", "samples_per_second"),
     "curation_statistics": (

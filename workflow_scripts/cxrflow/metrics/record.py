@@ -50,7 +50,10 @@ _SHARES = (
         for of in ("", "_without_no_finding")
     ),
 )
-_DIFFERENCES = ("correlation", "kappa", "macro_kappa", "margin", "rare_less_common")
+_DIFFERENCES = (
+    *("correlation", "kappa", "macro_kappa", "margin", "rare_less_common"),
+    *("tau_all", "tau_significant"),
+)
 _PERCENT = (
     *("disagreement", "improving", "multiple_experts", "one_expert", "progression"),
     *("several_studies", "stable", "women_percent", "worse", "worsening"),

@@ -1,9 +1,9 @@
 """How metrics of reports agree with radiologists: Kendall's tau with the errors that they count.
 
 ReXVal (Yu et al. 2023): of each pair of a report and a candidate the metrics of
-:mod:`cxrflow.benchmarks.generation.report_scores`, and the mean number of errors. ``<metric>/
-significant`` and ``<metric>/all`` are tau-b of a metric with fewer errors, so that 1 is the
-radiologists' order; their intervals draw studies. Label F1 and TEM of a pair in which neither text
+:mod:`cxrflow.benchmarks.generation.report_scores`, and the mean number of errors.
+``tau_significant/<metric>`` and ``tau_all/<metric>`` are tau-b of a metric with fewer errors, so
+that 1 is the radiologists' order; their intervals draw studies. Label F1 and TEM of a pair in which neither text
 has any are 1 (ours).
 
 Shapes: N pairs.
@@ -59,9 +59,9 @@ def statistic(predictions: pd.DataFrame) -> CountedStatistic:
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         return {
-            f"{metric}/{kind}": kendall_tau(predictions[metric], -predictions[kind], counts)
-            for metric in METRICS
+            f"tau_{kind}/{metric}": kendall_tau(predictions[metric], -predictions[kind], counts)
             for kind in ERRORS
+            for metric in METRICS
         }
 
     return CountedStatistic(metrics, lambda name: len(predictions))
