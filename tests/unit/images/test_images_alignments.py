@@ -12,7 +12,6 @@ from PIL import Image
 from command_options import options
 from cxr_files.atomic import file_digest, read_json
 from cxr_files.errors import InputError
-from cxrflow.images import alignments
 from cxrflow.images.alignments import Alignments, RegisteredPriors, build_alignments, read_pairs
 from cxrflow.images.register_pairs import main
 from cxrflow.images.registration import Alignment, register, warp
@@ -59,7 +58,7 @@ def test_each_row_is_the_registration_of_its_pair(store: PixelStore, built: Path
         current, prior = store.read(store.rows([now, before]))
         assert table.find(now, before) == register(current, prior, SETTINGS)
     names = sorted(path.name for path in built.iterdir() if path.name[0] != ".")
-    assert names == ["alignments.parquet", "registration.json"]
+    assert names == ["SHA256SUMS", "alignments.parquet", "registration.json"]
 
 
 def test_what_failed_is_counted_and_its_prior_stays(store: PixelStore, built: Path) -> None:
@@ -117,7 +116,7 @@ def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monk
             raise KeyboardInterrupt
         return register(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(alignments, "register", ends_after_three)
+    monkeypatch.setattr("cxrflow.images.registration.register", ends_after_three)
     with pytest.raises(KeyboardInterrupt):
         build_alignments(PAIRS, store, SETTINGS, tmp_path, 1)
     first, second = sorted(tmp_path.glob("part-*"))

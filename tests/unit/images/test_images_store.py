@@ -16,7 +16,7 @@ from dicom_files import chest, write_crashing_dicom
 from PIL import Image
 
 from command_options import options, run_to_end
-from cxr_files.atomic import file_digest, read_json, write_json
+from cxr_files.atomic import CHECKSUMS, file_digest, read_json, write_json
 from cxr_files.errors import InputError, PassingError
 from cxr_files.outputs import claim_folder
 from cxrflow.images import shards
@@ -299,6 +299,7 @@ def test_a_damaged_account_of_a_store_is_one_line(tmp_path, field, value, said):
     content = read_json(store.path / "store.json")
     assert content["geometry"].endswith("24")
     (content if field in content else content["shards"][0])[field] = value
+    (store.path / CHECKSUMS).unlink()
     write_json(store.path / "store.json", content)
     with pytest.raises(InputError, match=said):
         PixelStore(store.path)

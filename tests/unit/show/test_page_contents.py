@@ -12,7 +12,7 @@ from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_res
 from page_score_fixtures import write_table
 
 from command_options import options
-from cxr_files.atomic import read_json, write_json
+from cxr_files.atomic import CHECKSUMS, read_json, write_json
 from cxr_files.errors import InputError
 from cxrflow.show.page import page
 from cxrflow.show.page.inputs import RunFolder
@@ -122,6 +122,8 @@ def relabelled(root: Path, synthetic: bool = False, **privacy: object) -> Path:
         found = read_json(path)
         found["data"]["synthetic"] = synthetic
         write_json(path, found)
+    for path in root.rglob(CHECKSUMS):  # the changes are meant
+        path.unlink()
     return root
 
 
