@@ -72,7 +72,7 @@ def write_sound(sound: Path) -> None:
     """A model folder of ours and what it exports."""
     torch.manual_seed(0)
     pieces = [*SPECIAL_TOKENS, *WORDS]
-    with atomic_folder(sound / "own", "model", checksums=True) as folder:
+    with atomic_folder(sound / "own", "model") as folder:
         write_tokenizer(folder, pieces, lowercase=True)
         save_text_encoder(CXRBert.build(TEXT, len(pieces), 0), folder)
         save_image_encoder(ImageEncoder(IMAGE), folder)

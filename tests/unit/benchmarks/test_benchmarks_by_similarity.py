@@ -31,6 +31,7 @@ from cxrflow.similarity.folder import save_similarity
 
 NUMBER = 45
 TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion", "pleural nodule ."]
+DIRECTIONS = ["no", "pleural", "heart", "is", "large"]  # words that the tokenizer knows
 PROMPTS = {"positive_prompts": TEXTS[1:2], "negative_prompts": TEXTS[:1]}
 QUICK = {"intervals": {"replicates": 100}}
 PAIRS = {**QUICK, "label_source": "cohort", "classes": ["Pneumonia"]}
@@ -44,6 +45,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "text_retrieval": {**QUICK, "cutoffs": [5]},
     "pair_retrieval": {**QUICK, "equal_texts": "tied"},
     "retrieval_auroc": QUICK,
+    "temporal_zero_shot": QUICK,
     "report_generation": {**QUICK, "tagger": "keywords"},
 }
 # They read both encoders, but the first attends as a term of MedCutMix does (Eq. 2), whatever the
@@ -126,6 +128,16 @@ def cohorts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     phrases["phrase"] = [TEXTS[n % len(TEXTS)] for n in range(len(phrases))]
     texts = [(f"q{n}", row, TEXTS[n]) for n, row in enumerate(retrieval_samples()["category"][:3])]
     queries = pd.DataFrame(texts, columns=["query_id", "category", "text"])
+    seen = {"sample_id": names[1:], "image_id": names[1:], "prior_image_id": names[:-1]}
+    seen |= {
+        "prior_study_id": "t",
+        "subject_id": common["subject_id"][1:],
+        "split": "test",
+        "quality": None,
+    }
+    seen |= {"finding": "Edema", "label": [DIRECTIONS[n % 5] for n in range(NUMBER - 1)]}
+    changes = write_cohort(folder / "changes", "samples.parquet", pd.DataFrame(seen))
+    write_json(changes / "flow.json", read_json(changes / "flow.json") | {"classes": DIRECTIONS})
     return {
         "pixels": make_store(folder / "store", NUMBER),
         "grounding": write_cohort(folder / "grounding", "samples.parquet", phrases),
@@ -134,6 +146,7 @@ def cohorts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             folder / "labelled", "samples.parquet", pd.DataFrame(common | samples)
         ),
         "retrieval": write_retrieval(folder / "retrieval", texts=queries),
+        "progression": changes,
     }
 
 

@@ -22,7 +22,7 @@ from page_fixtures import build, edit, load, write_record
 from PIL import Image
 
 from command_options import options
-from cxr_files.atomic import read_json, write_json
+from cxr_files.atomic import CHECKSUMS, read_json, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.figures.sheet import GAP
@@ -178,7 +178,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""
-    shutil.copytree(made, tmp_path / "made", ignore=shutil.ignore_patterns("figures"))
+    shutil.copytree(made, tmp_path / "made", ignore=shutil.ignore_patterns("figures", CHECKSUMS))
     return tmp_path / "made"
 
 

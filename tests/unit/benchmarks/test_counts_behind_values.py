@@ -34,7 +34,7 @@ from cxrflow.benchmarks.retrieval.settings import (
 )
 from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.benchmarks.temporal.scores import answer_column, probability_column
-from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
+from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings, TemporalZeroShotSettings
 from cxrflow.show.tables.ceilings import UNORDERED
 from cxrflow.similarity.pairs import by_vectors
 
@@ -127,6 +127,15 @@ def changes() -> Predicted:
     return table, settings
 
 
+def directions() -> Predicted:
+    names = ["improving", "new", "resolved", "stable", "worsening"]
+    table = BASE.assign(finding="Edema", label=np.array(names)[np.arange(N) % 5])
+    scores = {
+        f"{prior}_prior_{name}": RNG.random(N) for prior in ("own", "other") for name in names
+    }
+    return table.assign(**scores), TemporalZeroShotSettings()
+
+
 def masks() -> Predicted:
     table = BASE.assign(section="findings", targets=10, correct=4, correct_most_frequent=1)
     return table, MaskPredictionSettings(sections=["findings"])
@@ -167,6 +176,7 @@ KINDS: dict[str, tuple[Callable[[], Predicted], dict[str, int]]] = {
     "retrieval_auroc": (all_pairs, {"positives": N, "negatives": N * (N - 1)}),
     "temporal_classification": (changes, {"improving": 20, "stable": 20, "worsening": 20}),
     "temporal_prompting": (changes, {"improving": 20, "stable": 20, "worsening": 20}),
+    "temporal_zero_shot": (directions, {"improving": 12, "new": 12, "worsening": 12}),
     "mask_prediction": (masks, {"masked": 10 * N, "most_frequent": N}),
     "natural_language_inference": (
         inferred, {"entailment": 20, "neutral": 20, "contradiction": 20},

@@ -162,12 +162,13 @@ def fail(name):
 
 said, slow = {}, {}
 for name in sys.argv[1:]:
-    text, sys.argv = io.StringIO(), [name, "--help"]
+    text, code, sys.argv = io.StringIO(), 0, [name, "--help"]
     with contextlib.redirect_stdout(text):
         try:
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         except SystemExit as end:
-            said[name] = [end.code, text.getvalue()]
+            code = end.code
+    said[name] = [code, text.getvalue()]
     slow[name] = sorted({"torch", "transformers", "pandas", "sklearn", "stanza"} & set(sys.modules))
 
 modules = []

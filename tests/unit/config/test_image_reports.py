@@ -93,22 +93,22 @@ def test_a_labeller_reads_sentences_as_they_were_written(tmp_path: Path) -> None
     """A semicolon ends what "no" denies; cleaning takes it away. A sentence that is cut is none."""
     tokenizer = read_tokenizer(write_text_model(tmp_path))
     reports = pd.DataFrame(
-        {"impression": ["1. No edema; effusion is large, heart is large."], "findings": ["Old."]}
+        {"impression": ["1. No edema; large effusion, heart is large."], "findings": ["Old."]}
     )
     batch = SimpleNamespace(rows=np.array([0]), seed=0, epoch=0)
-    for length, text in ((12, "No edema; effusion is large, heart is large"), (8, "")):
+    for length, text in ((12, "No edema; large effusion, heart is large"), (8, "")):
         texts = report_texts(settings_of(length=length), reports, tokenizer, training=True)
         ((sentence,),) = texts.sentences(batch)  # type: ignore[arg-type]
         assert sentence.text == text
         ids = tokenizer.encode(
-            "no edema effusion is large heart is large", add_special_tokens=False
+            "no edema large effusion heart is large", add_special_tokens=False
         ).ids
         assert sentence.tokens.tolist() == ids[: length - 2]
     lost = reports.assign(impression_sentences=[["a"]], impression_written=[["a", "b"]])
     with pytest.raises(ValueError, match="'impression_written' has other sentences than the list"):
         ReportTokens(lost, tokenizer, 8)
-    assert positive_findings("No edema; effusion is large") == {"Pleural Effusion"}
-    assert "Pleural Effusion" not in positive_findings("no edema effusion is large")
+    assert positive_findings("No edema; large effusion") == {"Pleural Effusion"}
+    assert "Pleural Effusion" not in positive_findings("no edema large effusion")
 
 
 def test_a_cleaning_tokenizer_reads_prompts_as_reports(tmp_path: Path) -> None:

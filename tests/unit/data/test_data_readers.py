@@ -39,7 +39,9 @@ def test_missing_root_is_one_clear_error(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", holders("tables"))
 def test_empty_root_names_the_file_that_is_missing(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"(csv|tgz|jsonl?|zip|txt|mat:)( file)? (not )?found"):
+    with pytest.raises(
+        InputError, match=r"(csv|tgz|jsonl?|zip|txt|parquet|mat:)( file)? (not )?found"
+    ):
         read(name, tmp_path)
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from table_fixtures import write_result
 
 import cxrflow
-from cxr_files.atomic import atomic_folder, write_json
+from cxr_files.atomic import CHECKSUMS, atomic_folder, write_json
 from cxr_files.errors import InputError
 from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
@@ -82,6 +82,7 @@ def test_half_a_model_is_not_taken_for_a_whole_one(tmp_path: Path, name: str, sa
 )
 def test_a_record_with_other_values_is_one_line(tmp_path: Path, record: Any, said: str) -> None:
     folder = saved(tmp_path / "model")
+    (folder / CHECKSUMS).unlink()
     write_json(folder / "run.json", {"data": {"geometry": "shorter32"}, **record})
     with pytest.raises(InputError, match=said):
         cxrflow.load(folder).encode_image(RADIOGRAPH)

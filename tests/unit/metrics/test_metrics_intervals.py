@@ -84,7 +84,7 @@ def test_undefined_resamples_are_left_out():
     assert all(map(math.isnan, percentile_interval([float("nan")])))
     assert all(map(math.isnan, percentile_interval([2.0, 2.0], clusters=1)))  # one patient
     assert Estimate(float("nan"), float("nan"), 1.0, 0).as_json() == {
-        "value": None, "low": None, "high": 1.0, "n": 0,
+        "value": None, "low": None, "high": None, "n": 0,
     }  # fmt: skip
 
 

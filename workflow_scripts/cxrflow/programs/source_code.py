@@ -50,7 +50,7 @@ FRAME: Final = {
 REGISTRIES: Final = {"cxrflow.data.layouts"}  # and every module called registry
 TERMS: Final = "Terms"  # base of the classes that list terms
 KINDS: Final = "OneKind("  # in the definition of a union that lists kinds
-PUBLIC: Final = ("__getattr__", "__all__")  # of a package, at its top
+PUBLIC: Final = ("__getattr__", "__dir__", "__all__")  # of a package, at its top
 VALIDATORS: Final = {"field_validator", "model_validator"}
 
 
@@ -271,12 +271,19 @@ class _Module:
     logic: str
 
 
+def _is_public(node: ast.stmt) -> bool:
+    """True of what only names a package's public names, to all but type checkers or to all."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "not TYPE_CHECKING":
+        return all(map(_is_public, node.body))
+    return _defined(node) in PUBLIC
+
+
 @cache
 def _module(text: str) -> _Module:
     """Parse a module; its syntax tree is not kept."""
     tree = ast.parse(text)
-    if any(getattr(node, "name", None) == PUBLIC[0] for node in tree.body):
-        tree.body = [node for node in tree.body if _defined(node) not in PUBLIC]
+    if any(getattr(node, "name", None) == PUBLIC[0] for node in ast.walk(tree)):
+        tree.body = [node for node in tree.body if not _is_public(node)]
     statements = list(_statements(tree, typing=False))
     names = sorted({name for statement in statements for name in _names(statement)})
     logic = _digest(f"{names} {_dump(_Logic().generic_visit(tree))}".encode())

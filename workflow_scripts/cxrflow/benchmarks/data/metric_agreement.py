@@ -3,8 +3,8 @@
 ReXVal (Yu et al. 2023): of each pair of a report and a candidate the metrics of
 :mod:`cxrflow.benchmarks.generation.report_scores`, and the mean number of errors.
 ``tau_significant/<metric>`` and ``tau_all/<metric>`` are tau-b of a metric with fewer errors, so
-that 1 is the radiologists' order; their intervals draw studies. Label F1 and TEM of a pair in which neither text
-has any are 1 (ours).
+that 1 is the radiologists' order; their intervals draw studies. Label F1 and TEM of a pair in
+which neither text has any are 1 (ours).
 
 Shapes: N pairs.
 """

@@ -30,7 +30,6 @@ from cxrflow.benchmarks.language.settings import (
     NaturalLanguageInferenceSettings,
     SentenceSimilaritySettings,
 )
-from cxrflow.benchmarks.rows import supervised_pairs
 from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.rows.words import Counts, changes, count_words, denies
 from cxrflow.data.readers.nli import LABELS
@@ -55,6 +54,8 @@ class Sentences(Row):
     def scores(self, inputs: Inputs, samples: pd.DataFrame, settings: Any) -> Floats:
         """The similarity [N] of premise and hypothesis."""
         if self.name == SUPERVISED:
+            from cxrflow.benchmarks.rows import supervised_pairs  # it alone needs torch
+
             pairs = inputs.cohort.table
             is_scored_N = pairs["sample_id"].isin(samples["sample_id"]).to_numpy()
             return supervised_pairs.similarity(pairs)[is_scored_N]
@@ -80,6 +81,8 @@ class Inference(Row):
             )
         tables = (pairs.train, pairs.validation, pairs.test)
         if self.name == SUPERVISED:
+            from cxrflow.benchmarks.rows import supervised_pairs
+
             table = pd.concat([pairs.validation, pairs.test], ignore_index=True)
             answers_N = supervised_pairs.classes(table, classes_of(table["label"]))
             of_test_N = answers_N[len(pairs.validation) :]

@@ -106,7 +106,10 @@ def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> 
         if true_NC[:, c].any()
     }
     of_findings = {
-        f"set_score/{slug(name)}": (set_scores[OWN_PRIOR], (predictions["finding"] == name))
+        f"set_score/{slug(name)}": (
+            set_scores[OWN_PRIOR],
+            (predictions["finding"] == name).to_numpy(),
+        )
         for name in sorted({*predictions["finding"]})
     }
     plain = means(
@@ -128,4 +131,9 @@ def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> 
         rows = {"accuracy": int(sizes_N.sum()), "macro_recall": len(predictions)}
         return rows[name] if name in rows else plain.size(name)
 
-    return CountedStatistic(metrics, size)
+    def behind(name: str) -> dict[str, int]:
+        """How many rows have each direction."""
+        rows = of_findings.get(name, (None, every))[1]
+        return dict(zip(classes, true_NC[rows].sum(0).tolist(), strict=True))
+
+    return CountedStatistic(metrics, size, behind=behind)
