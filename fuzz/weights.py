@@ -77,8 +77,9 @@ def write_sound(sound: Path) -> None:
         save_text_encoder(CXRBert.build(TEXT, len(pieces), 0), folder)
         save_image_encoder(ImageEncoder(IMAGE), folder)
         write_json(folder / "run.json", {"data": {"geometry": "shorter32"}})
-    export(sound / "own", sound / "bin", "bin")
-    export(sound / "own", sound / "safetensors", "safetensors")
+    for kind in ("bin", "safetensors"):
+        export(sound / "own", sound / kind, kind)
+        (sound / kind / CHECKSUMS).unlink()  # published folders have none
 
 
 def draw(random: Random, sound: Path, folder: Path) -> Case:

@@ -332,7 +332,7 @@ def test_labels_are_those_of_the_command_and_say_why_there_are_none() -> None:
     assert table["outcome"].tolist()[:2] == ["labelled", "empty"]
     assert table["outcome"][2] != "labelled" and table.iloc[2, :14].isna().all()
     assert table["Cardiomegaly"][0] == 1.0 and table.shape == (3, 16)
-    assert cxrflow.label([]).shape == (0, 15)
+    assert cxrflow.label([]).shape == (0, 16)
     one = cxrflow.label(["Edema."] * 3, ReportSettings(chunk=2))
     assert one["Edema"].tolist() == [1.0] * 3
     for wrong, message in (

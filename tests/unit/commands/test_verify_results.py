@@ -31,7 +31,7 @@ def score(root: Path, settings, model: str, shift: float) -> Path:
         "sample_id": [f"s{n:02d}" for n in numbers[::-1]],  # not in the order of their keys
         "subject_id": [f"p{n // 3}" for n in numbers],
         "category": np.where(numbers % 4, "Pneumonia", "Edema"),
-        "box_share": 0.1, "placed": True,
+        "box_share": 0.1, "placed": True, "boxes": 1,
         **{name: rng.normal(shift, 0.4, 24) ** 2 / 9 for name in ("cnr", "signed_cnr", "miou")},
     })  # fmt: skip
     statistic = imported(BENCHMARKS["phrase_grounding"].statistic_module).statistic
