@@ -141,13 +141,13 @@ def test_other_columns_come_along_where_no_id_is_named(tmp_path, kind, caplog):
     label(path, output, text_column="report").succeeds()
     written = pd.read_csv(output, dtype="str")
     beside = ["accession", "age"] if kind == "csv" else ["age", "accession"]
-    assert list(written) == ["row", *beside, *OBSERVATIONS, "outcome"]
+    assert list(written) == ["row", *beside, *OBSERVATIONS, "outcome", "unread"]
     assert written["accession"].tolist() == ["007", "'=1+1"]
     assert written["age"].tolist() == ["61", "70"] and written["Edema"].tolist() == ["1.0", "0.0"]
     assert summary(output)["columns_beside"] == beside
     assert "but not 'verdict', 'findings', 'history', 'Edema'" in caplog.text
     label(path, output, text_column="report", id_column="accession").succeeds()
-    assert list(pd.read_csv(output)) == ["accession", *OBSERVATIONS, "outcome"]
+    assert list(pd.read_csv(output)) == ["accession", *OBSERVATIONS, "outcome", "unread"]
 
 
 def test_companions_keep_their_rows_in_several_processes(tmp_path: Path, output: Path) -> None:

@@ -17,6 +17,7 @@ def test_reports_are_labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         "Cardiomegaly": 1.0,
         "Edema": 0.0,
         "outcome": "labelled",
+        "unread": 0,
     }
     assert "1 of 2 labels agree" in capsys.readouterr().out
 

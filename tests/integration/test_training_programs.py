@@ -31,9 +31,8 @@ from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from cxrflow.pretrain.terms.global_alignment import GlobalAlignment
 from cxrflow.programs.source_code import PACKAGE
 from cxrflow.training import step
-from cxrflow.training.feed import Feed
 from cxrflow.training.program import ParameterRule
-from cxrflow.training.step import Step
+from cxrflow.training.step import Feed, Step
 
 KILLS = int(os.environ.get("CXR_KILLS", "2"))
 # Long enough that the last kill still finds the run training.

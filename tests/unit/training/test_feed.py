@@ -9,7 +9,7 @@ from toy_training import train
 
 from cxr_files.errors import InputError
 from cxrflow.training import step as steps
-from cxrflow.training.feed import Feed
+from cxrflow.training.step import Feed
 
 
 def prepare_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
