@@ -283,9 +283,9 @@ class DataClock:
 class Feed:
     """Gives each of a run's ``steps`` the batch that ``prepare`` makes of the step's number.
 
-    ``ahead``: in a thread, one batch ahead of the steps, as on a GPU. What a step reads of no weights
-    is a pure function of seed, epoch and batch: rows, texts, masks and augmented images, whose
-    random numbers are keyed (``compute/keyed_random.py``). So it does not matter which thread
+    ``ahead``: in a thread, one batch ahead of the steps, as on a GPU. What a step reads of no
+    weights is a pure function of seed, epoch and batch: rows, texts, masks and augmented images,
+    whose random numbers are keyed (``compute/keyed_random.py``). So it does not matter which thread
     prepares a batch or when, and a resumed run prepares what an undisturbed one does. The thread
     launches on the stream of the steps, which reads a batch after what wrote it.
     """
