@@ -56,6 +56,18 @@ def test_a_slice_has_whole_patients_and_each_class():
     assert FEW > 2  # so that the one patient of the rare class cannot stand there by chance alone
 
 
+def test_a_slice_has_images_with_a_prior_and_without():
+    """Where few have one, tasks of change would have nothing to score."""
+    whole = rows(100)
+    names = [f"p{number}" for number in (3, 40, 77)]
+    has = whole["subject_id"].isin(names)
+    for prior in (has, ~has):
+        table = whole.assign(prior_image_id=whole["image_id"].where(prior, None))
+        cut = table.loc[list(slice_of(table, 10))]
+        assert cut["prior_image_id"].notna().sum() >= FEW
+        assert cut["prior_image_id"].isna().sum() >= FEW
+
+
 @pytest.mark.parametrize("unknown", [None, float("nan")])
 def test_images_of_patients_that_are_not_known_stand_for_themselves(unknown):
     whole = rows(100).assign(subject_id=unknown)

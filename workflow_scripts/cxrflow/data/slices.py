@@ -15,18 +15,11 @@ from typing import Any
 
 import pandas as pd
 
-from cxr_files.atomic import (
-    CHECKSUMS,
-    atomic_path,
-    file_digest,
-    fingerprint,
-    read_json,
-    write_checksums,
-    write_json,
-)
+from cxr_files.atomic import atomic_path, read_json
 from cxr_files.drops import Drop, Tally
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.filters import unit_hash
+from cxrflow.data.cohorts.flow import rewrite_flow
 from cxrflow.data.cohorts.settings import Sizes
 from cxrflow.data.readers.common_tables import Request, Tables
 from cxrflow.kinds import MARK, REHEARSAL
@@ -151,16 +144,12 @@ def cut_cohort(folder: Path) -> None:
     ):
         with atomic_path(path) as temporary:
             content.to_parquet(temporary, index=False)
-    files = sorted(path for path in folder.iterdir() if path.name not in ("flow.json", CHECKSUMS))
-    digests = {path.name: file_digest(path) for path in files}
     flow |= {
         "dataset": f"{MARK}{flow['dataset']}",
-        "fingerprint": fingerprint(digests),
         "whole": {**part.value_counts().to_dict(), "images": len(images)},
         "notes": [*flow["notes"], f"rehearsal: {len(cut)} of {len(cohort)} rows are kept"],
     }
-    write_json(folder / "flow.json", flow)
-    write_checksums(folder)
+    rewrite_flow(folder, flow)
 
 
 def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:
@@ -185,6 +174,8 @@ def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:
 
 def _classes(row: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
     yield tuple(row[name] for name in CLASSES if name in row)
+    if "prior_image_id" in row:  # tasks of change need some that have one
+        yield "prior", bool(pd.notna(row["prior_image_id"]))
     labels = row.get("labels")
     for number, value in enumerate(() if labels is None else labels):
         if value == value:  # noqa: PLR0124 - not known is no class

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from cxr_files.atomic import CHECKSUMS, file_digest, fingerprint, write_checksums, write_json
 from cxr_files.drops import Drop, Tally
 from cxrflow.data.readers.common_tables import without
 
@@ -106,3 +107,12 @@ class CohortTables:
             if "prior_study_id" in rows:
                 sizes[str(name)]["with_prior"] = int(rows["prior_study_id"].notna().sum())
         return sizes
+
+
+def rewrite_flow(folder: Path, flow: Mapping[str, Any]) -> None:
+    """Write the flow of a cohort whose files have changed, its fingerprint and its sums anew."""
+    unnamed = ("flow.json", CHECKSUMS)
+    files = sorted(path for path in folder.iterdir() if path.name not in unnamed)
+    digests = {path.name: file_digest(path) for path in files}
+    write_json(folder / "flow.json", {**flow, "fingerprint": fingerprint(digests)})
+    write_checksums(folder)

@@ -11,19 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cxr_files.atomic import (
-    CHECKSUMS,
-    atomic_path,
-    file_digest,
-    fingerprint,
-    read_json,
-    write_checksums,
-    write_json,
-)
+from cxr_files.atomic import atomic_path, read_json
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.filters import unit_hash
-from cxrflow.data.cohorts.flow import CohortTables, label_counts
+from cxrflow.data.cohorts.flow import CohortTables, label_counts, rewrite_flow
 from cxrflow.data.cohorts.settings import SplitSettings, ValidationSettings
 from cxrflow.data.cohorts.splits import groups
 
@@ -61,17 +53,14 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
         split.sort_values("subject_id").to_csv(path, index=False)
     # Sizes, labels, checks and the fingerprint were those of the split before.
     flow = read_json(folder / "flow.json")
-    files = sorted(path for path in folder.iterdir() if path.name not in ("flow.json", CHECKSUMS))
     sizes = CohortTables(rows, rows, split["split"], "samples").split_sizes()
     flow |= {
-        "fingerprint": fingerprint({path.name: file_digest(path) for path in files}),
         "splits": sizes,
         "labels": label_counts(rows, flow["classes"]),
         "notes": [*flow["notes"], _note(splits.validation, sizes)],
         "checks": [_checked(check, rows, splits.validation.unit) for check in flow["checks"]],
     }
-    write_json(folder / "flow.json", flow)
-    write_checksums(folder)
+    rewrite_flow(folder, flow)
 
 
 def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) -> list[str]:
