@@ -90,7 +90,7 @@ def test_without_credentials_what_needs_them_alone_is_not_made(paper_run, pairs)
     made = {paper: len(planned_cells(config, paper)) for paper in CELLS}
     lost = {paper: sum(place[0] == paper for place in unmade(config)) for paper in CELLS}
     assert lost["convirt"] == lost["low_data"] == lost["medcutmix"] == 0
-    assert made["biovil"] - lost["biovil"] == 339
+    assert made["biovil"] - lost["biovil"] == 318  # Table C.1 counts in MS-CXR's own files
 
 
 @pytest.mark.parametrize(("key", "name"), NAMED, ids=lambda part: part)

@@ -62,6 +62,11 @@ class Cohorts(Mapping[str, ResolvedCohort]):
                     )
         return resolved
 
+    def is_as_published(self, name: str) -> bool:
+        """True if a cohort's data set has the files of the one that its recipe names."""
+        cohort = self[name]
+        return self._data.layout(cohort.dataset).name == cohort.recipe.dataset
+
     def lacks(self, name: str) -> list[Lack]:
         """What this run lacks of a cohort's data."""
         if name not in self._recipes:

@@ -108,6 +108,9 @@ class ResolvedTask:
             return distinct(lacks)
         if benchmark.reads == "curation" and not models.cohorts.curators(self.cohort):
             return (Lack(f"cohort {self.cohort} is not curated"),)
+        if benchmark.reads == "datasets" and not models.cohorts.is_as_published(self.cohort):
+            published = models.cohorts[self.cohort].recipe.dataset
+            return (Lack(f"{self.name} counts in the files of {published} itself"),)
         if benchmark.truth == "needed" and not models.cohorts.drawn(self.cohort):
             return (TRUTH,)
         if benchmark.truth == "findings" and not models.knows_findings(self.cohort):
