@@ -20,10 +20,9 @@ rule draw_phantom:
         "<timings>/draw_phantom/{phantom}.tsv"
     wildcard_constraints:
         phantom="[a-z0-9_]+",
-    priority: drawing_priority
+    priority: lambda wildcards: dataset_priority(wildcards.phantom)
     conda:
         "../envs/cpu.yaml"
-    threads: drawing_threads
     params:
         code=lambda wildcards: code_digest(
             "cxr_hospital.draw", f"cxr_hospital.writers.{wildcards.phantom}"

@@ -12,16 +12,3 @@ def drawing_settings(wildcards, dump):
     """The hospital's settings that matter to this copy, a record or all values."""
     hospital, fields = run.values.synthetic_hospital, HospitalSettings.fields_of(wildcards.phantom)
     return as_json({} if hospital is None else dump(hospital, include=fields))
-
-
-def drawing_threads(wildcards):
-    """Several for drawing the images that all wait for; beside others a job has one core."""
-    held = layout_of(wildcards.phantom).holds if wildcards.phantom in LAYOUTS else ()
-    first = dataset_priority(wildcards.phantom) == urgency(lambda needs: True)
-    drawn = "images" in held and not pictures_drawn_before(wildcards)
-    return need("draw_phantom").threads if first and drawn else 1
-
-
-def drawing_priority(wildcards):
-    """What needs several cores goes before what would keep one of them busy."""
-    return dataset_priority(wildcards.phantom) + 100 * (drawing_threads(wildcards) > 1)

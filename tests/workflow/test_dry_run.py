@@ -232,6 +232,11 @@ def test_the_first_table_does_not_wait_for_the_last_training(
     assert max(waits) <= 8 * 60
 
 
+def test_no_job_of_the_demonstration_waits_for_a_second_core(said: Callable[[str], str]) -> None:
+    """Smaller jobs would go on taking the first that is free."""
+    assert {job.threads for job in parse(said("all"))} == {1}
+
+
 def test_three_seeds_train_the_joint_models_three_times(fresh: Checkout, demo: list[Job]) -> None:
     three = fresh.write("seeds.yaml", {"seeds": [0, 1, 2]}).planned()
     joint = [job.wildcards["model"] for job in demo if job.rule == "pretrain_joint"]
