@@ -33,7 +33,11 @@ for building, (kinds, tables) in BUILT.items():
         benchmark:
             f"<timings>/{building}/{{cohort}}.tsv"
         wildcard_constraints:
-            cohort=one_of(n for n in run.whole.cohorts if run.cohorts[n].recipe.kind in kinds),
+            cohort=one_of(
+                name
+                for name in run.whole.cohorts
+                if run.cohorts[name].recipe.kind in kinds and not run.cohorts[name].joined
+            ),
         priority: building_priority
         conda:
             "../envs/cpu.yaml"
@@ -53,3 +57,38 @@ for building, (kinds, tables) in BUILT.items():
                 --output {params.folder:q} \
                 >{log:q} 2>&1
             """
+
+
+rule join_pairs:
+    """Put the pairs of several data sets together."""
+    input:
+        pairs=lambda wildcards: [cohort_table(each) for each in joined_cohorts(wildcards)],
+    output:
+        **{
+            table: f"<results>/cohorts/{{cohort}}/{table}.parquet"
+            for table in ["pairs", "images", "documents"]
+        },
+        split="<results>/cohorts/{cohort}/split.csv",
+        flow="<results>/cohorts/{cohort}/flow.json",
+    log:
+        "<logs>/join_pairs/{cohort}.log",
+    benchmark:
+        "<timings>/join_pairs/{cohort}.tsv"
+    wildcard_constraints:
+        cohort=one_of(name for name in run.whole.cohorts if run.cohorts[name].joined),
+    priority: building_priority
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        code=lambda wildcards: code_digest("data.cohorts.joined"),
+        cohorts=lambda wildcards, input: folders(input.pairs),
+        roots=lambda wildcards: [root(each.holder) for each in run.cohorts[wildcards.cohort].joined],
+        folder=subpath(output.flow, parent=True),
+    shell:
+        r"""
+        python -m cxrflow.data.cohorts.join_pairs \
+            --cohorts {params.cohorts:q} \
+            --roots {params.roots:q} \
+            --output {params.folder:q} \
+            >{log:q} 2>&1
+        """

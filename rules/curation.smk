@@ -20,7 +20,11 @@ rule curate_images:
     benchmark:
         "<timings>/curate_images/{cohort}.tsv"
     wildcard_constraints:
-        cohort=one_of(name for name in run.whole.cohorts if run.cohorts.curation(name)),
+        cohort=one_of(
+            name
+            for name in run.whole.cohorts
+            if run.cohorts.curation(name) and not run.cohorts[name].joined
+        ),
     priority: curation_priority
     conda:
         "../envs/gpu.yaml"

@@ -10,7 +10,7 @@ registration of prior images, `<results>/registration/<paper>/<cohort>/<geometry
 rule store_pixels:
     """Decode and resize the images of a cohort."""
     input:
-        data=lambda wildcards: marker(run.cohorts[wildcards.cohort].holder),
+        data=lambda wildcards: marker(*run.cohorts[wildcards.cohort].holders),
         images="<results>/cohorts/{cohort}/images.parquet",
     output:
         index="<results>/pixels/{cohort}/{geometry}/index.parquet",
@@ -25,7 +25,7 @@ rule store_pixels:
     params:
         **settings_of(lambda wildcards: run.cohorts.pixels(wildcards.cohort)),
         code=lambda wildcards: code_digest("images.store"),
-        root=lambda wildcards: root(run.cohorts[wildcards.cohort].holder),
+        root=lambda wildcards: common_root(*map(root, run.cohorts[wildcards.cohort].holders)),
         folder=subpath(output.store, parent=True),
     shell:
         r"""

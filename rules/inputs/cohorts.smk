@@ -52,6 +52,11 @@ def cohort_inputs(wildcards):
     }
 
 
+def joined_cohorts(wildcards):
+    """The cohorts of one data set that a cohort joins."""
+    return [cohort.name for cohort in run.cohorts[wildcards.cohort].joined]
+
+
 def check_cohorts():
     """Let cohorts answer what this run asks of them: those that are there, others once built.
 
@@ -63,7 +68,7 @@ def check_cohorts():
         dict.fromkeys(w["model"] for rule, w in jobs if rule in WEIGHTS),
         dict.fromkeys(w["task"] for rule, w in jobs if rule == "evaluate"),
     )
-    to_build = {w["cohort"] for rule, w in jobs if rule in BUILT}
+    to_build = {w["cohort"] for rule, w in jobs if rule in (*BUILT, "join_pairs")}
     for cohort, rows in asked.items():
         needs = [Demand(**each) for each in rows]
         if cohort in to_build:

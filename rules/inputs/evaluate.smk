@@ -51,7 +51,8 @@ def truth_of(task, reference):
     curation = run.cohorts.curation(task.cohort) if task.benchmark.reads == "curation" else None
     cohort = run.cohorts[curation.candidates if curation else task.cohort]
     of_reports = task.benchmark.truth == "findings" or reference in task.benchmark.of_states
-    return marker(cohort.dataset if of_reports else cohort.holder)
+    sets = cohort.of_one_set
+    return marker(*(each.dataset if of_reports else each.holder for each in sets))
 
 
 def task_options(wildcards, input):

@@ -3,7 +3,8 @@
 
 def pictures_drawn_before(wildcards):
     """The DICOM copy, where a cohort's images are MIMIC-CXR-JPG's; else its tables are enough."""
-    holders = {layout(run.cohorts[cohort].holder) for cohort, _ in run.whole.stores}
+    stores = (run.cohorts[cohort] for cohort, _ in run.whole.stores)
+    holders = {layout(holder) for cohort in stores for holder in cohort.holders}
     copied = wildcards.phantom == "mimic_cxr_jpg" and "mimic_cxr_jpg" in holders
     return ["<results>/phantom/mimic_cxr/MANIFEST.json"] if copied else []
 

@@ -12,6 +12,11 @@ def root(dataset):
     return f"{RESULTS}/phantom/{layout(dataset)}" if found.is_drawn else found.root
 
 
+def common_root(*roots):
+    """The folder of the images of all: of one data set its own."""
+    return roots[0] if len(roots) == 1 else common_folder([Path(each) for each in roots])
+
+
 def marker(*datasets):
     """The manifests of the data sets that are drawn."""
     drawn = [name for name in dict.fromkeys(datasets) if run.data.present[name].is_drawn]

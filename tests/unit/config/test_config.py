@@ -135,8 +135,16 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         (
             "datasets",
-            {name: {**OPEN_I, "in_place_of": "mimic_cxr"} for name in "ab"},
-            "key 'datasets.b.in_place_of': 'mimic_cxr' is replaced by 'a' already",
+            {name: {**OPEN_I, "in_place_of": "rsna"} for name in "ab"},
+            "key 'datasets.b.in_place_of': 'rsna' is replaced by 'a' already, and not only pairs",
+        ),
+        (
+            "datasets",
+            {
+                "a": {"layout": "padchest", "root": "/a", "in_place_of": "mimic_cxr"},
+                "b": {"layout": "padchest_gr", "root": "/b", "in_place_of": "mimic_cxr"},
+            },
+            "key 'datasets.b.in_place_of': has people of 'a', which stands in the same place",
         ),
         (
             "datasets",

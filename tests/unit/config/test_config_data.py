@@ -209,6 +209,29 @@ def test_public_sets_take_the_places_of_mimic_cxr_and_ms_cxr(overlay):
     assert "phrase_grounding" in tasks(config)
 
 
+def test_several_sets_in_one_place_are_joined_where_pairs_are_made_of_it(overlay):
+    """Each is built as if it were alone, and what holds for one is asked of it alone."""
+    sets = {
+        "rex": {"layout": "rexgradient", "root": "/data/rex", "in_place_of": "mimic_cxr"},
+        "plus": {"layout": "chexpert_plus", "root": "/data/plus", "in_place_of": "mimic_cxr"},
+        "chexpert": {"root": "/data/chexpert"},
+    }
+    held_out = {"held_out": {"chexpert": ["valid", "test"]}}
+    papers = {"papers": ["convirt"], "datasets": sets}
+    config = overlay({**papers, "cohorts": {"convirt/mimic_cxr": held_out}}, check_roots=False)
+    cohort = config.cohorts["convirt/mimic_cxr"]
+    assert cohort.dataset == "plus+rex" and cohort.sources == ["plus", "chexpert", "rex"]
+    assert {each.name: each.held_out for each in cohort.joined} == dict.fromkeys(
+        ("convirt/mimic_cxr.plus", "convirt/mimic_cxr.rex"), {"chexpert": ("valid", "test")}
+    )
+    needs = config.needs(*config.results.items())
+    assert {each.name for each in (cohort, *cohort.joined)} <= {*needs.cohorts}
+    assert {"rex", "plus"} <= {*needs.corpora} and "plus+rex" not in needs.corpora
+    refused = "'cohorts.convirt/mimic_cxr.held_out': 'chexpert', on which convirt/"
+    with pytest.raises(InputError, match=refused):
+        overlay({**papers, "cohorts": {"convirt/mimic_cxr": {"held_out": []}}}, check_roots=False)
+
+
 def test_chextemporal_takes_the_places_of_ms_cxr_t_and_chest_imagenome(overlay):
     """Radiologists' labels are tested on, and those of reports learnt from; it has no sentences."""
     places = ["ms_cxr_t", "chest_imagenome"]

@@ -1,7 +1,8 @@
 """The cohorts of a run and the texts it reads: a paper's word, its scale, the configuration's."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 
 from cxrflow.config.datasets import Datasets, ResolvedCohort
 from cxrflow.config.lacks import Lack
@@ -26,7 +27,9 @@ class Cohorts(Mapping[str, ResolvedCohort]):
             if values.cohorts.get(name, {}) is not None
         }
         resolved = (data.cohort(name, recipe) for name, recipe in self._recipes.items())
-        self._known = {cohort.name: cohort for cohort in resolved if cohort is not None}
+        known = [cohort for cohort in resolved if cohort is not None]
+        joined = chain.from_iterable(cohort.joined for cohort in known)
+        self._known = {cohort.name: cohort for cohort in (*known, *joined)}
 
     def __getitem__(self, name: str) -> ResolvedCohort:
         return self._known[name]
@@ -65,6 +68,8 @@ class Cohorts(Mapping[str, ResolvedCohort]):
     def is_as_published(self, name: str) -> bool:
         """True if a cohort's data set has the files of the one that its recipe names."""
         cohort = self[name]
+        if cohort.joined:
+            return False
         return self._data.layout(cohort.dataset).name == cohort.recipe.dataset
 
     def lacks(self, name: str) -> list[Lack]:
@@ -77,6 +82,11 @@ class Cohorts(Mapping[str, ResolvedCohort]):
         """How a cohort is curated, if it is."""
         return self._known[name].recipe.curation if name in self._known else None
 
+    def separate(self, names: Iterable[str]) -> list[str]:
+        """Cohorts, and those of one data set that they join."""
+        cohorts = [self[name] for name in names]
+        return [each.name for cohort in cohorts for each in (cohort, *cohort.joined)]
+
     def curators(self, *names: str | None) -> list[str]:
         """The models that choose among the images of these cohorts' studies."""
         return [each.model for each in map(self.curation, names) if each is not None]
@@ -87,8 +97,10 @@ class Cohorts(Mapping[str, ResolvedCohort]):
 
     def pixels(self, name: str) -> PixelSettings:
         """The settings of a cohort's stores; a hospital's own pictures are stored upright."""
-        holder = self._known[name].holder
-        upright = self._data.layout(holder).upright and not self._data.drawn(holder)
+        holders = self._known[name].holders
+        upright = any(
+            self._data.layout(holder).upright and not self._data.drawn(holder) for holder in holders
+        )
         pixels = self._values.pixels
         return pixels.model_copy(update={"upright": True}) if upright else pixels
 
@@ -152,5 +164,10 @@ class Texts:
         )
         # So that a paper more, whose cohorts may come first, changes nothing for this one.
         place = {name: rank for rank, name in enumerate(dict.fromkeys(read))}
+        place |= {
+            each.name: rank
+            for name, rank in list(place.items())
+            for each in (self._cohorts[name].joined if name in self._cohorts else ())
+        }
         ranked = sorted(fitting, key=lambda n: (paper_of(n) != paper, place.get(n, len(read))))
         return next(iter(ranked), None)

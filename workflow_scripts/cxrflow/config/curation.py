@@ -49,7 +49,11 @@ def check_curation(config: Config) -> None:
                 f"{candidate_recipe.unit}; expected kind pairs with unit: image, a row an "
                 "acquisition",
             )
-        if not config.data.same_patients(candidates.holder, cohort.holder):
+        if not any(
+            config.data.same_patients(holder, own)
+            for holder in candidates.holders
+            for own in cohort.holders
+        ):
             raise WrongKey(
                 (*key, "candidates"),
                 f"'{curation.candidates}' has the images of '{candidates.holder}'; expected those "
@@ -59,7 +63,11 @@ def check_curation(config: Config) -> None:
         if (
             learnt is not None
             and learnt.recipe.acquisitions != "single"
-            and config.data.same_patients(learnt.holder, candidates.holder)
+            and any(
+                config.data.same_patients(one, other)
+                for one in learnt.holders
+                for other in candidates.holders
+            )
         ):
             raise WrongKey(
                 (*key, "model"),

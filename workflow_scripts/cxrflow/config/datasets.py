@@ -1,9 +1,10 @@
 """The data sets of a run under the names that papers use, and the cohorts drawn from them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from cxr_files.errors import InputError
 from cxr_files.settings import overlay
@@ -31,12 +32,44 @@ class ResolvedCohort:
     holder: str
     held_out: dict[str, tuple[str, ...]]  # the publisher's parts of each; none: all of it
     training: str | None = None
+    #: Of pairs of several data sets a cohort each; its own ``dataset`` is then the name of none.
+    joined: tuple["ResolvedCohort", ...] = ()
+
+    @classmethod
+    def join(cls, name: str, recipe: CohortRecipe, cohorts: Sequence[Self]) -> Self:
+        """The rows of several cohorts as one."""
+        return cls(
+            name,
+            recipe,
+            "+".join(cohort.dataset for cohort in cohorts),
+            "+".join(cohort.holder for cohort in cohorts),
+            {},
+            joined=tuple(cohorts),
+        )
+
+    @property
+    def of_one_set(self) -> "tuple[ResolvedCohort, ...]":
+        """The cohorts of one data set whose rows are its rows: itself, or those it joins."""
+        return self.joined or (self,)
 
     @property
     def sources(self) -> list[str]:
         """All data sets from which it is read."""
-        datasets = [self.dataset, self.holder, *self.held_out, self.training]
-        return [name for name in datasets if name is not None]
+        datasets: list[str | None] = []
+        for cohort in self.of_one_set:
+            datasets += [cohort.dataset, cohort.holder, *cohort.held_out, cohort.training]
+        return list(dict.fromkeys(name for name in datasets if name is not None))
+
+    @property
+    def datasets(self) -> list[str]:
+        """The data sets whose studies and images its rows are."""
+        pairs = [(cohort.dataset, cohort.holder) for cohort in self.of_one_set]
+        return list(dict.fromkeys(chain.from_iterable(pairs)))
+
+    @property
+    def holders(self) -> list[str]:
+        """The data sets in whose folders its images lie."""
+        return list(dict.fromkeys(cohort.holder for cohort in self.of_one_set))
 
     @property
     def table(self) -> str:
@@ -81,7 +114,7 @@ class Datasets:
         self.absent = [name for name, entry in datasets.items() if entry and entry.is_absent]
         self._roots = {name: entry.root for name, entry in datasets.items() if entry}
         self._layouts: dict[str, Layout] = {}
-        self._replaced: dict[str, str] = {}
+        self._replaced: dict[str, list[str]] = {}
         for name, dataset in datasets.items():
             if dataset is None or name in self.absent:
                 continue
@@ -89,7 +122,7 @@ class Datasets:
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
                 for place in dataset.places:
-                    self._replace(name, place)
+                    self._replaced.setdefault(place, []).append(name)
         # What an absent data set stands for is absent as well, unless another stands for it.
         absent = (entry for entry in datasets.values() if entry and entry.is_absent)
         places = {place for entry in absent for place in entry.places}
@@ -106,24 +139,28 @@ class Datasets:
         stated = {"people": dataset.people, "ids": dataset.ids}
         return described.model_copy(update={k: v for k, v in stated.items() if v is not None})
 
-    def _replace(self, name: str, place: str) -> None:
-        if place in self._replaced:
-            raise WrongKey(
-                ("datasets", name, "in_place_of"),
-                f"'{place}' is replaced by '{self._replaced[place]}' already",
-            )
-        self._replaced[place] = name
+    def _standing(self, name: str) -> list[str]:
+        """What stands under a name: itself, or what replaces it."""
+        return self._replaced.get(name, [] if name in self._empty else [name])
 
     def at(self, name: str | None) -> str | None:
-        """The data set that stands in for ``name``; None if this run has none."""
-        if name is None or name in self._empty:
-            return None
-        name = self._replaced.get(name, name)
-        return name if name in self.present else None
+        """The data set that stands in for ``name``; None if this run has none.
+
+        Raises:
+            WrongKey: several do, which pairs and documents can be read from, but nothing else.
+        """
+        places = [] if name is None else self.places([name])
+        if len(places) > 1:
+            raise WrongKey(
+                ("datasets", places[1], "in_place_of"),
+                f"'{name}' is replaced by '{places[0]}' already, and not only pairs are read from "
+                "it; expected one data set in its place",
+            )
+        return places[0] if places else None
 
     def lack(self, name: str) -> Lack | None:
         """What stands in the way of reading ``name``; None if this run has it."""
-        if self.at(name) is not None:
+        if self.places([name]):
             return None
         root, published = self._roots.get(name), PLACES.get(name)
         reason = f"data set {name}" if root is None else f"the folder {root} of data set {name}"
@@ -134,7 +171,7 @@ class Datasets:
         """What a cohort lacks; nothing where :meth:`cohort` makes it."""
         if self.cohort("", recipe) is not None:
             return []
-        dataset = self.at(recipe.dataset)
+        dataset = next(iter(self.places([recipe.dataset])), None)
         if dataset is not None and recipe.kind not in self.layout(dataset).cohorts:
             return [Lack(f"{recipe.kind} in {dataset}, which is in the place of {recipe.dataset}")]
         names = [recipe.dataset, recipe.images, recipe.training]
@@ -162,16 +199,43 @@ class Datasets:
 
     def places(self, names: list[str]) -> list[str]:
         """The data sets of this run that stand in for these names, each once."""
-        places = [self.at(name) for name in names]
-        return list(dict.fromkeys(place for place in places if place is not None))
+        places = chain.from_iterable(self._standing(name) for name in names)
+        return list(dict.fromkeys(place for place in places if place in self.present))
 
     def cohort(self, name: str, recipe: CohortRecipe) -> ResolvedCohort | None:
-        """A cohort on the data sets of this run; None if one is missing."""
-        dataset = self.at(recipe.dataset)
+        """A cohort on the data sets of this run; None if one is missing.
+
+        Pairs of a data set in whose place several stand are made of each, and joined.
+        """
+        datasets = self.places([recipe.dataset])
+        if recipe.kind != "pairs" or len(datasets) < 2:
+            return self._of_one_set(name, recipe, self.at(recipe.dataset))
+        for one, other in combinations(datasets, 2):
+            if self._may_be_same(one, other):
+                raise WrongKey(
+                    ("datasets", other, "in_place_of"),
+                    f"has people of '{one}', which stands in the same place; their pairs cannot be "
+                    "joined, as a patient could train and test",
+                )
+        cohorts = [self._of_one_set(f"{name}.{each}", recipe, each) for each in datasets]
+        there = [cohort for cohort in cohorts if cohort is not None]
+        if len(there) < len(cohorts):
+            return None
+        return ResolvedCohort.join(name, there[0].recipe, there)
+
+    def _may_be_same(self, first: str, second: str) -> bool:
+        """True if people of one data set may be in another; two of one layout are two hospitals."""
+        says = any(self.present[name].says_people for name in (first, second))
+        apart = self.layout(first).name == self.layout(second).name and not says
+        return not apart and bool(self.layout(first).people & self.layout(second).people)
+
+    def _of_one_set(
+        self, name: str, recipe: CohortRecipe, dataset: str | None
+    ) -> ResolvedCohort | None:
         if dataset is None or recipe.kind not in self.layout(dataset).cohorts:
             return None
         # What replaces a data set brings its own images, unless these are replaced too.
-        images = self.at(recipe.images)
+        images = self._images(recipe, dataset)
         has_images = "images" in self.layout(dataset).holds
         elsewhere = recipe.images is not None and (
             dataset == recipe.dataset or recipe.images in self._replaced
@@ -188,10 +252,10 @@ class Datasets:
             return None
         held_out: dict[str, tuple[str, ...]] = {}
         for name_of_set, parts in recipe.held_out.items():
-            place = self.at(name_of_set)
-            if place is not None and self.may_share(place, dataset):
-                both = (held_out[place], parts) if place in held_out else (parts,)
-                held_out[place] = tuple(dict.fromkeys(chain(*both))) if all(both) else ()
+            for place in self.places([name_of_set]):
+                if self.may_share(place, dataset):
+                    both = (held_out[place], parts) if place in held_out else (parts,)
+                    held_out[place] = tuple(dict.fromkeys(chain(*both))) if all(both) else ()
         training = self.at(recipe.training)
         if recipe.training and not (training and self.same_patients(training, dataset)):
             return None
@@ -201,6 +265,12 @@ class Datasets:
         except ValueError as error:
             raise WrongKey(("cohorts", name, "splits"), str(error)) from None
         return ResolvedCohort(name, recipe, dataset, holder, held_out, training)
+
+    def _images(self, recipe: CohortRecipe, dataset: str) -> str | None:
+        """The data set that stands in for that of a cohort's images; of several its patients'."""
+        places = [] if recipe.images is None else self.places([recipe.images])
+        fitting = [place for place in places if self.same_patients(place, dataset)]
+        return next(iter([*fitting, *places]), None)
 
     def may_share(self, first: str, second: str) -> bool:
         """True if patients of two data sets have ids, by which the cohort's program compares them.

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
+from cxrflow.config.datasets import ResolvedCohort
 from cxrflow.config.problems import WrongKey
 from cxrflow.config.tasks import ResolvedTask
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
@@ -72,7 +73,7 @@ def learners(config: Config, cohort: str, results: Iterable[Result]) -> dict[str
 
     They, or models that start from them, are scored on a cohort, by these results.
     """
-    dataset, models = config.cohorts[cohort].dataset, dict[str, list[str]]()
+    own, models = _datasets(config, cohort), dict[str, list[str]]()
     scored = [name for task, name in results if config.library.tasks[task].cohort == cohort]
     for name in dict.fromkeys(scored):
         if name is None or name not in config.models:
@@ -81,7 +82,7 @@ def learners(config: Config, cohort: str, results: Iterable[Result]) -> dict[str
             other = (
                 None if config.models[ancestor].imported else config.models[ancestor].recipe.cohort
             )
-            if other is not None and config.cohorts[other].dataset != dataset:
+            if other is not None and _datasets(config, other) != own:
                 models.setdefault(other, [])
                 models[other] += [ancestor] * (ancestor not in models[other])
     return models
@@ -95,9 +96,14 @@ def compared_cohorts(config: Config, results: Iterable[Result]) -> list[Compared
         Compared(cohort, other, names)
         for cohort in scored
         for other, names in learners(config, cohort, results).items()
-        if not config.data.drawn(config.cohorts[cohort].dataset)
-        and not config.data.drawn(config.cohorts[other].dataset)
+        if not config.data.drawn(*_datasets(config, cohort))
+        and not config.data.drawn(*_datasets(config, other))
     ]
+
+
+def _datasets(config: Config, cohort: str) -> list[str]:
+    """The data sets that a cohort's rows are made from."""
+    return [each.dataset for each in config.cohorts[cohort].of_one_set]
 
 
 def _note(learners: tuple[str, ...], published: bool, models: list[str]) -> str:
@@ -116,8 +122,8 @@ def external_notes(config: Config, paper: str, table: str) -> list[str]:
     scored: dict[str, dict[str, None]] = {}  # data sets by model
     for task, model in config.results[paper].cells(table):
         if model in external:
-            cohort = config.cohorts[config.library.tasks[task].cohort]
-            scored.setdefault(model, {})[cohort.dataset] = None
+            datasets = _datasets(config, config.library.tasks[task].cohort)
+            scored.setdefault(model, {}).update(dict.fromkeys(datasets))
     return [
         f"“{labels[model]}” was run elsewhere. Trained on: {external[model].trained_on}. "
         f"{' '.join(_shared_people(config, model, dataset) for dataset in datasets)}"
@@ -222,7 +228,13 @@ def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
     Of a progression with a data set for training all parts but test are of that one, without the
     patients that are tested on.
     """
-    cohort = config.cohorts[name]
+    for cohort in config.cohorts[name].of_one_set:
+        yield from _rows_of_one_set(config, name, cohort, splits)
+
+
+def _rows_of_one_set(
+    config: Config, name: str, cohort: ResolvedCohort, splits: Iterable[str]
+) -> Iterator[CohortRows]:
     parts_by_dataset: dict[tuple[str, bool], set[str]] = {}
     for part in splits:
         is_silver = cohort.recipe.kind == "progression" and part != "test"

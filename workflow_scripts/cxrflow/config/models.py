@@ -360,7 +360,8 @@ class Models(Mapping[str, ResolvedModel]):
         """True if the synthetic hospital has written down the states behind a cohort's reports."""
         if cohort is None or not self.cohorts.drawn(cohort):
             return False
-        return self.data.layout(self.cohorts[cohort].dataset).name == "mimic_cxr"
+        sets = self.cohorts[cohort].of_one_set
+        return [self.data.layout(each.dataset).name for each in sets] == ["mimic_cxr"]
 
     def knows_findings(self, cohort: str | None) -> bool:
         """True if it has also written down their sentences and boxes."""

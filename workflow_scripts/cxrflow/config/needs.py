@@ -1,6 +1,6 @@
 """The models, cohorts and texts that models and tasks rest on, for a run or for one paper."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from cxrflow.config.tasks import Tasks
@@ -63,7 +63,11 @@ class RunNeeds:
     def corpora(self) -> list[str]:
         """The data sets whose text was processed: what is read as text, reports of pairs."""
         cohorts = (self._cohorts[name] for name in self.cohorts)
-        pairs = [cohort.dataset for cohort in cohorts if cohort.recipe.kind == "pairs"]
+        pairs = [
+            cohort.dataset
+            for cohort in cohorts
+            if cohort.recipe.kind == "pairs" and not cohort.joined
+        ]
         return list(dict.fromkeys([*self.text_datasets, *pairs]))
 
     @property
@@ -84,9 +88,14 @@ class RunNeeds:
         for name in self.tasks:
             names += [self._run[name].cohort, self._run.models.library.tasks[name].training]
         names += [self._texts.cohort(*document) for document in self.documents]
-        curations = filter(None, map(self._cohorts.curation, names))
-        names += [curation.candidates for curation in curations]
-        return [name for name in self._cohorts if name in names]
+        needed = self._cohorts.separate(name for name in names if name in self._cohorts)
+        curations = filter(None, map(self._cohorts.curation, self._apart(needed)))
+        needed += self._cohorts.separate(curation.candidates for curation in curations)
+        return [name for name in self._cohorts if name in needed]
+
+    def _apart(self, cohorts: Iterable[str]) -> list[str]:
+        """Cohorts without those that join others: they are curated one by one."""
+        return [name for name in cohorts if not self._cohorts[name].joined]
 
     @cached_property
     def stores(self) -> list[tuple[str, str]]:
@@ -99,7 +108,7 @@ class RunNeeds:
         trained = [model for model in self._resolved if not model.imported]
         stores = {(model.recipe.cohort, model.geometry) for model in trained}
         stores |= {(model.selecting_cohort, model.geometry) for model in trained}
-        for curation in filter(None, map(self._cohorts.curation, self.cohorts)):
+        for curation in filter(None, map(self._cohorts.curation, self._apart(self.cohorts))):
             stores.add((curation.candidates, self._run.models[curation.model].geometry))
         results: set[Result] = {*self._shown, *((name, None) for name in self.tasks)}
         results |= {(task, name) for name in self.models for task in self._run.of_model(name)}

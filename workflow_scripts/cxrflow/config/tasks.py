@@ -108,6 +108,8 @@ class ResolvedTask:
             return distinct(lacks)
         if benchmark.reads == "curation" and not models.cohorts.curators(self.cohort):
             return (Lack(f"cohort {self.cohort} is not curated"),)
+        if benchmark.reads == "curation" and models.cohorts[self.cohort].joined:
+            return (Lack(f"{self.name} counts in one data set, and {self.cohort} joins several"),)
         if benchmark.reads == "datasets" and not models.cohorts.is_as_published(self.cohort):
             published = models.cohorts[self.cohort].recipe.dataset
             return (Lack(f"{self.name} counts in the files of {published} itself"),)
@@ -223,7 +225,7 @@ class Tasks(Mapping[str, ResolvedTask]):
     def shows(self, content: Literal["images", "text"], cohort: str) -> bool:
         """True if pictures of a cohort may hold radiographs or report text."""
         place = self.models.cohorts[cohort]
-        is_drawn = self.models.data.drawn(place.dataset, place.holder)
+        is_drawn = self.models.data.drawn(*place.datasets)
         return self.models.choices.privacy.permits(content, is_drawn)
 
     @cached_property

@@ -122,6 +122,8 @@ class Extrapolation:
 
     def rows(self, cohort: str, part: str | None = None) -> float:
         """The rows of a cohort, of one part or all, as the whole list of reports will give them."""
+        if joined := self.full.cohorts[cohort].joined:
+            return sum(self.rows(each.name, part) for each in joined)
         flow = self._flow(cohort)
         counts = {name: n for name, n in flow.get("whole", {}).items() if name != "images"}
         rows = sum(counts.values()) if part is None else counts.get(part, 0)

@@ -35,7 +35,7 @@ def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> di
         corpus = run.corpus(name)
         kinds[name] = bool(corpus["synthetic"]) if corpus else run.config.data.drawn(name)
     for flow in flows.values():
-        if flow is not None:
+        if flow is not None and "joined" not in flow:  # the flows of those that it joins are there
             kinds[flow["dataset"]] = bool(flow["synthetic"])
     return kinds
 

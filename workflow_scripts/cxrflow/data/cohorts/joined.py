@@ -1,0 +1,136 @@
+"""Pairs of several data sets as one cohort: their rows, with the splits that each has.
+
+Patients, studies and images keep their names, by which training and tests are compared, so the data
+sets may have no name in common. Paths of images are from the folder that holds all data sets.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cxr_files.atomic import atomic_folder, file_digest, fingerprint, read_json, write_json
+from cxr_files.drops import Drop
+from cxr_files.errors import InputError
+from cxr_files.parquet import read_table
+from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
+from cxrflow.data.cohorts.join_pairs import common_folder
+from cxrflow.data.cohorts.pairs import COLUMNS
+from cxrflow.kinds import MARK
+
+PATHS = ("image_path", "prior_image_path")
+NAMES = ("subject_id", "study_id", "image_id")
+
+
+def join(cohorts: Sequence[Path], roots: Sequence[Path], output: Path) -> None:
+    """Write the folder of a cohort with the rows of all ``cohorts``.
+
+    Args:
+        cohorts: folders of finished cohorts of kind pairs.
+        roots: of each the folder that its paths of images are from.
+        output: the folder to write.
+
+    Raises:
+        InputError: a patient, a study or an image has the same name in two, or they have labels of
+            different classes.
+    """
+    flows = [read_json(folder / "flow.json") for folder in cohorts]
+    tables = [read_table(folder / "pairs.parquet", COLUMNS) for folder in cohorts]
+    for column in NAMES:
+        _require_apart(cohorts, tables, column)
+    classes = {tuple(flow.get("classes", ())) for flow in flows}
+    if len(classes) > 1:
+        named = "; ".join(", ".join(names) or "none" for names in sorted(classes))
+        raise InputError(
+            f"{output}: its data sets have labels of different classes ({named}); expected "
+            "`labels: reports`, or none"
+        )
+    common = common_folder(roots)
+    rows = _under(common, roots, tables)
+    images = _under(common, roots, [read_table(each / "images.parquet") for each in cohorts])
+    split = pd.concat(
+        pd.read_csv(folder / "split.csv", dtype="str", keep_default_na=False) for folder in cohorts
+    )
+    documents = pd.concat(read_table(folder / "documents.parquet") for folder in cohorts)
+    unit = "images" if flows[0]["settings"]["unit"] == "image" else "studies"
+    flow = Flow(output, 1.0)
+    flow.step("pairs of all data sets", "images" if unit == "images" else "studies", len(rows))
+    for column in NAMES:
+        flow.check(f"{column} in one data set", f"{rows[column].nunique()} names, each in one")
+    sizes = CohortTables(rows, images, split["split"], unit).split_sizes()
+    with atomic_folder(output, "cohort") as folder:
+        rows.to_parquet(folder / "pairs.parquet", index=False)
+        images.to_parquet(folder / "images.parquet", index=False)
+        documents.to_parquet(folder / "documents.parquet", index=False)
+        split.sort_values("subject_id").to_csv(folder / "split.csv", index=False)
+        digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
+        account = {"fingerprint": fingerprint(digests), "splits": sizes, **_account(flows, rows)}
+        written = {"steps": flow.steps, "checks": flow.checks, "notes": _notes(cohorts, flows)}
+        write_json(folder / "flow.json", {"cohort": output.name, **account, **written})
+
+
+def _require_apart(cohorts: Sequence[Path], tables: Sequence[pd.DataFrame], column: str) -> None:
+    """Refuse a name that stands in two cohorts."""
+    owner: dict[str, Path] = {}
+    for folder, table in zip(cohorts, tables, strict=True):
+        names = table[column].dropna().unique()
+        common = sorted(str(name) for name in names if name in owner)
+        if common:
+            raise InputError(
+                f"{folder}: {len(common)} values of {column} are those of {owner[common[0]]}, too "
+                f"(e.g. {', '.join(common[:3])}); expected data sets that have none in common"
+            )
+        owner |= dict.fromkeys(names, folder)
+
+
+def _under(common: str, roots: Sequence[Path], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables one below the other, with paths of images from the ``common`` folder."""
+    moved = []
+    for root, table in zip(roots, tables, strict=True):
+        before = os.path.join(os.path.relpath(os.path.abspath(root), common), "")
+        moved.append(
+            table.assign(**{name: before + table[name] for name in PATHS if name in table})
+        )
+    return pd.concat(moved, ignore_index=True)
+
+
+def _account(flows: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> dict[str, Any]:
+    """What ``flow.json`` says of the whole; of steps each cohort's own says more."""
+    datasets = [flow["dataset"] for flow in flows]
+    names = "+".join(name.removeprefix(MARK) for name in datasets)
+    cut = any(name.startswith(MARK) for name in datasets)
+    first = flows[0]
+    missing = Counter[str]()
+    for flow in flows:
+        missing.update({each["reason"]: each["count"] for each in flow["priors"]["none"]})
+    account = {
+        "dataset": f"{MARK}{names}" if cut else names,
+        "joined": datasets,
+        "kind": first["kind"],
+        "synthetic": any(flow["synthetic"] for flow in flows),
+        "settings": first["settings"],
+        "priors": {
+            "found": sum(flow["priors"]["found"] for flow in flows),
+            "none": [Drop(why, count).as_json() for why, count in missing.items()],
+        },
+        "held_out": [each for flow in flows for each in flow["held_out"]],
+        "texts": {name: sum(flow["texts"][name] for flow in flows) for name in first["texts"]},
+    }
+    if "classes" in first:
+        account |= {
+            "classes": first["classes"],
+            "labels": label_counts(rows, first["classes"]),
+        }
+    return account
+
+
+def _notes(cohorts: Sequence[Path], flows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many rows are of which data set, and where each is accounted for."""
+    notes = []
+    for folder, flow in zip(cohorts, flows, strict=True):
+        pairs = sum(next(iter(part.values())) for part in flow["splits"].values())
+        notes.append(f"{pairs} rows are of {flow['dataset']} ({folder.name}/flow.json)")
+    return notes
