@@ -135,7 +135,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ),
         (
             "datasets",
-            {name: {**OPEN_I, "in_place_of": "rsna"} for name in "ab"},
+            {n: {"layout": "rsna", "root": f"/{n}", "in_place_of": "rsna"} for n in "ab"},
             "key 'datasets.b.in_place_of': 'rsna' is replaced by 'a' already, and not only pairs",
         ),
         (
@@ -144,7 +144,7 @@ def test_the_paper_overlay_is_real(monkeypatch):
                 "a": {"layout": "padchest", "root": "/a", "in_place_of": "mimic_cxr"},
                 "b": {"layout": "padchest_gr", "root": "/b", "in_place_of": "mimic_cxr"},
             },
-            "key 'datasets.b.in_place_of': has people of 'a', which stands in the same place",
+            "key 'datasets.b.in_place_of' has people of 'a', which stands in the same place",
         ),
         (
             "datasets",
