@@ -96,6 +96,18 @@ def test_without_credentials_what_needs_them_alone_is_not_made(paper_run, pairs)
     assert made["biovil"] - lost["biovil"] == 318  # Table C.1 counts in MS-CXR's own files
 
 
+def test_progressions_without_credentials_are_of_chexpert_plus(paper_run):
+    """Its patients' images are not where those of MIMIC-CXR's are."""
+    public = read_yaml(ROOT / "public.yaml")
+    for name in ("padchest_gr", "chextemporal_chexpert", "chexpert_plus"):
+        public["datasets"][name]["optional"] = False
+    config = paper_run(public)
+    cohort = config.cohorts["biovil_t/progression"]
+    assert (cohort.dataset, cohort.holder) == ("chextemporal_chexpert", "chexpert_plus")
+    lost = sum(place[0] == "biovil_t" for place in unmade(config))
+    assert len(planned_cells(config, "biovil_t")) - lost == 169  # 78 without CheXTemporal
+
+
 @pytest.mark.parametrize(("key", "name"), NAMED, ids=lambda part: part)
 def test_what_the_absence_of_one_thing_costs_is_said_exactly(paper_run, complete, key, name):
     values = read_yaml(DEMO)[key] | read_yaml(PAPER)[key]

@@ -240,8 +240,8 @@ class Datasets:
         elsewhere = recipe.images is not None and (
             dataset == recipe.dataset or recipe.images in self._replaced
         )
-        if elsewhere and has_images and images and not self.same_patients(images, dataset):
-            elsewhere = False  # what stands in for an annotation brings its own
+        if elsewhere and images and self._are_others(images, dataset):
+            elsewhere = False  # what stands in for an annotation brings its own, or names whose
         if elsewhere:
             holder = images
         elif has_images or self.layout(dataset).companion is None:
@@ -286,6 +286,16 @@ class Datasets:
             return False
         numbered = self.layout(first).ids
         return first == second or (numbered is not None and numbered == self.layout(second).ids)
+
+    def _are_others(self, images: str, dataset: str) -> bool:
+        """True if a data set's images are not those of the patients of another one.
+
+        Where ids are not known, they are if the other has no images.
+        """
+        if self.same_patients(images, dataset):
+            return False
+        numbered = None not in (self.layout(images).ids, self.layout(dataset).ids)
+        return numbered or "images" in self.layout(dataset).holds
 
     def companion_of(self, dataset: str) -> str | None:
         """The data set that completes this one (images, tables), of the same patients."""
