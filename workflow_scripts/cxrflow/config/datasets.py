@@ -122,7 +122,8 @@ class Datasets:
                 self.present[name] = dataset
                 self._layouts[name] = self._layout(name, dataset)
                 for place in dataset.places:
-                    self._replaced.setdefault(place, []).append(name)
+                    # By name, as a recorded configuration has them.
+                    self._replaced[place] = sorted([*self._replaced.get(place, ()), name])
         # What an absent data set stands for is absent as well, unless another stands for it.
         absent = (entry for entry in datasets.values() if entry and entry.is_absent)
         places = {place for entry in absent for place in entry.places}
