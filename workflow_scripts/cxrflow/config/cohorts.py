@@ -164,10 +164,7 @@ class Texts:
         )
         # So that a paper more, whose cohorts may come first, changes nothing for this one.
         place = {name: rank for rank, name in enumerate(dict.fromkeys(read))}
-        place |= {
-            each.name: rank
-            for name, rank in list(place.items())
-            for each in (self._cohorts[name].joined if name in self._cohorts else ())
-        }
+        for name, cohort in self._cohorts.items():
+            place |= {each.name: place[name] for each in cohort.joined if name in place}
         ranked = sorted(fitting, key=lambda n: (paper_of(n) != paper, place.get(n, len(read))))
         return next(iter(ranked), None)

@@ -88,7 +88,7 @@ class RunNeeds:
         for name in self.tasks:
             names += [self._run[name].cohort, self._run.models.library.tasks[name].training]
         names += [self._texts.cohort(*document) for document in self.documents]
-        needed = self._cohorts.separate(name for name in names if name in self._cohorts)
+        needed = self._cohorts.separate(n for n in names if n is not None and n in self._cohorts)
         curations = filter(None, map(self._cohorts.curation, self._apart(needed)))
         needed += self._cohorts.separate(curation.candidates for curation in curations)
         return [name for name in self._cohorts if name in needed]

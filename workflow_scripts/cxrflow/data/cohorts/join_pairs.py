@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.data.cohorts.demands import check_noted
     from cxrflow.data.cohorts.joined import join
 
-    join(options.cohorts, options.roots, options.output)
+    join(options.cohorts, options.roots, common_folder(options.roots), options.output)
     check_noted(options.output)
 
 

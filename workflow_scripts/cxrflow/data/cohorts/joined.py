@@ -17,7 +17,6 @@ from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
-from cxrflow.data.cohorts.join_pairs import common_folder
 from cxrflow.data.cohorts.pairs import COLUMNS
 from cxrflow.kinds import MARK
 
@@ -25,12 +24,13 @@ PATHS = ("image_path", "prior_image_path")
 NAMES = ("subject_id", "study_id", "image_id")
 
 
-def join(cohorts: Sequence[Path], roots: Sequence[Path], output: Path) -> None:
+def join(cohorts: Sequence[Path], roots: Sequence[Path], common: str, output: Path) -> None:
     """Write the folder of a cohort with the rows of all ``cohorts``.
 
     Args:
         cohorts: folders of finished cohorts of kind pairs.
         roots: of each the folder that its paths of images are from.
+        common: the folder that they are from in the result.
         output: the folder to write.
 
     Raises:
@@ -48,7 +48,6 @@ def join(cohorts: Sequence[Path], roots: Sequence[Path], output: Path) -> None:
             f"{output}: its data sets have labels of different classes ({named}); expected "
             "`labels: reports`, or none"
         )
-    common = common_folder(roots)
     rows = _under(common, roots, tables)
     images = _under(common, roots, [read_table(each / "images.parquet") for each in cohorts])
     split = pd.concat(
