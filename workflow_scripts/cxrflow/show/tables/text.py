@@ -106,11 +106,6 @@ def unlearnt_text(cell: Cell) -> str:
     return f"training not converged{few}"
 
 
-def seeds_text(count: int) -> str:
-    """A number of seeds, in words."""
-    return "one seed" if count == 1 else f"{count} seeds"
-
-
 def difference_text(tested: Tested, column: Column) -> str:
     """The difference from the reference row in words."""
     text = f"{column.label} {number(tested.value or 0.0, column, sign=True)}"
