@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     radiographs = require_radiographs(files, options.export)
     chosen = {role: getattr(options, f"{role}_column") for role in ROLES}
     columns = propose(table, radiographs, chosen)
-    matching = match(radiographs, table, columns)
+    matching = match(files, table, columns)
     require_matched(matching, table)
     dates = date_studies(matching, table, columns, options.order)
     print("\n".join(preview(files, table, columns, matching)))

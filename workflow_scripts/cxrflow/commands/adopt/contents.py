@@ -82,6 +82,8 @@ class Contents:
         yield f"sections: {', '.join(said)}"
         dated = int(studies["order"].notna().sum())
         yield f"dates: {dated:,} of {len(studies):,} studies have one"
+        if examples:
+            yield from self.tables.notes
         for drop in self.without_counterpart():
             if drop.count:
                 named = f" (e.g. {', '.join(drop.examples[:2])})" if examples else ""

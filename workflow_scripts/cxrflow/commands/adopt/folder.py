@@ -82,7 +82,7 @@ def write_folder(
         aside: images that are left out, by their paths.
         copy: copy images; links otherwise.
 
-    Returns: the list as written, with ``name``, what the study is called in the export.
+    Returns: the list as written, with ``called``, the name and the patient in the export.
     """
     if not output.exists():
         output.mkdir(parents=True, mode=OWNER_ALONE)
@@ -91,13 +91,17 @@ def write_folder(
     for part in ("images", "reports"):
         (output / part).mkdir()
     often = Counter(study.name for study in studies)
+    taken: set[str] = set()
     rows = []
     for study in progress(studies, len(studies), "study", lambda _: 1):
         places = [n for n in study.images if files.at[n, "place"] not in aside]
         assert study.patient is not None, "only studies of known patients are written"
-        name = ids.study(study.name, study.patient, often[study.name] == 1)
         if not places:
             continue
+        name = ids.study(study.name, study.patient, often[study.name] == 1)
+        if name in taken:  # 2019/1 and 2019-1
+            name = f"{name}-{len(taken)}"
+        taken.add(name)
         for number, place in enumerate(places, start=1):
             source = (root / files.at[place, "place"]).resolve()
             target = output / "images" / f"{name}_{number}{files.at[place, 'suffix']}"
@@ -108,12 +112,12 @@ def write_folder(
         if study.text is not None:
             (output / "reports" / f"{name}.txt").write_text(study.text + "\n", encoding="utf-8")
         views = files.loc[places, "view"].fillna("").tolist()
-        day = "" if pd.isna(study.date) else study.date.isoformat(timespec="minutes")
+        day = "" if pd.isna(study.date) else study.date.isoformat(timespec="seconds")
         view = views[0] if len(set(views)) == 1 else ";".join(views)
-        rows.append(
-            (name, ids.patient(study.patient), day.removesuffix("T00:00"), view, study.name)
-        )
-    listed = pd.DataFrame(rows, columns=["study_id", "patient_id", "date", "view", "name"])
+        called = study.name, study.patient
+        patient = ids.patient(study.patient)
+        rows.append((name, patient, day.removesuffix("T00:00:00"), view, called))
+    listed = pd.DataFrame(rows, columns=["study_id", "patient_id", "date", "view", "called"])
     listed = listed.sort_values(["patient_id", "date", "study_id"], kind="stable")
-    listed.drop(columns="name").to_csv(output / "studies.csv", index=False, encoding="utf-8")
+    listed.drop(columns="called").to_csv(output / "studies.csv", index=False, encoding="utf-8")
     return listed

@@ -23,6 +23,7 @@ PLAIN = "\0"  # stands before ids in their plain form, as in no id
 ADDENDUM = re.compile(r"\s*addend", re.I)
 HEADINGS = {"findings": "FINDINGS: ", "impression": "IMPRESSION: "}
 OF_SEVERAL = "its id is that of several patients, and the table does not say which"
+NO_IMAGE = "no image has its id"
 ANOTHER = "its report is of another patient than the header's"
 
 
@@ -37,6 +38,7 @@ class Study:
         images: places in the list of files.
         rows: of its reports, in the order of the table.
         text: of its report; None without one.
+        no_report: why it has none.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Study:
     images: list[int]
     rows: list[Any] = field(default_factory=list)
     text: str | None = None
+    no_report: str | None = None
 
 
 @dataclass
@@ -54,16 +57,23 @@ class Matching:
     Attributes:
         studies: with a report or without.
         unmatched: places of images without a study or a patient, with the reason.
-        no_report: why a study has none, by its name.
         unread: rows of reports that no study has, with the reason.
         counts: what else is to be known, by what is counted.
     """
 
     studies: list[Study] = field(default_factory=list)
     unmatched: dict[str, str] = field(default_factory=dict)
-    no_report: dict[str, str] = field(default_factory=dict)
     unread: dict[Any, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def without_report(self) -> dict[tuple[str, str | None], str]:
+        """Why studies have no report, by their names and patients."""
+        return {
+            (study.name, study.patient): study.no_report
+            for study in self.studies
+            if study.no_report is not None
+        }
 
     @property
     def matched(self) -> list[Study]:
@@ -76,11 +86,11 @@ def plain(ids: pd.Series) -> pd.Series:
     return ids.str.replace(r"[\W_]+", "", regex=True).str.replace(r"^0+(?=.)", "", regex=True)
 
 
-def match(files: pd.DataFrame, table: ReportTable, columns: Columns) -> Matching:
+def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matching:
     """Find the reports of the studies of these images.
 
     Args:
-        files: radiographs as :func:`.read_archive` lists them, by their places in that list.
+        archive: files as :func:`.read_archive` lists them; studies name places in that list.
         table: the reports.
         columns: which of its columns is what.
     """
@@ -88,8 +98,9 @@ def match(files: pd.DataFrame, table: ReportTable, columns: Columns) -> Matching
     texts = _texts(table.rows, columns.text)
     for row in texts.index[texts.isna()]:
         matching.unread[row] = "report is blank"
-    paths = levels(files["place"])
-    names = paths[columns.level] if columns.level else pd.Series(pd.NA, files.index, dtype="str")
+    files = archive[archive["aside"].isna()]
+    paths = levels(archive["place"])
+    names = paths.get(columns.level, pd.Series(index=archive.index, dtype="str"))
     studies = _studies(files, names, paths, columns)
     rows = {
         key: _rows_of(table.rows.loc[texts.notna(), column]) for key, column in columns.keys.items()
@@ -109,13 +120,23 @@ def match(files: pd.DataFrame, table: ReportTable, columns: Columns) -> Matching
             if study.patient is None and columns.patient:
                 numbers = table.rows.loc[study.rows, columns.patient].dropna().unique()
                 study.patient = str(numbers[0]).strip() if len(numbers) == 1 else None
-        elif study.name not in matching.no_report:
-            matching.no_report[study.name] = "no report has its id"
+        else:
+            study.no_report = study.no_report or "no report has its id"
     _count(studies, matching, table, texts)
+    ids_aside = {
+        key: set(
+            same((names if key == "name" else archive[key])[archive["aside"].notna()]).dropna()
+        )
+        for key in columns.keys
+    }
+    for key, column in columns.keys.items():
+        its = same(table.rows[column])
+        for row in its.index[its.isin(ids_aside[key])]:
+            if matching.unread.get(row) == NO_IMAGE:
+                matching.unread[row] = "its images are set aside"
     for study in (each for each in studies if each.patient is None):
         for place in files.loc[study.images, "place"]:
             matching.unmatched[place] = "patient not known"
-        matching.no_report.pop(study.name, None)
     matching.studies = [study for study in studies if study.patient is not None]
     return matching
 
@@ -127,7 +148,7 @@ def require_matched(matching: Matching, table: ReportTable) -> None:
         InputError: it says why there is none.
     """
     if not matching.matched:
-        reasons = {*matching.no_report.values(), *matching.unmatched.values()}
+        reasons = {*matching.without_report.values(), *matching.unmatched.values()}
         advice = (
             "; expected PatientID in the headers, or --patient-column" if matching.unmatched else ""
         )
@@ -227,14 +248,14 @@ def _by_patients(studies: list[Study], patients: dict[Any, Any], matching: Match
         if alike and study.patient is not None:
             kept = [row for row in study.rows if patients.get(row, own) == own]
             if study.rows and not kept:
-                matching.no_report[study.name] = ANOTHER
+                study.no_report = ANOTHER
             study.rows = kept
         for row in study.rows:
             claims[row].add(study.patient)
     for study in studies:
         if any(len(claims[row]) > 1 for row in study.rows):
             matching.unread |= dict.fromkeys(study.rows, OF_SEVERAL)
-            matching.no_report[study.name] = OF_SEVERAL
+            study.no_report = OF_SEVERAL
             study.rows = []
 
 
@@ -259,4 +280,4 @@ def _count(studies: list[Study], matching: Matching, table: ReportTable, texts: 
     used = {row for study in studies for row in study.rows}
     for row in table.rows.index:
         if row not in used:
-            matching.unread.setdefault(row, "no image has its id")
+            matching.unread.setdefault(row, NO_IMAGE)

@@ -55,15 +55,15 @@ def left_out(
     Returns: ``what`` (image, study or report), ``id`` (a path, a name, a row) and ``reason``.
     """
     set_aside = files.dropna(subset="aside")
-    written = set(listed["name"])
+    written = set(listed["called"])
     rows = [
         *(("image", place, why) for place, why in zip(set_aside["place"], set_aside["aside"],
                                                       strict=True)),
         *(("image", place, why) for place, why in {**matching.unmatched, **aside}.items()),
-        *(("study without a report", *each) for each in matching.no_report.items()
-          if each[0] in written),
+        *(("study without a report", called[0], why)
+          for called, why in matching.without_report.items() if called in written),
         *(("study", each.name, "none of its images can be used") for each in matching.studies
-          if each.name not in written),
+          if (each.name, each.patient) not in written),
         *(("report", f"{table.source.name}:{row}", why) for row, why in matching.unread.items()),
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["what", "id", "reason"], dtype="str")

@@ -32,7 +32,7 @@ def preview(
     yield from (f"  {line}" for line in columns.lines())
     yield (f"{len(matching.matched):,} of {len(matching.studies):,} studies have a report")
     for side, reasons in (
-        ("studies", matching.no_report),
+        ("studies", matching.without_report),
         ("reports", matching.unread),
         ("images", matching.unmatched),
     ):
