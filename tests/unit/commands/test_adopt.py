@@ -157,7 +157,7 @@ def test_a_nested_export_of_an_archive(
         "image: index of a disc (DICOMDIR)": 1,
         "image: no DICOM, PNG or JPEG file": 1,
     }
-    assert f"{len(hospital)} of {len(hospital)} studies have a report" in said
+    assert f"{len(hospital)} of {len(hospital)} studies of 6 patients have a report" in said
     assert hospital[0].text.split()[3] not in said.partition("Next")[0].split("pairs are")[0]
     listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
     for study in hospital:
@@ -335,7 +335,7 @@ def test_without_a_terminal_nothing_is_written_and_no_id_or_text_is_said(
     with pytest.raises(InputError, match=r"no terminal to ask on; type `cxrflow adopt .* --yes`"):
         main(words)
     said = capsys.readouterr().out
-    assert f"{len(hospital)} of {len(hospital)} studies have a report" in said
+    assert f"{len(hospital)} of {len(hospital)} studies of 6 patients have a report" in said
     assert "pairs are shown on a terminal alone" in said
     for study in hospital:
         assert study.accession not in said and study.patient not in said

@@ -43,6 +43,7 @@ class Columns:
         keys: by what studies are found, in the order in which they are tried, each with its column.
         level: what of an image's path is held against the column of ``keys["name"]``.
         text: the columns of the text, one or one a section.
+        patient_named: a person has named that column, which then counts before the headers.
         patient_level: what of an image's path the patient is, where neither header nor table say.
         reasons: in words, by what is proposed.
     """
@@ -51,6 +52,7 @@ class Columns:
     level: str | None = None
     text: tuple[str, ...] = ()
     patient: str | None = None
+    patient_named: bool = False
     patient_level: str | None = None
     date: str | None = None
     reasons: dict[str, str] = field(default_factory=dict)
@@ -116,22 +118,22 @@ def _text(columns: Columns, table: ReportTable, named: str | None) -> None:
     if named is not None:
         columns.text, columns.reasons["text"] = (named,), "named by --text-column"
         return
-    sections = {section_of(name): name for name in words if section_of(name)}
-    whole = {n: count for n, count in words.items() if count >= FEWEST_WORDS and n not in
-             sections.values()}  # fmt: skip
-    by_name = [name for name in whole if NAMES["text"].search(name)]
-    if len(sections) == 2 and not by_name:
-        columns.text = sections["findings"], sections["impression"]
+    of_section = {section_of(name): name for name in words if section_of(name)}
+    sections = [of_section[name] for name in ("findings", "impression") if name in of_section]
+    long = [n for n, count in words.items() if count >= FEWEST_WORDS and n not in sections]
+    whole = [name for name in long if NAMES["text"].search(name)] or ([] if sections else long)
+    if whole:
+        best = max(whole, key=lambda name: words[name])
+        columns.text = (best,)
+        columns.reasons["text"] = f"{words[best]:.0f} words in the middle"
+    elif sections:
+        columns.text = tuple(sections)
         columns.reasons["text"] = "a column a section, by their names"
-        return
-    best = max(by_name or whole or sections.values(), key=lambda name: words[name], default=None)
-    if best is None:
+    else:
         raise InputError(
             f"{table.source}: no column holds reports, of {FEWEST_WORDS} words or more; found "
             f"{table.columns}; name it with --text-column"
         )
-    columns.text = (best,)
-    columns.reasons["text"] = f"{words[best]:.0f} words in the middle"
 
 
 def _keys(
@@ -228,7 +230,8 @@ def _patient(
 ) -> None:
     """The column of patients: named so, or with the numbers of the headers."""
     if named is not None:
-        columns.patient, columns.reasons["patient"] = named, "named by --patient-column"
+        columns.patient, columns.patient_named = named, True
+        columns.reasons["patient"] = "named by --patient-column, before the headers"
         return
     free = [str(name) for name in others if name not in columns.keys.values()]
     ids = {name: same(others[name]) for name in free}

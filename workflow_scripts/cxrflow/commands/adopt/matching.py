@@ -117,9 +117,9 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
     for study in studies:
         if study.rows:
             study.text = one_text(texts[study.rows])
-            if study.patient is None and columns.patient:
+            if columns.patient and (study.patient is None or columns.patient_named):
                 numbers = table.rows.loc[study.rows, columns.patient].dropna().unique()
-                study.patient = str(numbers[0]).strip() if len(numbers) == 1 else None
+                study.patient = str(numbers[0]).strip() if len(numbers) == 1 else study.patient
         else:
             study.no_report = study.no_report or "no report has its id"
     _count(studies, matching, table, texts)

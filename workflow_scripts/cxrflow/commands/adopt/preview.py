@@ -30,7 +30,11 @@ def preview(
     for drop in table.dropped:
         yield f"  set aside {drop.count:,}: {drop.reason}"
     yield from (f"  {line}" for line in columns.lines())
-    yield (f"{len(matching.matched):,} of {len(matching.studies):,} studies have a report")
+    patients = {study.patient for study in matching.studies}
+    yield (
+        f"{len(matching.matched):,} of {len(matching.studies):,} studies of {len(patients):,} "
+        "patients have a report"
+    )
     for side, reasons in (
         ("studies", matching.without_report),
         ("reports", matching.unread),
