@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cohort_fixtures import cohort
 from PIL import Image
 from pydicom import dcmread
 from pydicom.dataset import FileDataset
@@ -26,6 +27,7 @@ from cxrflow.commands.adopt.archive import view_of
 from cxrflow.commands.adopt.dates import read_dates
 from cxrflow.config.__main__ import main as configure
 from cxrflow.programs.source_code import PACKAGE
+from cxrflow.reports.corpus import main as process_reports
 
 TOP = PACKAGE.parents[1]
 OVER_TIME = [str(TOP / f"{name}.yaml") for name in ("config", "hospital", "hospital_over_time")]
@@ -182,6 +184,13 @@ def test_a_nested_export_of_an_archive(
         f"biovil_t/mimic_cxr, for biovil_t/biovil_t: {pairs} studies have image and impression; "
         f"{prior} of them have a prior"
     ) in checked
+    # What was counted is what the workflow makes of the folder.
+    of_folder = ["--layout", "hospital", "--root", str(tmp_path / "mine")]
+    process_reports([*of_folder, "--output", str(tmp_path / "corpus")])
+    options = [*of_folder, "--corpus", tmp_path / "corpus"]
+    require = ["image", "impression"]
+    _, made = cohort(tmp_path / "cohort", *options, views=None, require=require)
+    assert len(made) == pairs and made["prior_study_id"].notna().sum() == prior
 
 
 def test_a_flat_export_and_reports_as_files(

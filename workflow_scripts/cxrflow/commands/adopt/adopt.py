@@ -63,13 +63,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not (options.yes or _agreed(options.output, argv)):
         print("nothing is written")
         return
-    looked = look_at_images(options.export, files, matching.studies, ids, options.threads)
+    check = look_at_images(options.export, files, matching.studies, ids, options.threads)
     listed = write_folder(
-        options.output, options.export, files, matching.studies, ids, looked.aside, options.copy
+        options.output, options.export, files, matching.studies, ids, check.aside, options.copy
     )
     contents = read_contents(options.output, ReportSettings(), options.threads)
-    lost = left_out(files, table, matching, looked.aside, listed)
-    account = account_of(columns, matching, dates, looked.shared, lost, listed, contents)
+    lost = left_out(files, table, matching, check.aside, listed)
+    account = account_of(table, columns, matching, dates, check.shared, lost, listed, contents)
     account |= {"export": str(options.export), "reports": str(options.reports)}
     account["ids_replaced"] = options.key_file is not None
     if options.key_file is None:
@@ -78,11 +78,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         account["left_out"] = [{**drop, "examples": []} for drop in account["left_out"]]
         account["pictures"] = [{**shared, "examples": []} for shared in account["pictures"]]
-    lines = list(contents.lines() if options.key_file is None else contents.lines(examples=False))
+    lines = list(contents.lines(examples=options.key_file is None))
     with atomic_path(options.output / PAGE) as temporary:
         temporary.write_text(page(options.output.name, account, lines), encoding="utf-8")
     write_json(options.output / JSON, account)
-    print("\n".join(lines))
+    with_ids = options.key_file is None and sys.stdout.isatty()
+    print("\n".join(contents.lines(examples=with_ids)))
     for row in account["trainings"]:
         print(f"  {row['studies']:,} studies of {row['patients']:,} patients: {row['training']}")
     print(f"{options.output / PAGE} says what was left out and why. Next:")

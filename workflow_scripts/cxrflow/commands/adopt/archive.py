@@ -50,7 +50,7 @@ FRONT = {
 CHUNK = 256
 
 
-class Found(NamedTuple):
+class ArchiveFile(NamedTuple):
     """A file of an export; null is what it does not say. ``aside``: why it is not adopted."""
 
     place: str
@@ -69,7 +69,7 @@ class Found(NamedTuple):
 def read_archive(root: Path, besides: Path, threads: int = 1) -> pd.DataFrame:
     """Read the headers of all files below ``root`` but those of ``besides``, the reports.
 
-    Returns a row a file: the fields of :class:`Found`, ``date`` as a time (NaT if not known).
+    Returns a row a file: the fields of :class:`ArchiveFile`, ``date`` as a time (NaT if not known).
 
     Raises:
         InputError: there is no folder, or none of its files is DICOM, PNG or JPEG.
@@ -90,7 +90,7 @@ def read_archive(root: Path, besides: Path, threads: int = 1) -> pd.DataFrame:
         partial(_read_chunk, root), chunks(paths, CHUNK), threads if len(paths) > CHUNK else 1
     )
     rows = [row for block in progress(blocks, len(paths), "file") for row in block]
-    files = pd.DataFrame(rows, columns=list(Found._fields))
+    files = pd.DataFrame(rows, columns=list(ArchiveFile._fields))
     texts = [name for name in files if name != "raw"]
     files = files.astype(dict.fromkeys(texts, "str"))
     if not files["suffix"].notna().any():
@@ -126,44 +126,46 @@ def _without_doubles(files: pd.DataFrame) -> pd.DataFrame:
     return files.assign(aside=aside.astype("str")).drop(columns="raw")
 
 
-def _read_chunk(root: Path, places: Sequence[str]) -> list[Found]:
+def _read_chunk(root: Path, places: Sequence[str]) -> list[ArchiveFile]:
     with warnings.catch_warnings():
         # pydicom warns about values that break the standard; archives are full of them.
         warnings.simplefilter("ignore")
         return [_read(root, place) for place in places]
 
 
-def _read(root: Path, place: str) -> Found:
+def _read(root: Path, place: str) -> ArchiveFile:
     if printable(place) != place:
-        return Found(printable(place), aside="name is not UTF-8")
+        return ArchiveFile(printable(place), aside="name is not UTF-8")
     if leads_out(place):
-        return Found(place, aside="path is too long")
+        return ArchiveFile(place, aside="path is too long")
     path = root / place
     try:
         with open_file(path) as file:
             start = file.read(132)
             file.seek(0)
             if not start:
-                return Found(place, aside="file is empty")
+                return ArchiveFile(place, aside="file is empty")
             if is_picture(start):
                 return _picture(place, ".png" if start.startswith(PNG) else ".jpg")
             if path.name.upper() == "DICOMDIR":
-                return Found(place, aside="index of a disc (DICOMDIR)")
+                return ArchiveFile(place, aside="index of a disc (DICOMDIR)")
             if is_dicom(start, path) or BARE.match(start):
                 return _radiograph(place, file)
-            return Found(place, aside=NOTHING_KNOWN)
+            return ArchiveFile(place, aside=NOTHING_KNOWN)
     except (OSError, DecodeError) as error:
-        return Found(place, aside=f"cannot be read ({getattr(error, 'strerror', None) or error})")
+        return ArchiveFile(
+            place, aside=f"cannot be read ({getattr(error, 'strerror', None) or error})"
+        )
     except Exception as error:  # pydicom raises many kinds on damaged headers
-        return Found(place, DICOM, aside=f"damaged header ({type(error).__name__})")
+        return ArchiveFile(place, DICOM, aside=f"damaged header ({type(error).__name__})")
 
 
-def _picture(place: str, suffix: str) -> Found:
+def _picture(place: str, suffix: str) -> ArchiveFile:
     view = view_of(Path(place).stem.replace("_", " "))
-    return Found(place, suffix, view=view, aside=_odd(view))
+    return ArchiveFile(place, suffix, view=view, aside=_odd(view))
 
 
-def _radiograph(place: str, file: BinaryIO) -> Found:
+def _radiograph(place: str, file: BinaryIO) -> ArchiveFile:
     import pydicom
 
     from cxrflow.images.dicom import check_inflated
@@ -173,7 +175,7 @@ def _radiograph(place: str, file: BinaryIO) -> Found:
     sop_class = str(header.get("SOPClassUID") or header.file_meta.get("MediaStorageSOPClassUID"))
     view = _view(header)
     date = _text(header, "StudyDate") or _text(header, "AcquisitionDate")
-    return Found(
+    return ArchiveFile(
         place,
         DICOM,
         patient=_text(header, "PatientID"),

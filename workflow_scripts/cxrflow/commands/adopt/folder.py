@@ -22,7 +22,7 @@ OWNER_ALONE = 0o700
 
 
 @dataclass
-class Looked:
+class ImageCheck:
     """What the images show.
 
     Attributes:
@@ -36,7 +36,7 @@ class Looked:
 
 def look_at_images(
     root: Path, files: pd.DataFrame, studies: list[Study], ids: NewIds, threads: int
-) -> Looked:
+) -> ImageCheck:
     """Decode the images of the studies; leave out what cannot be, and equal files of one study."""
     rows = [
         (files.at[place, "place"], study.name, study.patient)
@@ -48,18 +48,18 @@ def look_at_images(
     images = images.assign(image=images["path"], part=pd.Series(index=images.index, dtype="str"))
     audited = AuditedSet(PRODUCT, root, images[["image", "path", "patient", "part", "study"]])
     shown = with_pictures([audited], threads)
-    looked = Looked()
+    check = ImageCheck()
     damaged = shown.dropna(subset="reason")
-    looked.aside = {place: f"damaged: {why}" for place, why in zip(damaged["path"],
+    check.aside = {place: f"damaged: {why}" for place, why in zip(damaged["path"],
                     damaged["reason"], strict=True)}  # fmt: skip
     usable = shown[shown["reason"].isna()]
     again = usable[usable.duplicated(["patient", "study", "digest"])]
-    looked.aside |= dict.fromkeys(again["path"], "the same file again in its study")
+    check.aside |= dict.fromkeys(again["path"], "the same file again in its study")
     left = shown.drop(index=again.index)
-    looked.shared = [
+    check.shared = [
         one for one in findings([audited], left) if not one.what.startswith("images that cannot")
     ]
-    return looked
+    return check
 
 
 def write_folder(

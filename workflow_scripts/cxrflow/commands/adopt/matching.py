@@ -111,7 +111,7 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
     ids = {key: _both(names if key == "name" else files[key]) for key in rows}
     order = {row: place for place, row in enumerate(table.rows.index)}
     for study in studies:
-        study.rows = sorted(_found(study, ids, rows), key=order.__getitem__)
+        study.rows = sorted(_rows_for(study, ids, rows), key=order.__getitem__)
     _by_patients(studies, patients.to_dict(), matching)
     studies = _together(studies)
     for study in studies:
@@ -215,7 +215,7 @@ def _rows_of(ids: pd.Series) -> dict[str, list[Any]]:
     return rows
 
 
-def _found(
+def _rows_for(
     study: Study,
     ids: dict[Key, dict[int, tuple[str, str]]],
     rows: dict[Key, dict[str, list[Any]]],

@@ -31,7 +31,7 @@ def trainings(contents: Contents) -> list[dict[str, Any]]:
             "patients": int(patients.reindex(ids).nunique()),
         }
         for training, ids in (
-            ("labels of reports: a findings or impression section", text),
+            ("text of reports: a findings or impression section", text),
             ("CXR-BERT's phase III: both sections", both),
             ("a pair of a frontal image and a findings or impression section", pairs["study_id"]),
             ("BioViL: a frontal image and an impression", impressions["study_id"]),
@@ -70,6 +70,7 @@ def left_out(
 
 
 def account_of(
+    table: ReportTable,
     columns: Columns,
     matching: Matching,
     dates: Mapping[str, int],
@@ -81,7 +82,8 @@ def account_of(
     """The content of adopted.json; no text of a report."""
     groups = lost.groupby(["what", "reason"], sort=False)["id"]
     drops = [Drop.of(f"{what}: {reason}", names) for (what, reason), names in groups]
-    views = listed["view"].str.split(";").explode().replace("", "not known, counted as frontal")
+    drops += table.dropped
+    views = contents.tables.images["view"].fillna("not known, counted as frontal").value_counts()
     outcomes = contents.reports["outcome"].value_counts()
     return {
         "studies": len(listed),
@@ -89,7 +91,7 @@ def account_of(
         "columns": list(columns.lines()),
         "matching": dict(matching.counts),
         "dates": dict(dates),
-        "views": {f"studies with view {view}": int(n) for view, n in views.value_counts().items()},
+        "views": {f"images with view {view}": int(count) for view, count in views.items()},
         "sections": {f"reports: {name}": int(count) for name, count in outcomes.items()},
         "pictures": [one.as_json() for one in shared],
         "left_out": [drop.as_json() for drop in sorted(drops, key=lambda drop: -drop.count)],
