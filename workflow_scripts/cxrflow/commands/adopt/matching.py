@@ -123,15 +123,11 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
         else:
             study.no_report = study.no_report or "no report has its id"
     _count(studies, matching, table, texts)
-    ids_aside = {
-        key: set(
-            same((names if key == "name" else archive[key])[archive["aside"].notna()]).dropna()
-        )
-        for key in columns.keys
-    }
+    aside = archive["aside"].notna()
     for key, column in columns.keys.items():
-        its = same(table.rows[column])
-        for row in its.index[its.isin(ids_aside[key])]:
+        ids_aside = same((names if key == "name" else archive[key])[aside]).dropna()
+        rows_aside = same(table.rows[column]).isin(set(ids_aside))
+        for row in table.rows.index[rows_aside]:
             if matching.unread.get(row) == NO_IMAGE:
                 matching.unread[row] = "its images are set aside"
     for study in (each for each in studies if each.patient is None):
