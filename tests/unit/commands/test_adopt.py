@@ -258,6 +258,23 @@ def test_an_accession_number_that_two_patients_have(
     assert left_out(account) == {f"study without a report: {several}": 2, f"report: {several}": 2}
 
 
+def test_a_report_of_another_patient_than_the_headers_is_not_taken(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = nested(tmp_path / "export", hospital)
+    rows = [[s.accession, s.patient, s.text] for s in hospital]
+    rows[2][1] = "4711"
+    reports = table(tmp_path / "reports.csv", ["accession", "patient", "report"], rows)
+    _, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert account["matched"] == len(hospital) - 1
+    reasons = left_out(account)
+    assert (
+        reasons["study without a report: its report is of another patient than the header's"] == 1
+    )
+    assert reasons["report: the header of its study names another patient"] == 1
+    assert not (tmp_path / f"mine/reports/{hospital[2].accession}.txt").exists()
+
+
 def test_a_study_with_two_reports_and_an_addendum(
     tmp_path: Path,
     hospital: list[Drawn],
@@ -300,9 +317,10 @@ def test_a_table_with_other_names_and_a_column_a_section(
     for number, study in enumerate(hospital):
         for n, image in enumerate(study.frontal):
             undated = {"StudyDate": "", "SeriesDate": "", "ContentDate": ""}
-            save(image, export / f"{number}_{n}", AccessionNumber=f"00{number:04d}", **undated)
+            name = f"{'abcdefghijklmnopqrstuvwxyz'[number]}{n}"
+            save(image, export / name, AccessionNumber=f"00{number:04d}", **undated)
         day = f"{study.date[6:]}.{study.date[4:6]}.{study.date[:4]}"
-        rows.append([f"{1 * number}", study.patient, "01.02.1950", day, "Clear lungs.", "Normal."])
+        rows.append([str(number), study.patient, "01.02.1950", day, "Clear lungs.", "Normal."])
     if kind == "csv":
         reports = table(tmp_path / "reports.csv", header, rows, ";")
     else:
@@ -316,7 +334,8 @@ def test_a_table_with_other_names_and_a_column_a_section(
         reports = tmp_path / "reports.xlsx"
         book.save(reports)
     said, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
-    assert "study    'Acc. No.'" in said and "date     'Exam date'" in said
+    assert f"study    'Acc. No.': {len(hospital)} of {len(hospital)} are accession" in said
+    assert "date     'Exam date'" in said
     assert "patient  'Pat. No.'" in said and "text     'Findings', 'Impression'" in said
     assert account["matched"] == len(hospital) and left_out(account) == {}
     assert account["dates"]["studies dated by the table"] == len(hospital)

@@ -73,6 +73,11 @@ def same(ids: pd.Series) -> pd.Series:
     return ids.str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True).str.casefold()
 
 
+def plain(ids: pd.Series) -> pd.Series:
+    """Return ids without leading zeros and punctuation, which spreadsheets and exports change."""
+    return ids.str.replace(r"[\W_]+", "", regex=True).str.replace(r"^0+(?=.)", "", regex=True)
+
+
 def levels(places: pd.Series) -> pd.DataFrame:
     """What the paths of images say, by level: the file's name, its parts, the folders around it."""
     rows = []
@@ -177,15 +182,15 @@ def _unknown(columns: Columns, ids: Mapping[str, pd.Series], images: pd.DataFram
     """True for images that no id of their header is found by."""
     found = pd.Series(False, index=images.index)
     for key, name in columns.keys.items():
-        found |= same(images[key]).isin(ids[name].dropna())
+        found |= plain(same(images[key])).isin(plain(ids[name].dropna()))
     return ~found
 
 
 def _counts(ids: Mapping[str, pd.Series], wanted: pd.Series, least: float) -> dict[str, int]:
     """How many of the wanted ids each column has that has more than chance would give."""
-    distinct, counts = set(wanted.dropna()), {}
+    distinct, counts = set(plain(wanted.dropna())), {}
     for name, values in ids.items():
-        own = set(values.dropna())
+        own = set(plain(values.dropna()))
         common = len(own & distinct)
         if common and common >= least * min(len(own), len(distinct)):
             counts[name] = common
@@ -267,7 +272,9 @@ def _date(columns: Columns, others: pd.DataFrame, named: str | None) -> None:
     if named is not None:
         columns.date, columns.reasons["date"] = named, "named by --date-column"
         return
-    shares = {str(name): are_dates(others[name]) for name in others if not OF_BIRTH.search(name)}
+    shares = {
+        str(name): are_dates(others[name]) for name in others if not OF_BIRTH.search(str(name))
+    }
     ranked = sorted(
         (name for name, share in shares.items() if share >= LEAST_DATES),
         key=lambda n: (bool(OF_EXAMINATION.search(n)), bool(NAMES["date"].search(n)), shares[n]),

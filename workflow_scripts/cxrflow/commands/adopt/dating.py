@@ -26,9 +26,9 @@ def date_studies(
         InputError: dates of the table are needed, and nothing says which number is the day.
     """
     studies = matching.studies
-    by_header = [study for study in studies if pd.notna(study.date)]
+    by_header = [study for study in studies if study.date is not None]
     counts = {"studies dated by their header": len(by_header)}
-    without = [study for study in matching.matched if pd.isna(study.date)]
+    without = [study for study in matching.matched if study.date is None]
     if columns.date is not None:
         texts = table.rows[columns.date]
         headers = pd.Series(
@@ -47,10 +47,11 @@ def date_studies(
             counts[f"reports dated more than {NEAR.days} days from the header"] = int(apart.sum())
             named = 0
             for study in without:
-                study.date = times[study.rows[-1]]
-                named += pd.notna(study.date)
+                date = times[study.rows[-1]]
+                study.date = None if pd.isna(date) else date
+                named += study.date is not None
             counts["studies dated by the table"] = named
             unread = texts.fillna("").str.strip().ne("") & times.isna()
             counts["texts of the table that are no date"] = int(unread.sum())
-    counts["studies without a date"] = sum(pd.isna(study.date) for study in studies)
+    counts["studies without a date"] = sum(study.date is None for study in studies)
     return counts

@@ -112,7 +112,7 @@ def write_folder(
         if study.text is not None:
             (output / "reports" / f"{name}.txt").write_text(study.text + "\n", encoding="utf-8")
         views = files.loc[places, "view"].fillna("").tolist()
-        day = "" if pd.isna(study.date) else study.date.isoformat(timespec="seconds")
+        day = "" if study.date is None else study.date.isoformat(timespec="seconds")
         view = views[0] if len(set(views)) == 1 else ";".join(views)
         called = study.name, study.patient
         patient = ids.patient(study.patient)

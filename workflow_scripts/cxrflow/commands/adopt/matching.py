@@ -15,7 +15,7 @@ import pandas as pd
 
 from cxr_files.errors import InputError
 from cxr_labels.label_sources import section_of
-from cxrflow.commands.adopt.columns import Columns, Key, levels, same
+from cxrflow.commands.adopt.columns import Columns, Key, levels, plain, same
 from cxrflow.commands.adopt.report_table import ReportTable
 
 ALIKE = 0.5  # share of equal patients above which both sides number them in one way
@@ -23,6 +23,7 @@ PLAIN = "\0"  # stands before ids in their plain form, as in no id
 ADDENDUM = re.compile(r"\s*addend", re.I)
 HEADINGS = {"findings": "FINDINGS: ", "impression": "IMPRESSION: "}
 OF_SEVERAL = "its id is that of several patients, and the table does not say which"
+NOT_ITS = "the header of its study names another patient"
 NO_IMAGE = "no image has its id"
 ANOTHER = "its report is of another patient than the header's"
 
@@ -34,7 +35,7 @@ class Study:
     Attributes:
         name: its accession number, else its UID, else what the names say.
         patient: of the header; of the report where there is none.
-        date: the same; NaT if neither has one.
+        date: the same; None if neither has one.
         images: places in the list of files.
         rows: of its reports, in the order of the table.
         text: of its report; None without one.
@@ -43,7 +44,7 @@ class Study:
 
     name: str
     patient: str | None
-    date: pd.Timestamp
+    date: pd.Timestamp | None
     images: list[int]
     rows: list[Any] = field(default_factory=list)
     text: str | None = None
@@ -79,11 +80,6 @@ class Matching:
     def matched(self) -> list[Study]:
         """The studies with a report."""
         return [study for study in self.studies if study.text is not None]
-
-
-def plain(ids: pd.Series) -> pd.Series:
-    """Return ids without leading zeros and punctuation, which spreadsheets and exports change."""
-    return ids.str.replace(r"[\W_]+", "", regex=True).str.replace(r"^0+(?=.)", "", regex=True)
 
 
 def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matching:
@@ -186,7 +182,7 @@ def _studies(
     for place, name, number in zip(files.index, named, known, strict=True):
         groups[name, number].append(place)
     return [
-        Study(name, number, min((dates[n] for n in places if n in dates), default=pd.NaT), places)
+        Study(name, number, min((dates[n] for n in places if n in dates), default=None), places)
         for (name, number), places in groups.items()
     ]
 
@@ -245,6 +241,7 @@ def _by_patients(studies: list[Study], patients: dict[Any, Any], matching: Match
             kept = [row for row in study.rows if patients.get(row, own) == own]
             if study.rows and not kept:
                 study.no_report = ANOTHER
+                matching.unread |= dict.fromkeys(study.rows, NOT_ITS)
             study.rows = kept
         for row in study.rows:
             claims[row].add(study.patient)
@@ -263,7 +260,8 @@ def _together(studies: list[Study]) -> list[Study]:
         first = joined.setdefault(key, study)
         if first is not study:
             first.images += study.images
-            first.date = min(filter(pd.notna, (first.date, study.date)), default=pd.NaT)
+            dates = [each for each in (first.date, study.date) if each is not None]
+            first.date = min(dates, default=None)
     return list(joined.values())
 
 
@@ -275,5 +273,7 @@ def _count(studies: list[Study], matching: Matching, table: ReportTable, texts: 
     matching.counts["of these with one text"] = identical
     used = {row for study in studies for row in study.rows}
     for row in table.rows.index:
-        if row not in used:
+        if row in used:  # of a study, though not of another of its number
+            matching.unread.pop(row, None)
+        else:
             matching.unread.setdefault(row, NO_IMAGE)

@@ -51,7 +51,7 @@ def pairs(
     """Up to ten pairs, evenly among all: the header's ids and date, the table's, first words."""
     matched = matching.matched
     for study in matched[:: max(1, len(matched) // PAIRS)][:PAIRS]:
-        day = "no date" if pd.isna(study.date) else f"{study.date:%Y-%m-%d}"
+        day = "no date" if study.date is None else f"{study.date:%Y-%m-%d}"
         row = table.rows.loc[study.rows[-1]]
         first = files.loc[study.images[0]]
         header = [study.name, study.patient, day, _known(first["view"]) or "view not known"]
