@@ -2,12 +2,9 @@
 
 import re
 import textwrap
-from pathlib import Path
 
 import pytest
 
-from cxrflow.data.layouts import layout
-from cxrflow.data.readers.common_tables import Request
 from cxrflow.programs.source_code import PACKAGE
 
 DOCS = PACKAGE.parents[1] / "docs"
@@ -18,25 +15,6 @@ def blocks(page: str) -> list[str]:
     """The Python blocks of a page."""
     text = (DOCS / f"{page}.md").read_text("utf-8")
     return [textwrap.dedent(block) for block in BLOCK.findall(text)]
-
-
-def test_a_table_of_reports_becomes_a_folder_of_the_hospital(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("export").mkdir()
-    for number in ("007", "8"):
-        Path(f"export/{number}.dcm").write_bytes(b"a picture of " + number.encode())
-    Path("reports.csv").write_text(
-        'accession,patient,report\n007,p1,"IMPRESSION: Edema, mild."\n8,p2,Ödem.\n', "utf-8"
-    )
-    (block,) = blocks("own_hospital")
-    exec(block, {})
-    tables = layout("hospital").read(Path("my_hospital"), Request())
-    assert tables.studies["study_id"].tolist() == ["007", "8"]
-    assert tables.studies["subject_id"].tolist() == ["p1", "p2"]
-    assert tables.images["image_id"].tolist() == ["007_1", "8_1"]
-    assert Path("my_hospital/reports/8.txt").read_text("utf-8") == "Ödem."
 
 
 def test_the_librarys_examples_run() -> None:

@@ -137,7 +137,7 @@ def _table(
         types = table_columns(path)
         columns = list(types)
     elif name.endswith(TABLES):
-        separator = _separator(path)
+        separator = separator_of(path)
         columns = column_names(path, separator)
         if _is_headerless(columns, text_columns):
             columns, header = _headerless(path, separator, columns), False
@@ -161,7 +161,7 @@ def _table(
         name
         for name in others
         if name not in OUTPUT
-        and not _is_text_name(name)
+        and not is_text_name(name)
         and not types.get(name, "").startswith(NESTED)
     ]
     rows: Callable[[], Iterator[Sequence[Any]]]
@@ -273,7 +273,7 @@ def _text(value: Any) -> str:
 def _reports(
     rows: Iterable[Sequence[Any]], chosen: Sequence[tuple[str, int]], id_place: int | None
 ) -> Iterator[RawReport]:
-    sections = [_section_of(name) or name for name, _ in chosen]
+    sections = [section_of(name) or name for name, _ in chosen]
     by_section = 1 < len(sections) == len(set(sections)) and set(sections) <= set(PARTS)
     for number, row in enumerate(rows):
         name = str(number) if id_place is None else _text(row[id_place])
@@ -300,12 +300,12 @@ def _is_headerless(names: Sequence[str], text_columns: Sequence[str]) -> bool:
     A header never reads like a report. Where it is one word of the body, as in "Normal", the name
     is none that a column of reports has.
     """
-    if set(text_columns) & set(names) or any(map(_is_text_name, names)):
+    if set(text_columns) & set(names) or any(map(is_text_name, names)):
         return False
     return any(map(is_sentence, names)) or (len(names) == 1 and states_something(names))
 
 
-def _separator(path: Path) -> str:
+def separator_of(path: Path) -> str:
     """The separator that cuts the header into most columns; a comma among equals."""
     try:
         with open_table(path) as table:
@@ -323,11 +323,11 @@ def _plain(column: str) -> str:
     return column.strip().lower().replace("_", " ")
 
 
-def _is_text_name(column: str) -> bool:
-    return _plain(column) in WHOLE or _section_of(column) is not None
+def is_text_name(column: str) -> bool:
+    return _plain(column) in WHOLE or section_of(column) is not None
 
 
-def _section_of(column: str) -> str | None:
+def section_of(column: str) -> str | None:
     """The section that a column of this name holds."""
     return next((section for section, names in PARTS.items() if _plain(column) in names), None)
 
@@ -337,9 +337,9 @@ def _text_columns(path: Path, columns: list[str]) -> list[str]:
     if len(columns) == 1:
         return columns
     full = [column for column in columns if _plain(column) in WHOLE]
-    parted = [column for section in PARTS for column in columns if _section_of(column) == section]
+    parted = [column for section in PARTS for column in columns if section_of(column) == section]
     if len(full) + len(parted) != 1 and (
-        full or len(parted) != 2 or len(set(map(_section_of, parted))) == 1
+        full or len(parted) != 2 or len(set(map(section_of, parted))) == 1
     ):
         raise InputError(
             f"{path}: {len(full) + len(parted)} columns look like the report's text; name it with "

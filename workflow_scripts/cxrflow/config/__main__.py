@@ -3,7 +3,8 @@
     cxrflow config check --configfile paper.yaml
     cxrflow config show --model biovil/biovil
 
-``check`` prints what is made and exits with 0, or names key and file and exits with 2. ``show``
+``check`` prints what is made and exits with 0, or names key and file and exits with 2. It opens a
+hospital's own folder, counts what is in it, and says what will be trained on. ``show``
 prints YAML: the whole configuration, or with ``--model`` the settings that its training program
 receives. ``record`` is called by the workflow. It keeps the configuration of a run as a JSON file:
 the given ``values``, the complete configuration as ``resolved``, the names of its files as
@@ -19,6 +20,7 @@ import yaml
 from cxr_files.atomic import write_json
 from cxr_files.program import parser, run
 from cxrflow.config import load_config, make_config
+from cxrflow.config.folders import opened_folders
 from cxrflow.config.loading import add_files, add_typed, in_order
 from cxrflow.config.plan import announcement, require_models
 
@@ -53,10 +55,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = load_config(files, typed=options.config)
     if options.action == "check":
         require_models(config, config.library.chosen)
+        opened = list(opened_folders(config))
         print(
             f"{' + '.join(files)}: valid; scale {config.values.scale}, "
             f"papers {', '.join(config.library.chosen)}, {len(config.models)} models"
         )
+        print("".join(f"{line}\n" for line in opened), end="")
         print(announcement(config, dict.fromkeys(config.library.chosen, config.values.extent)))
         return
     values = config.models[options.model].described() if options.model else config.described()

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "load": "commands.load",
     "export": "commands.export",
     "verify": "commands.verify",
+    "adopt": "commands.adopt.adopt",
     "audit": "commands.audit.audit",
     "config": "config",
     "plan": "config.plan",

@@ -8,7 +8,7 @@ only when used, because every job reads the configuration.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
@@ -93,6 +93,11 @@ class Layout(Settings):
         description="pictures are turned by their EXIF orientation, as nothing is published in "
         "pixels of the files",
     )
+    account: str | None = Field(
+        None,
+        pattern=READER,
+        description="what opens a folder that people fill and says what is in it, before a run",
+    )
     synthetic: bool = Field(False, description="drawn by cxr_hospital/writers/<name>.py")
 
     def reader(self, kind: Part) -> Any:
@@ -112,6 +117,15 @@ class Layout(Settings):
         """Read the data set at ``root`` into the common tables."""
         tables: Tables = self.reader("tables")(root, request)
         return tables
+
+    def accounts(self, root: Path, *about: Any) -> Iterator[str]:
+        """Say in lines what lies at ``root``, where the layout has an ``account``; else nothing.
+
+        Raises:
+            InputError: the folder is of another form.
+        """
+        if self.account is not None:
+            yield from _imported(self.account)(root, *about)
 
     def list_files(self, root: Path, *uses: Use) -> list[Path]:
         """Return the list files of these uses that are at ``root``, plain or gzipped.

@@ -29,6 +29,10 @@ from cxrflow.data.readers.common_tables import Request, Tables, read_once, shape
 log = logging.getLogger("cxrflow")
 
 LISTS = layout("hospital").lists["tables"]  # as of all folders of this form
+ADVICE = (
+    "; columns are parted by commas; `cxrflow adopt EXPORT REPORTS` makes such a folder from an "
+    "archive's export and a table of reports"
+)
 _END = 4096  # bytes; headers of DICOM files differ there, though files have one size
 SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm")
 
@@ -47,9 +51,12 @@ def _read(
     root: Path, request: Request, columns: Mapping[str, Kind], optional: Mapping[str, Kind]
 ) -> Tables:
     """Read a folder whose list has further ``columns`` and ``optional`` ones."""
-    path = require_file(root, *LISTS["studies"])
     ids: dict[str, Kind] = {"study_id": "id", "patient_id": "id"}
-    rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
+    try:
+        path = require_file(root, *LISTS["studies"])
+        rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
+    except InputError as error:
+        raise InputError(f"{error}{ADVICE}") from None
     rows = rows.rename(columns={"patient_id": "subject_id", "body_part": "subgroup"})
     notes: list[str] = []
     if "date" in rows:

@@ -1,0 +1,623 @@
+"""Exports of five archives become folders that the trainings read; what does not fit is said."""
+
+import csv
+import hashlib
+import hmac
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cohort_fixtures import cohort
+from PIL import Image
+from pydicom import dcmread
+from pydicom.dataset import FileDataset
+
+from command_options import run_to_end
+from cxr_files.errors import InputError
+from cxr_hospital.settings import HospitalSettings
+from cxr_hospital.writers.mimic_cxr import write_mimic_cxr
+from cxr_labels.command import main as label
+from cxrflow.commands.adopt.adopt import main
+from cxrflow.commands.adopt.archive import view_of
+from cxrflow.commands.adopt.dates import read_dates
+from cxrflow.config.__main__ import main as configure
+from cxrflow.programs.source_code import PACKAGE
+from cxrflow.reports.corpus import main as process_reports
+
+TOP = PACKAGE.parents[1]
+OVER_TIME = [str(TOP / f"{name}.yaml") for name in ("config", "hospital", "hospital_over_time")]
+SECOND_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
+
+
+@dataclass
+class Drawn:
+    """A study of the synthetic hospital: its images, its report, and numbers of an archive."""
+
+    accession: str
+    patient: str
+    uid: str
+    date: str
+    text: str
+    images: list[FileDataset]
+
+    @property
+    def frontal(self) -> list[FileDataset]:
+        return [each for each in self.images if each.ViewPosition in ("PA", "AP")]
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> list[Drawn]:
+    """The studies of six patients that have a frontal image; nobody changes them."""
+    root = tmp_path_factory.mktemp("hospital") / "mimic"
+    settings = HospitalSettings(patients=6, image_size=64, followed=None, spoilt_share=0.0)
+    write_mimic_cxr(settings, root)
+    studies = []
+    for number, folder in enumerate(sorted(p for p in root.glob("files/*/*/s*") if p.is_dir())):
+        images = [dcmread(file) for file in sorted(folder.glob("*.dcm"))]
+        first = images[0]
+        text = folder.with_suffix(".txt").read_text(encoding="utf-8")
+        drawn = Drawn(
+            f"A{number:05d}", first.PatientID, first.StudyInstanceUID, first.StudyDate, text, images
+        )
+        for image in images:
+            image.AccessionNumber = drawn.accession
+        if drawn.frontal:
+            studies.append(drawn)
+    assert len(studies) > 8
+    return studies
+
+
+def save(image: FileDataset, path: Path, **elements: object) -> None:
+    """A DICOM file with some elements of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {name: image.get(name) for name in elements}
+    for name, value in elements.items():
+        setattr(image, name, value)
+    image.save_as(path)
+    for name, value in kept.items():
+        if value is None:
+            delattr(image, name)
+        else:
+            setattr(image, name, value)
+
+
+def nested(root: Path, studies: list[Drawn]) -> Path:
+    """As a PACS writes it to a disc: PAT1/STU1/SER1/I0000001."""
+    patients = {name: n for n, name in enumerate(dict.fromkeys(s.patient for s in studies), 1)}
+    for number, study in enumerate(studies, start=1):
+        for series, image in enumerate(study.images, start=1):
+            folder = root / f"PAT{patients[study.patient]}/STU{number}/SER{series}"
+            save(image, folder / f"I{series:07d}")
+    return root
+
+
+def table(path: Path, header: list[str], rows: list[list[str]], separator: str = ",") -> Path:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=separator).writerows([header, *rows])
+    return path
+
+
+def adopt(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, dict]:
+    """What an adoption prints, and its account; the last word but options is the output."""
+    main([*map(str, words), "--yes"])
+    output = Path(str(words[list(words).index("--output") + 1]))
+    return capsys.readouterr().out, json.loads((output / "adopted.json").read_text("utf-8"))
+
+
+def left_out(account: dict) -> dict[str, int]:
+    return {drop["reason"]: drop["count"] for drop in account["left_out"]}
+
+
+def labelled_and_planned(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> tuple[pd.DataFrame, str]:
+    """The next two steps of docs/own_hospital.md: labels of all reports, and what is trained on."""
+    label(["--input", str(folder / "reports"), "--output", str(tmp_path / "labels.csv")])
+    monkeypatch.setenv("CXR_HOSPITAL", str(folder))
+    capsys.readouterr()
+    files = [
+        str(TOP / name) for name in ("config.yaml", "hospital.yaml", "hospital_over_time.yaml")
+    ]
+    configure(["check", "--configfile", *files])
+    return pd.read_csv(tmp_path / "labels.csv"), capsys.readouterr().out
+
+
+def test_a_nested_export_of_an_archive(
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    export = nested(tmp_path / "export", hospital)
+    first = hospital[0].frontal[0]
+    save(first, export / "PAT1/STU1/SER9/I0000001", SOPClassUID=SECOND_CAPTURE)
+    save(first, export / "PAT1/STU1/SER9/I0000002", Modality="CT", SOPInstanceUID="1.2.3")
+    save(first, export / "PAT1/STU1/SER9/I0000003", BodyPartExamined="ABDOMEN", Modality="CR")
+    save(first, export / "PAT1/STU1/SER9/I0000004", ImageType=["DERIVED", "PRIMARY", "LOCALIZER"])
+    save(first, export / "PAT1/STU1/SER8/I0000001")
+    (export / "DICOMDIR").write_bytes(b"\0" * 128 + b"DICM")
+    (export / "viewer.exe").write_bytes(b"MZ")
+    rows = [[s.accession, s.patient, s.date, s.text] for s in hospital]
+    reports = table(tmp_path / "reports.csv", ["accession", "patient", "date", "report"], rows)
+    said, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    lateral = sum(len(s.images) - len(s.frontal) for s in hospital)
+    assert left_out(account) == {
+        "image: lateral view": lateral,
+        "image: secondary capture": 1,
+        "image: modality CT": 1,
+        "image: body part ABDOMEN": 1,
+        "image: localiser": 1,
+        "image: the same image again (SOPInstanceUID)": 1,
+        "image: index of a disc (DICOMDIR)": 1,
+        "image: no DICOM, PNG or JPEG file": 1,
+    }
+    assert f"{len(hospital)} of {len(hospital)} studies of 6 patients have a report" in said
+    assert hospital[0].text.split()[3] not in said.partition("Next")[0].split("pairs are")[0]
+    listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
+    for study in hospital:
+        assert listed.loc[study.accession, "patient_id"] == study.patient
+        assert listed.loc[study.accession, "date"].replace("-", "").startswith(study.date)
+        report = (tmp_path / f"mine/reports/{study.accession}.txt").read_text("utf-8")
+        assert report.strip() == study.text.strip()
+        links = sorted((tmp_path / "mine/images").glob(f"{study.accession}_*"))
+        assert [dcmread(link).SOPInstanceUID for link in links] == sorted(
+            (image.SOPInstanceUID for image in study.frontal),
+            key=lambda uid, study=study: [i.SOPInstanceUID for i in study.images].index(uid),
+        )
+        assert all(link.is_symlink() for link in links)
+    assert (tmp_path / "mine").stat().st_mode & 0o077 == 0
+    labels, checked = labelled_and_planned(tmp_path / "mine", tmp_path, monkeypatch, capsys)
+    assert len(labels) == len(hospital) and (labels["outcome"] == "labelled").all()
+    by_training = {row["training"]: row for row in account["trainings"]}
+    pairs = by_training["BioViL: a frontal image and an impression"]["studies"]
+    prior = by_training["BioViL-T: these, with an earlier image of the patient"]["studies"]
+    assert 0 < prior < pairs < len(hospital)
+    assert (
+        f"biovil_t/mimic_cxr, for biovil_t/biovil_t: {pairs} studies have image and impression; "
+        f"{prior} of them have a prior"
+    ) in checked
+    # What was counted is what the workflow makes of the folder.
+    of_folder = ["--layout", "hospital", "--root", str(tmp_path / "mine")]
+    process_reports([*of_folder, "--output", str(tmp_path / "corpus")])
+    options = [*of_folder, "--corpus", tmp_path / "corpus"]
+    require = ["image", "impression"]
+    _, made = cohort(tmp_path / "cohort", *options, views=None, require=require)
+    assert len(made) == pairs and made["prior_study_id"].notna().sum() == prior
+
+
+def test_a_flat_export_and_reports_as_files(
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Anonymised: no accession numbers, no view; files named by study, reports by the same."""
+    export, reports = tmp_path / "export", tmp_path / "export/reports"
+    for number, study in enumerate(hospital):
+        for n, image in enumerate(study.frontal):
+            name = f"cxr{number:04d}_{n}.dcm"
+            blank = {"AccessionNumber": "", "ViewPosition": "", "PatientOrientation": []}
+            save(
+                image, export / name, **blank, ViewCodeSequence=[], StudyInstanceUID=f"1.2.{number}"
+            )
+        reports.mkdir(exist_ok=True)
+        (reports / f"cxr{number:04d}.txt").write_text(study.text, encoding="utf-8")
+    (reports / "cxr9999.txt").write_text("FINDINGS: Clear lungs.\n")
+    said, account = adopt(capsys, export, reports, "--output", tmp_path / "mine", "--copy")
+    assert left_out(account) == {"report: no image has its id": 1}
+    images = sum(len(study.frontal) for study in hospital)
+    assert f"{images} do not say how they were taken, and count as frontal" in said
+    assert f"'name': {len(hospital)} are in the paths of {images} images" in said
+    copies = list((tmp_path / "mine/images").iterdir())
+    assert len(copies) == images and not any(copy.is_symlink() for copy in copies)
+    texts = {p.read_text("utf-8").strip() for p in (tmp_path / "mine/reports").iterdir()}
+    assert texts == {study.text.strip() for study in hospital}
+    labels, checked = labelled_and_planned(tmp_path / "mine", tmp_path, monkeypatch, capsys)
+    assert len(labels) == len(hospital) and f"{len(hospital)} studies of" in checked
+
+
+def test_an_accession_number_that_two_patients_have(
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The patients of the table tell them apart; without them neither gets a report."""
+    one = hospital[0]
+    other = next(study for study in hospital if study.patient != one.patient)
+    doubled = {other.accession: one.accession}
+    export = tmp_path / "export"
+    rows = []
+    for number, study in enumerate(hospital):
+        accession = doubled.get(study.accession, study.accession)
+        rows.append([accession, study.patient, study.text])
+        for n, image in enumerate(study.frontal):
+            save(image, export / f"{number}/{n}", AccessionNumber=accession)
+    reports = table(tmp_path / "reports.csv", ["AccessionNumber", "PatientID", "text"], rows)
+    _, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert account["matched"] == len(hospital) and left_out(account) == {}
+    for study in (one, other):
+        name = f"{one.accession}-{study.patient}"
+        assert (tmp_path / f"mine/reports/{name}.txt").read_text("utf-8").strip() == (
+            study.text.strip()
+        )
+    labels, checked = labelled_and_planned(tmp_path / "mine", tmp_path, monkeypatch, capsys)
+    assert len(labels) == len(hospital) and f"{len(hospital)} studies of" in checked
+    alone = table(tmp_path / "alone.csv", ["AccessionNumber", "text"], [[a, t] for a, _, t in rows])
+    _, account = adopt(capsys, export, alone, "--output", tmp_path / "alone")
+    assert account["matched"] == len(hospital) - 2
+    several = "its id is that of several patients, and the table does not say which"
+    assert left_out(account) == {f"study without a report: {several}": 2, f"report: {several}": 2}
+
+
+def test_a_report_of_another_patient_than_the_headers_is_not_taken(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = nested(tmp_path / "export", hospital)
+    rows = [[s.accession, s.patient, s.text] for s in hospital]
+    rows[2][1] = "4711"
+    reports = table(tmp_path / "reports.csv", ["accession", "patient", "report"], rows)
+    _, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert account["matched"] == len(hospital) - 1
+    reasons = left_out(account)
+    assert (
+        reasons["study without a report: its report is of another patient than the header's"] == 1
+    )
+    assert reasons["report: the header of its study names another patient"] == 1
+    assert not (tmp_path / f"mine/reports/{hospital[2].accession}.txt").exists()
+
+
+def test_a_study_with_two_reports_and_an_addendum(
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    export = nested(tmp_path / "export", hospital)
+    rows = [[study.uid, study.text] for study in hospital]
+    first, second, third = hospital[:3]
+    rows.insert(0, [first.uid, "PRELIMINARY: Awaits review."])
+    rows.append([second.uid, "ADDENDUM: Called to the ward."])
+    rows.append([third.uid, third.text])
+    reports = table(tmp_path / "reports.tsv", ["Study UID", "Narrative"], rows, "\t")
+    _, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert account["matching"] == {
+        "studies with several reports, of which the last counts": 3,
+        "of these with one text": 1,
+    }
+    texts = tmp_path / "mine/reports"
+    assert (texts / f"{first.accession}.txt").read_text("utf-8").strip() == first.text.strip()
+    joined = (texts / f"{second.accession}.txt").read_text("utf-8")
+    assert joined == f"{second.text.strip()}\n\nADDENDUM: Called to the ward.\n"
+    assert (texts / f"{third.accession}.txt").read_text("utf-8").strip() == third.text.strip()
+    labels, checked = labelled_and_planned(tmp_path / "mine", tmp_path, monkeypatch, capsys)
+    assert len(labels) == len(hospital) and f"{len(hospital)} studies of" in checked
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_a_table_with_other_names_and_a_column_a_section(
+    kind: str,
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numbers lost their zeros in a spreadsheet, and headers have no date."""
+    export = tmp_path / "export"
+    header = ["Acc. No.", "Pat. No.", "Birth date", "Exam date", "Findings", "Impression"]
+    rows = []
+    for number, study in enumerate(hospital):
+        for n, image in enumerate(study.frontal):
+            undated = {"StudyDate": "", "SeriesDate": "", "ContentDate": ""}
+            name = f"{'abcdefghijklmnopqrstuvwxyz'[number]}{n}"
+            save(image, export / name, AccessionNumber=f"00{number:04d}", **undated)
+        day = f"{study.date[6:]}.{study.date[4:6]}.{study.date[:4]}"
+        rows.append([str(number), study.patient, "01.02.1950", day, "Clear lungs.", "Normal."])
+    if kind == "csv":
+        reports = table(tmp_path / "reports.csv", header, rows, ";")
+    else:
+        openpyxl = pytest.importorskip("openpyxl")
+        book = openpyxl.Workbook()
+        book.create_sheet("notes").append(["about this export"])
+        sheet = book.active
+        sheet.append(header)
+        for row in rows:
+            sheet.append([int(row[0]), int(row[1]), *row[2:]])
+        reports = tmp_path / "reports.xlsx"
+        book.save(reports)
+    said, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert f"study    'Acc. No.': {len(hospital)} of {len(hospital)} are accession" in said
+    assert "date     'Exam date'" in said
+    assert "patient  'Pat. No.'" in said and "text     'Findings', 'Impression'" in said
+    assert account["matched"] == len(hospital) and left_out(account) == {}
+    assert account["dates"]["studies dated by the table"] == len(hospital)
+    listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
+    for number, study in enumerate(hospital):
+        assert listed.loc[f"00{number:04d}", "date"].replace("-", "") == study.date
+    text = (tmp_path / "mine/reports/000000.txt").read_text("utf-8")
+    assert text == "FINDINGS: Clear lungs.\n\nIMPRESSION: Normal.\n"
+    labels, checked = labelled_and_planned(tmp_path / "mine", tmp_path, monkeypatch, capsys)
+    assert (labels["No Finding"] == 1).all()
+    assert f"dates: {len(hospital)} of {len(hospital)} studies have one" in checked
+
+
+def accessions(root: Path, studies: list[Drawn]) -> Path:
+    """The usual table."""
+    rows = [[study.accession, study.patient, study.text] for study in studies]
+    return table(root / "reports.csv", ["accession", "patient", "report"], rows)
+
+
+def test_without_a_terminal_nothing_is_written_and_no_id_or_text_is_said(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    export, reports = nested(tmp_path / "export", hospital), accessions(tmp_path, hospital)
+    words = [str(export), str(reports), "--output", str(tmp_path / "mine")]
+    with pytest.raises(InputError, match=r"no terminal to ask on; type `cxrflow adopt .* --yes`"):
+        main(words)
+    said = capsys.readouterr().out
+    assert f"{len(hospital)} of {len(hospital)} studies of 6 patients have a report" in said
+    assert "pairs are shown on a terminal alone" in said
+    for study in hospital:
+        assert study.accession not in said and study.patient not in said
+    assert not (tmp_path / "mine").exists()
+
+
+def on_a_terminal(words: list[object], answer: str) -> str:
+    """What a command says on a terminal where a person gives an answer."""
+    command = [sys.executable, "-m", "cxrflow", "adopt", *map(str, words)]
+    code = (
+        "import pty, sys, os\n"
+        "def keep(d):\n"
+        "    read = os.read(d, 4096)\n"
+        f"    if b'[y/N]' in read: os.write(d, b'{answer}\\n')\n"
+        "    return read\n"
+        f"sys.exit(os.waitstatus_to_exitcode(pty.spawn({command!r}, keep)))\n"
+    )
+    done = run_to_end([sys.executable, "-c", code], cwd=TOP, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_person_sees_pairs_and_is_asked_once(tmp_path: Path, hospital: list[Drawn]) -> None:
+    export, reports = nested(tmp_path / "export", hospital), accessions(tmp_path, hospital)
+    words = [export, reports, "--output", tmp_path / "mine"]
+    said = on_a_terminal(words, "n")
+    assert said.count("[y/N]") == 1 and "nothing is written" in said
+    assert not (tmp_path / "mine").exists()
+    first = hospital[0]
+    assert f"image   {first.accession}  {first.patient}  {first.date[:4]}-" in said
+    assert f"report  {first.accession}  {first.patient}" in said
+    opening = " ".join(first.text.split()[:5])
+    assert opening in said
+    said = on_a_terminal([*words, "--no-text"], "y")
+    assert opening not in said and f"image   {first.accession}" in said
+    assert len(list((tmp_path / "mine/reports").iterdir())) == len(hospital)
+
+
+@pytest.mark.parametrize(
+    ("dates", "options", "read"),
+    [
+        (["13/02/2019", "02/13/2019", "03/04/2019"], [], "1 dates are written as 13/02/2019 and 1"),
+        (["03/02/2019", "04/05/2019", "05/06/2019"], [], "nothing says whether the day or the"),
+        (["03/02/2019", "04/05/2019", "05/06/2019"], ["--day-first"], "2019-02-03"),
+        (["03/02/2019", "04/05/2019", "05/06/2019"], ["--month-first"], "2019-03-02"),
+        (["03/02/2019", "04/05/2019", "25/06/2019"], [], "2019-02-03"),
+        (["03/02/2019", "02/13/2019", "25/06/2019"], ["--day-first"], "2019-02-03"),
+    ],
+)
+def test_dates_that_could_be_two_days_are_refused(
+    dates: list[str],
+    options: list[str],
+    read: str,
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    studies = hospital[:3]
+    for study in studies:
+        undated = {"StudyDate": "", "SeriesDate": "", "ContentDate": ""}
+        save(study.frontal[0], tmp_path / "export" / study.accession, **undated)
+    rows = [[s.accession, s.text, date] for s, date in zip(studies, dates, strict=True)]
+    reports = table(tmp_path / "reports.csv", ["accession", "report", "exam date"], rows)
+    words = [tmp_path / "export", reports, "--output", tmp_path / "mine", *options]
+    if not read.startswith("2019"):
+        with pytest.raises(InputError, match=f"reports.csv: column 'exam date': .*{read}"):
+            adopt(capsys, *words)
+        return
+    _, account = adopt(capsys, *words)
+    listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
+    assert listed.loc[studies[0].accession, "date"] == read
+    unread = int("02/13/2019" in dates)
+    assert account["dates"]["texts of the table that are no date"] == unread
+    assert listed["date"].isna().sum() == account["dates"]["studies without a date"] == unread
+
+
+def test_headers_say_which_number_of_a_table_is_the_day(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two studies of three have a date in the header; the third is dated by the table."""
+    studies = hospital[:3]
+    for study, date in zip(studies, ("20190203", "20190504", ""), strict=True):
+        dates = {"StudyDate": date, "SeriesDate": "", "ContentDate": ""}
+        save(study.frontal[0], tmp_path / "export" / study.accession, **dates)
+    rows = [
+        [study.accession, study.text, date]
+        for study, date in zip(studies, ("03/02/2019", "04/05/2019", "05/06/2019"), strict=True)
+    ]
+    reports = table(tmp_path / "reports.csv", ["accession", "report", "exam date"], rows)
+    adopt(capsys, tmp_path / "export", reports, "--output", tmp_path / "mine")
+    listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
+    assert listed.loc[studies[2].accession, "date"] == "2019-06-05"
+
+
+def test_ids_are_replaced_by_a_keyed_hash(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    export, reports = nested(tmp_path / "export", hospital), accessions(tmp_path, hospital[1:])
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef0123\n")
+    words = [export, reports, "--output", tmp_path / "mine", "--key-file", key, "--copy"]
+    _, account = adopt(capsys, *words)
+    listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str)
+    expected = {
+        hmac.new(key.read_bytes().strip(), f"study:{s.accession}".encode(), hashlib.sha256)
+        .hexdigest()[:20]
+        for s in hospital
+    }  # fmt: skip
+    assert set(listed["study_id"]) == expected
+    assert listed["patient_id"].nunique() == len({study.patient for study in hospital})
+    assert account["ids_replaced"] and not (tmp_path / "mine/left_out.csv").exists()
+    names = [path.name for path in (tmp_path / "mine").rglob("*")]
+    written = "".join((tmp_path / "mine" / name).read_text("utf-8") for name in
+                      ("studies.csv", "adopted.html", "adopted.json"))  # fmt: skip
+    for study in hospital:
+        for number in (study.accession, study.patient, study.uid):
+            assert number not in written and not any(number in name for name in names)
+    key.write_text("short")
+    with pytest.raises(InputError, match="--key-file .*key: 5 bytes; expected 16 or more"):
+        adopt(capsys, *words)
+
+
+def test_pictures_named_by_study_and_what_is_there_twice(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PNG and JPEG below a folder a study; one is another patient's, one again, one damaged."""
+    export = tmp_path / "export"
+    studies = hospital[:6]
+    for number, study in enumerate(studies):
+        (export / f"study {number}").mkdir(parents=True)
+        values = study.frontal[0].pixel_array.astype(float)
+        picture = Image.fromarray((255 * values / values.max()).astype("uint8"))
+        picture.save(export / f"study {number}/chest.{'png' if number % 2 else 'jpg'}")
+    shutil.copy(export / "study 0/chest.jpg", export / "study 0/chest again.jpg")
+    picture.save(export / "study 0/chest_lateral.png")
+    other = next(n for n, study in enumerate(studies) if study.patient != studies[0].patient)
+    shutil.copy(export / "study 0/chest.jpg", export / f"study {other}/second.jpg")
+    (export / "study 5/broken.png").write_bytes((export / "study 5/chest.png").read_bytes()[:200])
+    (export / "study 77").mkdir()
+    shutil.copy(export / "study 1/chest.png", export / "study 77/chest.png")
+    header, rows = ["study", "patient id", "findings"], []
+    for number, study in enumerate(studies):
+        rows.append([f"Study {number}", study.patient, "The lungs are clear. No effusion."])
+    reports = table(tmp_path / "reports.csv", header, rows)
+    said, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert "images' paths" not in said and "(folder)" in said
+    reasons = left_out(account)
+    damage = [reason for reason in reasons if reason.startswith("image: damaged")]
+    assert len(damage) == 1 and reasons.pop(damage[0]) == 1
+    assert reasons == {
+        "image: lateral view": 1,
+        "image: the same file again in its study": 1,
+        "image: patient not known": 1,
+    }
+    shared = {one["what"]: one["count"] for one in account["pictures"]}
+    assert shared["images whose picture another patient has"] == 2
+    assert len(list((tmp_path / "mine/images").iterdir())) == 7
+    page = (tmp_path / "mine/adopted.html").read_text("utf-8")
+    assert "images whose picture another patient has" in page and "The lungs" not in page
+    header.remove("patient id")
+    alone = table(tmp_path / "alone.csv", header, [[s, f] for s, _, f in rows])
+    with pytest.raises(InputError, match="no study has a report .*expected PatientID in the head"):
+        adopt(capsys, export, alone, "--output", tmp_path / "alone")
+
+
+def test_what_is_wrong_is_said_in_a_line(
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    export = nested(tmp_path / "export", hospital[:4])
+    output = ["--output", tmp_path / "mine"]
+    reports = accessions(tmp_path, hospital[:4])
+    rows = [[f"99-{study.patient}x", study.text] for study in hospital]
+    foreign = table(tmp_path / "foreign.csv", ["number", "report"], rows)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    (tmp_path / "book.xlsx").write_bytes(b"PK")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing/notes.txt").write_text("a note")
+    for words, said in (
+        ([export, foreign], r"found 'number' 99-9+A .*accession numbers A99999.*--study-column"),
+        ([export, tmp_path / "book.xlsx"], "book.xlsx: openpyxl is not installed"),
+        ([export, tmp_path / "none.csv"], "none.csv: not found"),
+        ([tmp_path / "nothing", reports], "none of its 1 files is DICOM, PNG or JPEG"),
+        ([export, reports, "--text-column", "Befund"], "no column 'Befund' .*found 'accession'"),
+        ([export, reports, "--output", export / "mine"], "lies in the export"),
+    ):
+        with pytest.raises(InputError, match=said):
+            adopt(capsys, *words, *([] if "--output" in words else output))
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_check_of_the_configuration_opens_the_folder(
+    tmp_path: Path,
+    hospital: list[Drawn],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    export, reports = nested(tmp_path / "export", hospital), accessions(tmp_path, hospital)
+    folder = tmp_path / "mine"
+    adopt(capsys, export, reports, "--output", folder)
+    monkeypatch.setenv("CXR_HOSPITAL", str(folder))
+    listed = pd.read_csv(folder / "studies.csv", dtype=str)
+    (folder / "reports/of_nobody.txt").write_text("FINDINGS: Clear lungs.")
+    configure(["check", "--configfile", *OVER_TIME[:2]])
+    assert "reports of studies that are not listed: 1 (e.g. of_nobody)" in capsys.readouterr().out
+    dates = ["13/02/2019", "02/13/2019"] * len(listed)
+    listed.assign(date=dates[: len(listed)]).to_csv(folder / "studies.csv", index=False)
+    configure(["check", "--configfile", *OVER_TIME[:2]])
+    assert f"dates: 0 of {len(listed)} studies have one" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"column 'date' .* as 13/02/2019 beside .* biovil_t"):
+        configure(["check", "--configfile", *OVER_TIME])
+    listed.drop(columns="date").to_csv(folder / "studies.csv", index=False)
+    with pytest.raises(InputError, match=r"studies.csv: no study has a date .*biovil_t/biovil_t"):
+        configure(["check", "--configfile", *OVER_TIME])
+    named = listed.rename(columns={"study_id": "Study ID", "patient_id": "Patient ID"})
+    named.to_csv(folder / "studies.csv", index=False, sep=";")
+    with pytest.raises(
+        InputError,
+        match=r"studies.csv: .*expected study_id, patient_id, found Study ID;Patient ID;.*"
+        r"parted by commas; `cxrflow adopt",
+    ):
+        configure(["check", "--configfile", *OVER_TIME[:2]])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "view"),
+    [
+        *(
+            ("PA", "PA"),
+            ("CHEST AP", "AP"),
+            ("postero-anterior", "PA"),
+            ("Thorax lateral", "LATERAL"),
+        ),
+        *(("LL", "LATERAL"), ("frontal", "FRONTAL"), ("CHEST PA AND LAT", None), ("CHEST", None)),
+        ("capture", None),
+    ],
+)
+def test_views_by_what_they_are_called(words: str, view: str | None) -> None:
+    assert view_of(words) == view
+
+
+@pytest.mark.parametrize(
+    ("text", "day", "month"),
+    [
+        *(("2019-02-13", "2019-02-13", "2019-02-13"), ("20190213", "2019-02-13", "2019-02-13")),
+        *(("03.02.2019 14:30", "2019-02-03 14:30", "2019-03-02 14:30"), ("13/02/19", None, None)),
+        *(("02/13/2019 2:30 PM", None, "2019-02-13 14:30"), ("31/02/2019", None, None)),
+        ("13-Feb-2019", "2019-02-13", "2019-02-13"),
+    ],
+)
+def test_dates_by_the_order_of_day_and_month(text: str, day: str | None, month: str | None) -> None:
+    for order, expected in (("day", day), ("month", month)):
+        (read,) = read_dates(pd.Series([text]), order)  # type: ignore[arg-type]
+        assert pd.isna(read) if expected is None else read == pd.Timestamp(expected)

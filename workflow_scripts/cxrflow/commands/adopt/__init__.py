@@ -1,0 +1,1 @@
+"""From a hospital's archive to the folder that the trainings read: ``cxrflow adopt``."""

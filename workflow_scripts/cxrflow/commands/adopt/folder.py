@@ -1,0 +1,123 @@
+"""Writes the folder that the layout `hospital` reads: list, reports, and links to the images."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from cxr_files.outputs import claim_folder, empty_folder
+from cxr_files.progress import progress
+from cxrflow.commands.adopt.matching import Study
+from cxrflow.commands.adopt.new_ids import NewIds
+from cxrflow.commands.audit.findings import Finding, findings
+from cxrflow.commands.audit.pictures import with_pictures
+from cxrflow.commands.audit.sets import AuditedSet
+
+PRODUCT = "adopted"
+OWNER_ALONE = 0o700
+
+
+@dataclass
+class ImageCheck:
+    """What the images show.
+
+    Attributes:
+        aside: why an image is not adopted, by its path in the export.
+        shared: what is there twice, as ``cxrflow audit`` counts it.
+    """
+
+    aside: dict[str, str] = field(default_factory=dict)
+    shared: list[Finding] = field(default_factory=list)
+
+
+def look_at_images(
+    root: Path, files: pd.DataFrame, studies: list[Study], ids: NewIds, threads: int
+) -> ImageCheck:
+    """Decode the images of the studies; leave out what cannot be, and equal files of one study."""
+    rows = [
+        (files.at[place, "place"], study.name, study.patient)
+        for study in studies
+        for place in study.images
+    ]
+    images = pd.DataFrame(rows, columns=["path", "study", "patient"], dtype="str")
+    images["patient"] = images["patient"].map(ids.patient, na_action="ignore")
+    images = images.assign(image=images["path"], part=pd.Series(index=images.index, dtype="str"))
+    audited = AuditedSet(PRODUCT, root, images[["image", "path", "patient", "part", "study"]])
+    shown = with_pictures([audited], threads)
+    check = ImageCheck()
+    damaged = shown.dropna(subset="reason")
+    check.aside = {place: f"damaged: {why}" for place, why in zip(damaged["path"],
+                    damaged["reason"], strict=True)}  # fmt: skip
+    usable = shown[shown["reason"].isna()]
+    again = usable[usable.duplicated(["patient", "study", "digest"])]
+    check.aside |= dict.fromkeys(again["path"], "the same file again in its study")
+    left = shown.drop(index=again.index)
+    check.shared = [
+        one for one in findings([audited], left) if not one.what.startswith("images that cannot")
+    ]
+    return check
+
+
+def write_folder(
+    output: Path,
+    root: Path,
+    files: pd.DataFrame,
+    studies: list[Study],
+    ids: NewIds,
+    aside: Mapping[str, str],
+    copy: bool,
+) -> pd.DataFrame:
+    """Write list, reports and images of studies that have an image left.
+
+    Args:
+        output: a folder that is not there, or that an earlier adoption wrote.
+        root: the export.
+        files: its list, by the places that the studies name.
+        studies: their images, dates and texts.
+        ids: the names of studies and patients.
+        aside: images that are left out, by their paths.
+        copy: copy images; links otherwise.
+
+    Returns: the list as written, with ``called``, the name and the patient in the export.
+    """
+    if not output.exists():
+        output.mkdir(parents=True, mode=OWNER_ALONE)
+    claim_folder(output, PRODUCT)
+    empty_folder(output)
+    for part in ("images", "reports"):
+        (output / part).mkdir()
+    often = Counter(study.name for study in studies)
+    taken: set[str] = set()
+    rows = []
+    for study in progress(studies, len(studies), "study", lambda _: 1):
+        places = [n for n in study.images if files.at[n, "place"] not in aside]
+        assert study.patient is not None, "only studies of known patients are written"
+        if not places:
+            continue
+        name = ids.study(study.name, study.patient, often[study.name] == 1)
+        if name in taken:  # 2019/1 and 2019-1
+            name = f"{name}-{len(taken)}"
+        taken.add(name)
+        for number, place in enumerate(places, start=1):
+            source = (root / files.at[place, "place"]).resolve()
+            target = output / "images" / f"{name}_{number}{files.at[place, 'suffix']}"
+            if copy:
+                shutil.copyfile(source, target)
+            else:
+                os.symlink(source, target)
+        if study.text is not None:
+            (output / "reports" / f"{name}.txt").write_text(study.text + "\n", encoding="utf-8")
+        views = files.loc[places, "view"].fillna("").tolist()
+        day = "" if study.date is None else study.date.isoformat(timespec="seconds")
+        view = views[0] if len(set(views)) == 1 else ";".join(views)
+        called = study.name, study.patient
+        patient = ids.patient(study.patient)
+        rows.append((name, patient, day.removesuffix("T00:00:00"), view, called))
+    listed = pd.DataFrame(rows, columns=["study_id", "patient_id", "date", "view", "called"])
+    listed = listed.sort_values(["patient_id", "date", "study_id"], kind="stable")
+    listed.drop(columns="called").to_csv(output / "studies.csv", index=False, encoding="utf-8")
+    return listed

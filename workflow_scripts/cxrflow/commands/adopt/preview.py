@@ -1,0 +1,72 @@
+"""What a person sees before anything is written: counts, the columns, and some pairs.
+
+Pairs, of which headers and first words are shown, are for the person's own terminal alone.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from cxrflow.commands.adopt.columns import Columns
+from cxrflow.commands.adopt.matching import Matching
+from cxrflow.commands.adopt.report_table import ReportTable
+
+PAIRS = 10
+WORDS, CHARACTERS = 12, 70  # of a report
+
+
+def preview(
+    files: pd.DataFrame, table: ReportTable, columns: Columns, matching: Matching
+) -> Iterator[str]:
+    """What was found and what is proposed; no id and no text."""
+    kept = files["aside"].isna()
+    yield f"{len(files):,} files, {int(kept.sum()):,} of them frontal radiographs"
+    for reason, count in files.loc[~kept, "aside"].value_counts().items():
+        yield f"  set aside {count:,}: {reason}"
+    unknown = int(files.loc[kept, "view"].isna().sum())
+    if unknown:
+        yield f"  {unknown:,} do not say how they were taken, and count as frontal"
+    yield f"{len(table.rows):,} reports: {table.kind}"
+    for drop in table.dropped:
+        yield f"  set aside {drop.count:,}: {drop.reason}"
+    yield from (f"  {line}" for line in columns.lines())
+    patients = {study.patient for study in matching.studies}
+    yield (
+        f"{len(matching.matched):,} of {len(matching.studies):,} studies of {len(patients):,} "
+        "patients have a report"
+    )
+    for side, reasons in (
+        ("studies", matching.without_report),
+        ("reports", matching.unread),
+        ("images", matching.unmatched),
+    ):
+        for reason, count in pd.Series(list(reasons.values()), dtype="str").value_counts().items():
+            yield f"  {count:,} {side}: {reason}"
+    yield from (f"  {count:,} {what}" for what, count in matching.counts.items() if count)
+
+
+def pairs(
+    files: pd.DataFrame, table: ReportTable, columns: Columns, matching: Matching, with_text: bool
+) -> Iterator[str]:
+    """Up to ten pairs, evenly among all: the header's ids and date, the table's, first words."""
+    matched = matching.matched
+    for study in matched[:: max(1, len(matched) // PAIRS)][:PAIRS]:
+        day = "no date" if study.date is None else f"{study.date:%Y-%m-%d}"
+        row = table.rows.loc[study.rows[-1]]
+        first = files.loc[study.images[0]]
+        header = [study.name, study.patient, day, _known(first["view"]) or "view not known"]
+        named = dict.fromkeys([*columns.keys.values(), columns.patient, columns.date])
+        beside = [_known(row[name]) or "blank" for name in named if name]
+        yield shown(f"image   {'  '.join(map(str, header))}  {first['place']}")
+        yield shown(f"report  {'  '.join(beside)}")
+        if with_text and study.text:
+            yield f"        {shown(' '.join(study.text.split()[:WORDS]))[:CHARACTERS]}"
+
+
+def _known(value: object) -> str | None:
+    return None if pd.isna(value) else str(value)
+
+
+def shown(text: str) -> str:
+    """Return a text as any terminal can show it: no control characters."""
+    return "".join(mark if mark.isprintable() else " " for mark in text)
