@@ -109,7 +109,7 @@ function reasonsOf(name, label, reasons) {
   if (name !== NO_FINDING)
     return reasons.filter((one) => one.observation === name).map((one) => because(one, label));
   if (label === 1) {
-    const text = "No observation but devices is present or uncertain, and every word was read.";
+    const text = "No finding rules it out, and every word was read.";
     return [made("p", "rule", text)];
   }
   const unread = reasons.filter((one) => one.rule === NOT_READ);
@@ -131,7 +131,8 @@ function row(name, label, reasons) {
 
 function part(section, reasons, characters) {
   const labelled = section.rule === LABELLED;
-  const title = made("h3", "", section.section.replaceAll("_", " "), made("span", "", labelled ? "labelled" : "left out"));
+  const name = section.section.replaceAll("_", " ");
+  const title = made("h3", "", name[0].toUpperCase() + name.slice(1), " ", made("span", "", labelled ? "labelled" : "left out"));
   const box = made("div", labelled ? "part" : "part left-out", title);
   const [from, to] = [section.text_start, section.text_end];
   if (from === null) {
