@@ -1,8 +1,8 @@
 """The documentation site: the pages and notebooks of this folder, and the API from docstrings.
 
 The pages are plain Markdown, as any code host shows them. Three things are made of them when they
-are read: a notebook becomes Markdown, the sections of ``index.md`` become the table of contents, and
-where the labeller's page is built, its name in ``labels.md`` becomes a link to it.
+are read: a notebook becomes Markdown, the sections of ``index.md`` become the table of contents,
+and the name of the labeller's page in ``labels.md`` becomes a link to it where it is built.
 """
 
 import json

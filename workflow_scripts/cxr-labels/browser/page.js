@@ -64,7 +64,7 @@ async function start() {
   await next("reading the rules");
   read("No edema.");
   at("progress").remove();
-  at("waiting").remove();
+  at("no-labels").textContent = "There are none.";
   document.documentElement.dataset.secondsToStart = (performance.now() - began) / 1000;
   show();
 }
@@ -152,7 +152,8 @@ function show() {
   const took = performance.now() - began;
   const sections = seen.reasons.filter((one) => [LABELLED, LEFT_OUT].includes(one.rule));
   const reasons = seen.reasons.filter((one) => one.observation !== null);
-  at("labels").hidden = seen.labels === null;
+  at("labels").hidden = at("labels-legend").hidden = seen.labels === null;
+  at("no-labels").hidden = seen.labels !== null;
   if (seen.labels)
     at("labels").tBodies[0].replaceChildren(
       ...Object.entries(seen.labels).map(([name, label]) => row(name, label, reasons)));
