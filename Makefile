@@ -56,6 +56,7 @@ test: $(STAMP) ## all tests; what cannot run here says why
 	python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 docs: $(STAMP) ## the documentation as a site, and its links checked: build/docs/index.html
+	python workflow_scripts/cxr-labels/browser/build.py build/docs/label/index.html --pyodide build/pyodide
 	sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 
 results: $(STAMP) ## the documentation's tables of results, from the runs recorded in docs/results

@@ -1,7 +1,8 @@
 """The documentation site: the pages and notebooks of this folder, and the API from docstrings.
 
-The pages are plain Markdown, as any code host shows them. Two things are made of them when they are
-read: a notebook becomes Markdown, and the sections of ``index.md`` become the table of contents.
+The pages are plain Markdown, as any code host shows them. Three things are made of them when they
+are read: a notebook becomes Markdown, the sections of ``index.md`` become the table of contents,
+and the name of the labeller's page in ``labels.md`` becomes a link to it where it is built.
 """
 
 import json
@@ -29,6 +30,7 @@ napoleon_use_ivar = True
 # A heading of the index, and the pages that its list links to.
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n)+)", re.MULTILINE)
 PAGE = re.compile(r"\]\(([\w/]+)\.(?:md|ipynb)\)")
+LABELLER = "label/index.html"  # which `make docs` builds into the site
 
 
 def contents(index: str) -> str:
@@ -61,6 +63,11 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = "\n\n".join(markdown(cell) for cell in json.loads(source[0])["cells"])
     elif name == "index":
         source[0] += "\n" + contents(source[0])
+    elif name == "labels":
+        app.env.note_dependency(app.outdir / LABELLER, docname=name)
+        if (app.outdir / LABELLER).exists():
+            named = f"`build/docs/{LABELLER}`"
+            source[0] = source[0].replace(named, f'<a href="{LABELLER}">a page of this site</a>')
 
 
 def setup(app: Sphinx) -> None:
