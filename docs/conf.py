@@ -16,6 +16,7 @@ project = "cxrflow"
 release = version = cxrflow.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}
+exclude_patterns = ["archive"]  # what was tried, which the site gives as files
 myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "cxrflow"
@@ -29,6 +30,7 @@ napoleon_use_ivar = True
 # A heading of the index, and the pages that its list links to.
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n)+)", re.MULTILINE)
 PAGE = re.compile(r"\]\(([\w/]+)\.(?:md|ipynb)\)")
+ARCHIVED = re.compile(r"\]\((archive/[\w.]+)(?:#[\w-]+)?\)")
 
 
 def contents(index: str) -> str:
@@ -61,6 +63,7 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = "\n\n".join(markdown(cell) for cell in json.loads(source[0])["cells"])
     elif name == "index":
         source[0] += "\n" + contents(source[0])
+    source[0] = ARCHIVED.sub(r"](path:\1)", source[0])
 
 
 def setup(app: Sphinx) -> None:
