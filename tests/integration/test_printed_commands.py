@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from PIL import Image
+from programs import change_parquet
 from tiny_hospital import HOSPITAL, Stages
 
 from cxr_files.atomic import file_digest
@@ -95,10 +96,17 @@ def demonstration(
 ) -> Path:
     """A checkout's folder with results in the places of `make demo`'s, and a reader's files."""
     shutil.copytree(finished.models / "joint", tmp_path / "results/models/biovil/biovil/seed0")
+    # So small a hospital has too few images to calibrate with, and to probe.
+    cohorts = tmp_path / "results/cohorts/biovil"
+    shutil.copytree(finished.cohort, cohorts / "mimic_cxr")
+    shutil.copytree(finished.rsna, cohorts / "rsna")
+    change_parquet(cohorts / "mimic_cxr/pairs.parquet", lambda rows: rows.assign(split="validate"))
+    change_parquet(
+        cohorts / "rsna/samples.parquet",
+        lambda rows: rows.assign(labels=[[float(number % 2)] for number in range(len(rows))]),
+    )
     places = {
-        "cohorts/biovil/mimic_cxr": finished.cohort,
         "cohorts/biovil/ms_cxr": finished.grounding,
-        "cohorts/biovil/rsna": finished.rsna,
         "pixels/biovil/mimic_cxr/shorter128": finished.pixels,
         "pixels/biovil/ms_cxr/shorter128": finished.results / "pixels-grounding",
         "pixels/biovil/rsna/shorter128": finished.results / "pixels-rsna",
