@@ -17,6 +17,7 @@ project = "cxrflow"
 release = version = cxrflow.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}
+exclude_patterns = ["archive"]  # what was tried, which the site gives as files
 myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "cxrflow"
@@ -31,6 +32,7 @@ napoleon_use_ivar = True
 SECTION = re.compile(r"^## (.+)\n((?:(?!## ).*\n)+)", re.MULTILINE)
 PAGE = re.compile(r"\]\(([\w/]+)\.(?:md|ipynb)\)")
 LABELLER = "label/index.html"  # which `make docs` builds into the site
+ARCHIVED = re.compile(r"\]\((archive/[\w.]+)(?:#[\w-]+)?\)")
 
 
 def contents(index: str) -> str:
@@ -68,6 +70,7 @@ def read(app: Sphinx, name: str, source: list[str]) -> None:
         if (app.outdir / LABELLER).exists():
             named = f"`build/docs/{LABELLER}`"
             source[0] = source[0].replace(named, f'<a href="{LABELLER}">a page of this site</a>')
+    source[0] = ARCHIVED.sub(r"](path:\1)", source[0])
 
 
 def setup(app: Sphinx) -> None:

@@ -116,6 +116,28 @@ def test_a_method_is_a_row_as_printed_and_from_anywhere(where, checkout, tmp_pat
         (place / file).unlink()
 
 
+def test_a_loss_alone_is_a_row_beside_biovils_as_printed(checkout: Checkout) -> None:
+    """Its two files and its command, without another section's: BioViL is not trained anew."""
+    command = re.search(r"^    (snakemake .*my_losses.yaml.*)$", PAGE, re.MULTILINE)
+    assert command is not None
+    own = [block for block in blocks() if block.file in ("my_losses.py", "my_losses.yaml")]
+    for block in own:
+        block.apply(checkout.folder)
+    done = run_to_end(
+        f"{Checkout.python} -m {command[1]} -n",
+        shell=True,
+        cwd=checkout.folder,
+        env=checkout.environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "results/tables/my_losses/headline/table5.html" in done.stdout
+    made = set(re.findall(r"results/models/([\w/]+)/seed0/run.json", done.stdout))
+    starts = {"biovil/cxr_bert_phase2", "biovil/cxr_bert", "biovil/simclr"}
+    assert made - starts == {"biovil/biovil", "my_losses/sigmoid"}
+    for block in own:
+        (checkout.folder / block.file).unlink()
+
+
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A checkout with all that the page adds, and papers that use it."""

@@ -20,6 +20,7 @@ PAGES = [
     TOP / "CONTRIBUTING.md",
     TOP / "results/README.md",
     *sorted((TOP / "docs").glob("*.md")),
+    *sorted((TOP / "docs/archive").glob("*.md")),
 ]
 PROGRAM = re.compile(r"python -m (cxr[a-z_.]*)")
 COMMAND = re.compile(r"(?:^ {4,}(?:\$ )?(?:\w+=\S+ )?|`)cxrflow ([a-z_]+)", re.MULTILINE)

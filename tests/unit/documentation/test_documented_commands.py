@@ -2,13 +2,16 @@
 
 The programs of this package parse their options and stop there, so nothing is run. Of Snakemake
 and make the options, targets, files and keys are looked up. What takes seconds is run elsewhere:
-the notebooks (test_notebook.py, integration/test_notebooks.py), the labeller, the configuration.
+commands for what a demonstration leaves (integration/test_printed_commands.py), the notebooks
+(test_notebook.py, integration/test_notebooks.py).
 """
 
 import argparse
 import re
-import shlex
+import runpy
+import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import pairwise
@@ -17,47 +20,17 @@ from pathlib import Path
 import pytest
 
 from cxr_files.commands import OWN as OWN_NAMES
+from cxr_hospital.__main__ import PROGRAMS as OF_HOSPITAL
+from cxr_labels.command import main as label_texts
 from cxrflow.config.configuration import Config
 from cxrflow.config.schema import Values
 from cxrflow.programs.registry import PROGRAMS
 from cxrflow.programs.source_code import PACKAGE, full_name
+from printed_commands import COMMANDS, TOP, of
 
-TOP = PACKAGE.parents[1]
-PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
-STARTERS = ("cxrflow", "snakemake", "make")
-FENCED = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
-SPAN = re.compile(r"`([^`\n]+)`")
 # Files of the reader's own that a command may name.
 OWN = {"elsewhere.yaml", "mine.yaml", "my_losses.yaml", "my_method.yaml", "my_shares.yaml"}
 OWN |= {"other_images.yaml", "released.yaml", "three_rows.yaml", "twelve_epochs.yaml"}
-
-
-def lines_of(page: Path) -> Iterator[str]:
-    """Lines of indented and fenced blocks, those that go on joined, and spans with options."""
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    blocks = "\n".join(FENCED.findall(text))
-    yield from blocks.splitlines()
-    yield from (line for line in text.splitlines() if line.startswith("    "))
-    yield from (span for span in SPAN.findall(text) if " -" in span or span.startswith("make "))
-
-
-def commands() -> dict[str, list[str]]:
-    """The words of every command by its line; variables before it and a comment are left out."""
-    found = {}
-    for page in PAGES:
-        for line in lines_of(page):
-            bare = re.sub(r"^\s*(\$ )?(\w+=\S+ +)*", "", line)
-            if bare.startswith(tuple(f"{starter} " for starter in STARTERS)) and "<" not in bare:
-                found[f"{page.name}: {bare.strip()}"] = shlex.split(bare, comments=True)
-    return found
-
-
-COMMANDS = commands()
-
-
-def of(starter: str) -> list[str]:
-    """The commands of a starter, at least one of which there is."""
-    return sorted(line for line, words in COMMANDS.items() if words[0] == starter)
 
 
 class Parsed(Exception):
@@ -100,6 +73,39 @@ def test_a_program_accepts_its_options(line: str, parse_alone, capsys) -> None:
         assert all(word in said.out for word in words if word.startswith("--")), line
     else:
         pytest.fail("it did not parse its options")
+
+
+@pytest.mark.parametrize("line", [*of("cxr-hospital"), *of("cxr-labels")])
+def test_the_other_packages_accept_their_options(line: str, parse_alone) -> None:
+    words = COMMANDS[line][1:]
+    main = label_texts
+    if COMMANDS[line][0] == "cxr-hospital":
+        main = import_module(OF_HOSPITAL[words.pop(0)]).main
+    if words:  # else the command is only named
+        with pytest.raises(Parsed):
+            main(words)
+
+
+@pytest.mark.parametrize("line", of("python"))
+def test_python_finds_what_it_starts(line: str, parse_alone, monkeypatch) -> None:
+    _, option, *words = COMMANDS[line]
+    if option == "-c":
+        compile(words[0], line, "exec")
+    elif words[:1] == ["pytest"]:
+        markers = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["pytest"]
+        known = {text.partition(":")[0] for text in markers["ini_options"]["markers"]}
+        for before, word in pairwise(words):
+            assert word.startswith("-") or before in ("-m", "-n") or (TOP / word).exists(), line
+            assert before != "-m" or word in known, line
+    elif option != "-m" or words != ["cxrflow"]:  # which needs a command
+        name, *words = words if option == "-m" else (option, *words)
+        monkeypatch.setattr(sys, "argv", [name, *words])
+        monkeypatch.syspath_prepend(TOP)
+        with pytest.raises(Parsed):
+            if option == "-m":
+                runpy.run_module(name, run_name="__main__")
+            else:
+                runpy.run_path(str(TOP / name), run_name="__main__")
 
 
 def test_snakemake_accepts_its_options_targets_and_keys() -> None:

@@ -19,7 +19,7 @@ def blocks(page: str) -> list[str]:
 
 def test_the_librarys_examples_run() -> None:
     names: dict[str, object] = {}
-    first, second = blocks("library")
+    _, first, second = blocks("library")  # the model: integration/test_printed_commands.py
     exec(first, names)
     assert names["labels"]["Pleural Effusion"][0] == 1.0  # type: ignore[index]
     assert names["labels"]["Pneumothorax"][0] == 0.0  # type: ignore[index]
