@@ -1,9 +1,9 @@
-"""CXR-RePaiR-Sel (Endo et al. 2021): CLIP trained on impressions, whose nearest sentences are the report.
+"""CXR-RePaiR-Sel (Endo et al. 2021): a CLIP of impressions, whose nearest sentences are the report.
 
 The term is CLIP's loss (Radford et al. 2021, section 2), with the temperature that it learns. The
-benchmark is ``report_generation`` in all but the text that a model gives an image: the sentence that
-is nearest to it where a labeller finds nothing in that one, else the six nearest. Facts are of the
-public code, rajpurkarlab/CXR-RePaiR; docs/rivals.md says where they part from the paper or from here.
+benchmark is ``report_generation`` in all but the text that a model gives an image: the sentence
+nearest to it where a labeller finds nothing in that one, else the six nearest. Facts are of the
+public code, rajpurkarlab/CXR-RePaiR; docs/rivals.md says what differs here.
 
 Shapes: N pairs, P joint space, B images, S different texts of the corpus.
 """
@@ -113,8 +113,8 @@ class SelectionSettings(OutsideBenchmarkSettings, EncodingSettings):
     )
     distinct: bool = Field(
         True,
-        description="a text stands in the corpus once, whatever its capitals; false: as often as it "
-        "was written, so that the nearest may be one text many times (the public README's steps)",
+        description="a text stands in the corpus once, whatever its capitals; false: as often as "
+        "it was written, so that the nearest may be one text many times (the README's steps)",
     )
     few: int = Field(1, ge=1, description="texts where these have no finding")
     many: int = Field(6, ge=1, description="texts where they have one")
@@ -194,7 +194,9 @@ def found(
         images = EncodedImages.of(model.encode_image(frames))
         with torch.inference_mode():
             score_BS = model.similarity(images, encoded).cpu().numpy()
-        for position, places in zip(positions, nearest(score_BS, counts_S, settings.many), strict=True):
+        for position, places in zip(
+            positions, nearest(score_BS, counts_S, settings.many), strict=True
+        ):
             chosen[position] = [texts[place] for place in places]
     return select(chosen, samples.index, settings)
 
@@ -217,9 +219,9 @@ def corpus_of(
         texts = [text for report in of_sections for section in report for text in section]
     lettered = [text for text in texts if any(map(str.isalpha, text))]
     if not lettered:
+        sections = " or ".join(settings.sections)
         raise InputError(
-            f"the cohort's training and validation reports have no {' or '.join(settings.sections)};"
-            " expected a text to find"
+            f"the cohort's training and validation reports have no {sections}; expected a text"
         )
     counts = Counter(map(str.lower if settings.distinct else str, lettered))
     first = {}
@@ -253,5 +255,7 @@ def select(
     sentences = make_splitter("rules").split(short)
     labels = make_labeller(settings.labels).label(sentences)
     normal = [each[NO_FINDING] == POSITIVE for each in labels]
-    written = [few if is_few else all_ for few, all_, is_few in zip(short, reports, normal, strict=True)]
+    written = [
+        few if is_few else all_ for few, all_, is_few in zip(short, reports, normal, strict=True)
+    ]
     return pd.Series(written, index=index, dtype=object), sum(normal)

@@ -1,4 +1,4 @@
-"""The RadNLI baseline (Miura et al. 2021): BERT fine-tuned on MedNLI, as its public code has the head.
+"""The RadNLI baseline (Miura et al. 2021): BERT on MedNLI, with the head of its public code.
 
 BioViL's protocol puts a linear layer on the last [CLS]. ysmiura/ifcc puts it on BERT's pooler by
 default: a linear layer and tanh on that [CLS]. All else is ``natural_language_inference``.
