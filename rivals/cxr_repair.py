@@ -224,7 +224,7 @@ def corpus_of(
             f"the cohort's training and validation reports have no {sections}; expected a text"
         )
     counts = Counter(map(str.lower if settings.distinct else str, lettered))
-    first = {}
+    first: dict[str, str] = {}
     for text in lettered:
         first.setdefault(text.lower() if settings.distinct else text, text)
     often = [1 if settings.distinct else counts[key] for key in first]

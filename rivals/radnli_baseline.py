@@ -39,7 +39,7 @@ class PooledBert(CXRBert):
     def hidden_states(self, *inputs: Any, **more: Any) -> Tensor:
         """The last states [B, L, D], the first of which the pooler has changed."""
         hidden_BLD = super().hidden_states(*inputs, **more)
-        pooled_B1D = torch.tanh(self.bert.pooler(hidden_BLD[:, :1]))
+        pooled_B1D = torch.tanh(self.bert.pooler(hidden_BLD[:, :1]))  # type: ignore[operator]
         return torch.cat([pooled_B1D, hidden_BLD[:, 1:]], dim=1)
 
 
