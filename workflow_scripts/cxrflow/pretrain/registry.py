@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cxr_files.settings import Settings, from_record
+from cxrflow.encoders.released.settings import publication
 from cxrflow.kinds import is_outside
 from cxrflow.pretrain.settings import (
     CaptionTrainingSettings,
@@ -180,5 +181,5 @@ def recorded_needs(terms: Mapping[str, Any]) -> Needs:
 def program_of(published: str) -> str:
     """Return the program whose models published weights of a kind stand for."""
     if is_outside(published):
-        return "image"
+        return "joint" if "text" in publication(published).encoders else "image"
     return next(n for n, program in TRAINING_PROGRAMS.items() if published in program.published)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxr_files.settings import explain
+from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder, ImageTrunk
 from cxrflow.encoders.released.checkpoints import read_checkpoint
 from cxrflow.encoders.released.settings import OUTSIDE
@@ -60,12 +61,14 @@ class PublishedTrunk(ImageTrunk):
 
     ``file``: pattern of their file in a folder. ``key``: of the entry of that file that holds the
     tensors, where it holds more. ``geometry``: of the pixels that they were trained on; None: the
-    recipe says it.
+    recipe says it. ``vocabulary``: the file of byte pairs beside it, where it holds a text encoder
+    as well, which :meth:`text_of` makes.
     """
 
     file: ClassVar[str]
     key: ClassVar[str | None] = None
     geometry: ClassVar[str | None] = None
+    vocabulary: ClassVar[str | None] = None
 
     @classmethod
     @abstractmethod
@@ -80,11 +83,18 @@ class PublishedTrunk(ImageTrunk):
     def state_of(cls, weights: Tensors) -> dict[str, Tensor]:
         """The tensors by the names of this trunk's parameters."""
 
+    @classmethod
+    def text_of(cls, weights: Tensors) -> CXRBert | None:
+        """The text encoder in the same file, of the same joint space; None: there is none."""
+        return None
+
 
 def read_outside(
     kind: str, path: Path, projection: int, seed: int
-) -> tuple[ImageEncoder, list[str]]:
-    """The encoder ``module:Class``, and the names of its projection, which is drawn from ``seed``.
+) -> tuple[CXRBert | None, ImageEncoder, list[str]]:
+    """The encoders of ``module:Class``, and the names of its projection, drawn from ``seed``.
+
+    The text encoder is None where the file has none.
 
     Raises:
         InputError: the file is missing or damaged, or its tensors are not those of the class.
@@ -101,6 +111,7 @@ def read_outside(
         image = ImageEncoder(settings)
     weights = Tensors(checkpoint, path)
     state = {f"{TRUNK}{name}": value for name, value in trunk.state_of(weights).items()}
+    text = trunk.text_of(weights)
     weights.require_read()
     new = {name for name in image.state_dict() if name.startswith(PROJECTOR)}
-    return image, load_weights(image, state, path, [new])
+    return text, image, load_weights(image, state, path, [new])

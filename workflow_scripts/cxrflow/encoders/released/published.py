@@ -116,7 +116,7 @@ def read_published(kind: str, files: Files, settings: ImportSettings, seed: int)
         elif kind == "clip":
             text, image = read_clip(files.image)
         elif is_outside(kind):
-            image, names = read_outside(kind, files.image, settings.projection, seed)
+            text, image, names = read_outside(kind, files.image, settings.projection, seed)
         else:
             imagenet = kind == "imagenet_resnet"
             image, names = read_released_image(files.image, imagenet, settings.projection, seed)

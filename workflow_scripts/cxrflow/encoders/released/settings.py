@@ -60,7 +60,8 @@ def publication(kind: str) -> Publication:
     """
     if is_outside(kind):
         trunk = outside_class(kind, OUTSIDE)
-        return Publication(("image",), kind, trunk.file, trunk.geometry)
+        encoders = ("image",) if trunk.vocabulary is None else ("text", "image")
+        return Publication(encoders, kind, trunk.file, trunk.geometry, trunk.vocabulary)
     if kind not in PUBLISHED:
         raise ValueError(f"is {kind!r}; expected module:Class or one of {', '.join(PUBLISHED)}")
     return PUBLISHED[kind]

@@ -1,0 +1,71 @@
+"""The folder ``rivals`` beside the workflow: what it adds, and that it changes nothing else."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, Checkout, Job, models_of
+from .test_reruns import as_if_finished
+
+RIVALS = ROOT / "rivals"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not RIVALS.is_dir(), reason="the rivals are not here; nothing needs them"),
+]
+OVERLAY = "rivals/rivals.yaml"
+STARTS = ("bert_base", "clip_pretraining")
+PAPERS = ["rivals/radnli_baseline.yaml", "rivals/cxr_repair.yaml"]
+
+
+def with_rivals(checkout: Checkout) -> Checkout:
+    """The folder lies there; no configuration names it."""
+    skip = shutil.ignore_patterns("__pycache__", "tests")
+    shutil.copytree(RIVALS, checkout.folder / "rivals", ignore=skip)
+    return checkout
+
+
+def said(jobs: list[Job]) -> list[tuple[str, list[str], list[str]]]:
+    """What tells the jobs of two plans apart, in one order."""
+    return sorted((job.rule, job.input, job.output) for job in jobs)
+
+
+def test_a_folder_that_nobody_names_changes_no_job(checkout: Checkout) -> None:
+    """The workflow of this fixture has no such folder, and is whole."""
+    without = checkout.plan()
+    assert without and said(with_rivals(checkout).plan()) == said(without)
+
+
+def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> None:
+    """With the overlay the rivals' model is trained, and no other is trained again."""
+    left = [f"results/models/low_data/{name}/seed0/run.json" for name in STARTS]
+    left.append("results/cohorts/biovil_t/mimic_cxr/pairs.parquet")
+    as_if_finished(checkout, *left)
+    rivals = with_rivals(checkout).with_overlay(OVERLAY)
+    assert rivals.plan(*left) == []
+    tables = [f"results/tables/{Path(paper).stem}/headline/table3.html" for paper in PAPERS]
+    jobs = rivals.plan(*tables)
+    assert models_of(jobs) == {"cxr_repair/clip"}
+    made = [path for job in jobs for path in job.output]
+    assert {*tables} <= {*made}
+    assert not [path for path in made if (checkout.folder / path).exists()]
+
+
+def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
+    """At the scale `paper` from published weights: CLIP's own transformer and text encoder."""
+    values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
+    weights = {}
+    for name, files in {
+        "low_data/bert_base": ("config.json", "model.safetensors", "vocab.txt"),
+        "cxr_repair/clip_released": ("clip_vit_b32.pt", "bpe_simple_vocab_16e6.txt.gz"),
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        for file in files:
+            (folder / file).write_text("{}", encoding="utf-8")
+        weights[name] = str(folder)
+    rivals = with_rivals(checkout).write("paper_sizes.yaml", {**values, "weights": weights})
+    jobs = rivals.plan()
+    assert models_of(jobs) == {"cxr_repair/clip"}
+    imported = {job.wildcards["model"] for job in jobs if job.rule == "import_weights"}
+    assert imported == {"low_data/bert_base", "cxr_repair/clip_released"}
