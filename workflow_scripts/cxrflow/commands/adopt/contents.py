@@ -133,8 +133,8 @@ class _SectionReader:
             parsed = parser.parse(reader.read(reference))
             sections = parsed.content.sections if parsed.content and not parsed.failure else {}
             outcome = parsed.failure or (parsed.content.outcome if parsed.content else "")
-            has = [bool(sections.get(name)) for name in SECTIONS]
-            rows.append((reference.study_id, outcome, *has))
+            findings, impression = (bool(sections.get(name)) for name in SECTIONS)
+            rows.append((reference.study_id, outcome, findings, impression))
         return rows
 
 

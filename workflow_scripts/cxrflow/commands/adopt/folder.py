@@ -103,8 +103,8 @@ def write_folder(
             name = f"{name}-{len(taken)}"
         taken.add(name)
         for number, place in enumerate(places, start=1):
-            source = (root / files.at[place, "place"]).resolve()
-            target = output / "images" / f"{name}_{number}{files.at[place, 'suffix']}"
+            source = (root / str(files.at[place, "place"])).resolve()
+            target = output / "images" / f"{name}_{number}{files.at[place, 'suffix']!s}"
             if copy:
                 shutil.copyfile(source, target)
             else:

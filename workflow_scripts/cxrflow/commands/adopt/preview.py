@@ -64,7 +64,7 @@ def pairs(
 
 
 def _known(value: object) -> str | None:
-    return None if pd.isna(value) else str(value)
+    return value if isinstance(value, str) else None
 
 
 def shown(text: str) -> str:

@@ -109,23 +109,25 @@ def _named(place: Path) -> Iterator[tuple[str, str]]:
 def _workbook(path: Path) -> ReportTable:
     """The sheet with most rows of a workbook."""
     try:
-        from openpyxl import load_workbook
-    except ModuleNotFoundError:
+        sheets = pd.read_excel(
+            path, sheet_name=None, header=None, dtype=object, na_filter=False, engine="openpyxl"
+        )
+    except ImportError:
         raise InputError(
             f"{path}: openpyxl is not installed, which reads workbooks: pip install openpyxl, or "
             "save the sheet as CSV UTF-8"
         ) from None
-    try:
-        book = load_workbook(path, read_only=True, data_only=True)
-        sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except Exception as error:  # of zip, XML and openpyxl's own, without a common base
         raise InputError(f"{path}: no workbook ({type(error).__name__}); expected .xlsx") from None
     title = max(sheets, key=lambda name: len(sheets[name]))
-    header, *rows = sheets[title] or [()]
-    filled = {n: row for n, row in enumerate(rows, start=2) if any(v is not None for v in row)}
-    names = unique_names([_cell(name) or f"column {n}" for n, name in enumerate(header, start=1)])
-    cells = [[_cell(value) for value in row] for row in filled.values()]
-    table = pd.DataFrame(cells, index=list(filled), columns=names, dtype="str")
+    cells = sheets[title]
+    if cells.empty:
+        raise InputError(f"{path}: holds no row")
+    names = [_cell(name) or f"column {n}" for n, name in enumerate(cells.iloc[0], start=1)]
+    texts = (
+        cells.map(_cell).set_axis(range(1, len(cells) + 1)).set_axis(unique_names(names), axis=1)
+    )
+    table = texts.iloc[1:].dropna(how="all").astype("str")
     return ReportTable(path, table, f"sheet '{title}' of a workbook")
 
 
