@@ -20,6 +20,13 @@ def load(
     Raises:
         InputError: nothing that can be loaded is there, or no such device.
 
+    With a model that `make demo` leaves, and a radiograph::
+
+        model = cxrflow.load("results/models/biovil/biovil/seed0")
+        model.similarities("x.dcm", ["Left pleural effusion", "No effusion"])  # [1, 2]
+
+    What is not there is said:
+
     >>> import cxrflow
     >>> cxrflow.load("results/models/biovil/biovil/seed7")
     Traceback (most recent call last):

@@ -154,7 +154,7 @@ class LocalAlignmentSettings(TermSettings):
 
 
 class MirroredPairsSettings(TermSettings):
-    """Sides: an image with its text, or both mirrored (ours; defaults: docs/archive/trials.md)."""
+    """Sides: an image with its text, or both mirrored (ours; docs/archive/trials.md)."""
 
     title = "Sides, by mirrored pairs"
 
