@@ -33,6 +33,7 @@ from unittest.mock import patch
 import torch
 
 from cxr_files.atomic import fingerprint
+from cxr_files.errors import InterruptedRun
 from cxrflow.config import load_config
 from cxrflow.config.models import Models
 from cxrflow.names import paper_of
@@ -58,6 +59,8 @@ GLORIA, TEMPORAL, DECODER = "biovil/gloria", "biovil_t/biovil_t", "biovil_t/repo
 CONVIRT, SMALL_SIMCLR, DECLIP = "convirt/convirt", "convirt/simclr", "low_data/ours"
 MGCA, CUTMIX = "medcutmix/mgca", "medcutmix/medcutmix_50"
 COMPILED = {"compile": True}
+#: What tricks are made of.
+MEANS = (tricks.Calls, tricks.replaced, tricks.compiled, tricks.compiler_options)
 DROPOUT, NARROW = "other dropout", "bf16 for float32"
 TF32 = "TF32 for float32"
 
@@ -238,10 +241,10 @@ class Bench(NamedTuple):
 
     def start(self, model: str) -> None:
         """Make what ``model`` starts from, where it is not there: shapes count, values do not."""
-        program = {name: self.config.models[name].recipe.program for name in MODELS}
-        for parent in self.config.models[model].parents.values():
-            kind = self.config.models[parent].recipe.program
-            alike = [name for name in MODELS if program[name] == kind]
+        models = self.config.models
+        for parent in models[model].parents.values():
+            kind = models[parent].recipe.program
+            alike = [n for n in MODELS if n in models and models[n].recipe.program == kind]
             # Of texts any will do: all have BERT's sizes.
             start = parent if parent in MODELS and kind != "text" else next(iter(alike), None)
             if start is None or (self.starts / start).is_dir():
@@ -283,7 +286,7 @@ class Bench(NamedTuple):
 
     def code(self, trial: Trial) -> str:
         """Digest of what the figures of a trial hang on."""
-        sources = [inspect.getsource(apply) for apply in trial.tricks]
+        sources = [inspect.getsource(apply) for apply in (*trial.tricks, *MEANS)]
         settings = self.config.models[trial.model].settings.model_dump(mode="json")
         variant = [trial.name, trial.training, trial.warm_up, trial.profiled]
         where = {key: machine()[key] for key in ("gpu", "cpu", "torch")}
@@ -478,6 +481,8 @@ def _run(bench: Bench, block: Block, trial: Trial, ledger: Ledger) -> None:
     ledger.add({**about, "begun": begun})
     try:
         row = bench.run(trial)
+    except InterruptedRun:  # asked to stop by SIGTERM
+        raise
     except Exception as error:
         said = next((line for line in str(error).splitlines() if line.strip()), "")
         row = {"failed": f"{type(error).__name__}: {said}"[:300]}

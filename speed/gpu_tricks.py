@@ -150,7 +150,8 @@ def cudnn_attention() -> AbstractContextManager[Calls]:
 
 
 @contextmanager
-def _compiler(**options: Any) -> Iterator[Calls]:
+def compiler_options(**options: Any) -> Iterator[Calls]:
+    """Further options of the compiler, where parts of models are compiled."""
     options = {**compilation.OPTIONS["options"], **options}
     compiling = replaced(engine, "compile_modules", compilation.compile_modules)
     with patch.dict(compilation.OPTIONS, options=options), compiling as calls:
@@ -162,7 +163,7 @@ def own_random() -> AbstractContextManager[Calls]:
 
     It draws its seeds from torch's state, which the engine seeds for every step.
     """
-    return _compiler(fallback_random=False)
+    return compiler_options(fallback_random=False)
 
 
 @contextmanager
@@ -172,7 +173,7 @@ def cuda_graphs() -> Iterator[Calls]:
     def begin(*_: Any) -> None:
         torch.compiler.cudagraph_mark_step_begin()
 
-    with _compiler(**{"triton.cudagraphs": True}) as calls:
+    with compiler_options(**{"triton.cudagraphs": True}) as calls:
         registered = register_optimizer_step_post_hook(begin)
         try:
             yield calls

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -110,16 +110,21 @@ def profiled(after: int, steps: int) -> Iterator[Profile]:
 
 
 def _kernels(profiler: torch.profiler.profile, on_gpu: bool) -> list[Kernel]:
-    """Kernels and copies of a GPU; on a CPU the operators that call no other."""
-    there: Callable[[Any], bool] = (
-        (lambda event: event.device_type == DeviceType.CUDA)
-        if on_gpu
-        else (lambda event: not event.cpu_children)
-    )
+    """Kernels and copies of a GPU; on a CPU the pieces of operators in which they call no other."""
+    kind = DeviceType.CUDA if on_gpu else DeviceType.CPU
     return [
-        Kernel(event.name, event.time_range.start, event.time_range.end)
+        kernel
         for event in profiler.events() or ()
-        if there(event)
+        if event.device_type == kind
         and not getattr(event, "is_user_annotation", False)
         and not event.name.startswith(("Optimizer.", "ProfilerStep"))
+        for kernel in _own_pieces(event)
     ]
+
+
+def _own_pieces(event: Any) -> Iterator[Kernel]:
+    begin = event.time_range.start
+    for child in sorted(event.cpu_children, key=lambda inner: inner.time_range.start):
+        yield Kernel(event.name, begin, child.time_range.start)
+        begin = child.time_range.end
+    yield Kernel(event.name, begin, event.time_range.end)

@@ -194,7 +194,7 @@ def cost(
     lines = map(json.loads, (folder / name / "metrics.jsonl").read_text().splitlines())
     begun, *_, ended = (line for line in lines if line["split"] == "train")
     seconds = (ended["time"] - begun["time"]) / steps
-    batch = whole["batch_size"]
+    batch = settings["training"]["batch_size"]
     length = updates(model)
     if length is None:
         raise InputError(f"{name}: nobody counts the rows of its cohort, so its length is unknown")
