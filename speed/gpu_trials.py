@@ -306,8 +306,12 @@ def package_code() -> str:
 @contextmanager
 def steps_alone() -> Iterator[None]:
     """No validation and no saved state, which would take longer than the steps of a trial."""
-    validation = patch.object(Engine, "_validate", lambda engine, *given: None)
-    with validation, patch.object(StateFolder, "save", lambda folder, *given: None):
+
+    def nothing(*given: Any) -> None:
+        pass
+
+    states = patch.multiple(StateFolder, save=nothing, keep_best=nothing)
+    with patch.object(Engine, "_validate", nothing), states:
         yield
 
 

@@ -441,8 +441,8 @@ PHASE2 = gpu_trials.PHASE2
 
 
 def test_trainings_are_tried_and_what_is_not_reached_is_said(tmp_path, monkeypatch, capsys) -> None:
-    overlay = {"models": {PHASE2: {"encoder": json.loads(TEXT.model_dump_json())}}}
-    (tmp_path / "small.yaml").write_text(json.dumps(overlay))
+    sizes = {"encoder": TEXT.model_dump(mode="json"), "length": TEXT.positions}
+    (tmp_path / "small.yaml").write_text(json.dumps({"models": {PHASE2: sizes}}))
     monkeypatch.setattr(training_cost, "DOCUMENTS", 300)
     tried = [
         Trial(BASE, PHASE2),
