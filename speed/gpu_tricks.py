@@ -158,6 +158,23 @@ def compiler_options(**options: Any) -> Iterator[Calls]:
         yield calls
 
 
+@contextmanager
+def compiled_for_any_number() -> Iterator[Calls]:
+    """Text layers and trunk compiled for any number of images, which settings refuse so far."""
+    watched, counter = engine.DataClock, engine.flop_counter
+
+    def compile_first(modules: list[nn.Module]) -> step.DataClock:
+        for module in modules:
+            for part in module.modules():
+                if isinstance(part, compilation.Compilable):
+                    part.compile_parts({**compilation.OPTIONS, "dynamic": True})
+        return watched(modules)
+
+    clocks = replaced(engine, "DataClock", compile_first)
+    with clocks as calls, patch.object(engine, "flop_counter", lambda compiled: counter(True)):
+        yield calls
+
+
 def own_random() -> AbstractContextManager[Calls]:
     """The compiler's own random numbers, which need no pass of their own.
 

@@ -123,6 +123,20 @@ def test_both_options_of_the_compiler_hold_together(asked) -> None:
     assert asked[-1]["options"] == {"fallback_random": False, "triton.cudagraphs": True}
 
 
+def test_parts_are_compiled_for_any_number_before_the_first_step(asked) -> None:
+    text = text_encoder(0.0)
+    wanted = loss_and_gradients(text)
+    with tricks.compiled_for_any_number() as calls:
+        engine.DataClock([text]).close()
+        assert calls.number == 1 and [given["dynamic"] for given in asked] == [True, True]
+        with engine.flop_counter(compiled=False) as counter:
+            close(loss_and_gradients(text), wanted, 1e-6)
+        with flop_counter(compiled=True) as counted:
+            loss_and_gradients(text)
+    close(loss_and_gradients(text), wanted, 2e-5)
+    assert counter.get_total_flops() == counted.get_total_flops() > 0
+
+
 def test_norms_keep_bf16_under_autocast_alone() -> None:
     text, seen = text_encoder(0.0), set()
     for layer in text.bert.encoder.layer:
@@ -260,7 +274,7 @@ def test_every_trick_of_a_trial_is_tried_above() -> None:
         *(tricks.one_length, tricks.own_random, tricks.cuda_graphs, tricks.norms_in_bf16),
         *(tricks.cudnn_attention, tricks.tf32_products, tricks.alignment_in_tf32),
         *(tricks.alignment_in_bf16, tricks.alignment_compiled, tricks.compiled_augmentation),
-        *(tricks.no_thread, tricks.images_read_by_batches),
+        *(tricks.no_thread, tricks.images_read_by_batches, tricks.compiled_for_any_number),
     }
     assert {trick for block in BLOCKS for trial in block.trials for trick in trial.tricks} == tried
 
