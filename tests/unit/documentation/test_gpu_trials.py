@@ -123,6 +123,13 @@ def test_both_options_of_the_compiler_hold_together(asked) -> None:
     assert asked[-1]["options"] == {"fallback_random": False, "triton.cudagraphs": True}
 
 
+def test_torch_knows_the_options_of_the_compiler() -> None:
+    with tricks.own_random(), tricks.cuda_graphs():
+        torch.compile(lambda x: x, **compilation.OPTIONS)
+        with pytest.raises(RuntimeError, match="Unexpected optimization option"):
+            torch.compile(lambda x: x, options={"triton.no_such_option": True})
+
+
 def test_parts_are_compiled_for_any_number_before_the_first_step(asked) -> None:
     text = text_encoder(0.0)
     wanted = loss_and_gradients(text)
