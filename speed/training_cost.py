@@ -158,8 +158,9 @@ def cost(
     steps: int,
     warm_up: int,
     changes: Mapping[str, Any],
+    done: Path | None = None,
 ) -> dict[str, Any]:
-    """Train a model for a few steps; its row of the table."""
+    """Train a model for a few steps; its row of the table. It starts from what is in ``done``."""
     model = config.models[name]
     settings = model.settings.model_dump(mode="json")
     whole = settings["training"]
@@ -181,7 +182,7 @@ def cost(
             term[waits] = 0
     if "written_validation" in settings:
         settings["written_validation"] = 2
-    read = options(config, name, invented, folder)
+    read = options(config, name, invented, done or folder)
     line = ["--settings", json.dumps(settings), "--model", name, "--seed", str(SEED)]
     line += ["--state", str(folder / "state" / name), "--output", str(folder / name)]
     for option, value in read.items():
@@ -193,7 +194,7 @@ def cost(
     lines = map(json.loads, (folder / name / "metrics.jsonl").read_text().splitlines())
     begun, *_, ended = (line for line in lines if line["split"] == "train")
     seconds = (ended["time"] - begun["time"]) / steps
-    batch = whole["batch_size"]
+    batch = settings["training"]["batch_size"]
     length = updates(model)
     if length is None:
         raise InputError(f"{name}: nobody counts the rows of its cohort, so its length is unknown")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cxrflow.objectives.local_alignment import local_similarity
+from cxrflow.objectives.local_alignment import Matching, local_similarity
 from cxrflow.training.precision import choose_device
 from speed.race import Race, Work
 
@@ -52,17 +52,27 @@ def loop_over_texts(region_BMD: Tensor, word_BLD: Tensor, lengths: list[int]) ->
 
 def all_at_once(region_BMD: Tensor, word_BLD: Tensor, lengths: list[int]) -> Tensor:
     """Every text with every image in one tensor of texts x images x words x regions."""
-    longest = max(lengths)
-    word_ILD = word_BLD[:, :longest]
-    there_IL = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    there_ILx = there_IL.to(word_BLD.device)[:, None, :, None]
-    similarity = torch.einsum("ild,bmd->iblm", word_ILD, region_BMD)
-    shares = similarity.masked_fill(~there_ILx, float("-inf")).softmax(2)
-    attention = (TEMP1 * shares).softmax(3)
-    context_IBLD = torch.einsum("iblm,bmd->ibld", attention, region_BMD)
-    cosine = torch.cosine_similarity(word_ILD[:, None], context_IBLD, dim=3)
-    scores = (TEMP2 * cosine).masked_fill(~there_ILx[..., 0], float("-inf"))
-    return both_directions(scores.logsumexp(2).T)
+    there_IL = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    matching = Matching(TEMP1, TEMP2)
+    word_ILD = word_BLD[:, : max(lengths)]
+    return both_directions(at_once(region_BMD, word_ILD, there_IL.to(word_BLD.device), matching))
+
+
+def at_once(region_BMD: Tensor, word_ILD: Tensor, there_IL: Tensor, matching: Matching) -> Tensor:
+    """``local_similarity``, B x I, without chunks; ``there_IL`` (bool): which words there are."""
+    there_ILx = there_IL[:, None, :, None]
+    share_IBLM = torch.einsum("ild,bmd->iblm", word_ILD, region_BMD)
+    if matching.word_softmax:
+        share_IBLM = share_IBLM.masked_fill(~there_ILx, float("-inf")).softmax(2)
+    attention_IBLM = (matching.temp1 * share_IBLM).softmax(3)
+    context_IBLD = torch.einsum("iblm,bmd->ibld", attention_IBLM, region_BMD)
+    if matching.match == "dot":
+        score_IBL = (word_ILD[:, None] * context_IBLD).sum(3)
+    else:
+        score_IBL = torch.cosine_similarity(word_ILD[:, None], context_IBLD, dim=3)
+    score_IBL = (matching.temp2 * score_IBL).masked_fill(~there_ILx[..., 0], float("-inf"))
+    total_BI = score_IBL.logsumexp(2).T
+    return total_BI - there_IL.sum(1).log() if matching.aggregation == "mean" else total_BI
 
 
 def same(ours: tuple[Tensor, ...], peer: tuple[Tensor, ...]) -> None:
