@@ -14,15 +14,27 @@ from typing import NamedTuple
 import numpy as np
 
 LAUNCHER = "cxrflow.training.launch"  # puts the training in its own place
+#: Stages of which the tests' own run has no job, and what stands for them.
+WITHOUT_JOB = {
+    "launch": "the training that it starts",
+    "import_weights": "pretrain_text: a model folder, written by the same function",
+    "pretrain_image_reports": "pretrain_joint: the same engine",
+    "make_certificate": "check_orderings: a table of three files",
+    "draw_bars": "draw_curve: a picture and its JSON",
+}
 
 
 class Job(NamedTuple):
-    """A job: its stage (a rule, of an evaluation with its benchmark), module, options, outputs."""
+    """A job: its stage (a rule, of an evaluation with its benchmark), module, options, outputs.
+
+    ``timing``: the file in which the workflow has written how long it took.
+    """
 
     stage: str
     module: str
     options: tuple[str, ...]
     outputs: tuple[str, ...]
+    timing: str
 
     def main(self, folder: Path, enter: Callable[[], None]) -> Callable[[], int]:
         """What runs the program in ``folder``, for a forked process; ``enter`` comes first."""
@@ -61,15 +73,27 @@ def read_jobs(plan: str) -> list[Job]:
         if rule is None or command is None:
             continue
         name = rule.split()[1].rstrip(":")
-        outputs = next(line for line in lines if line.startswith("    output: "))
+        fields = (line.strip().partition(": ") for line in lines)
+        said = {name: text for name, _, text in fields}
         module, *options = command
         if module == LAUNCHER:
             first = next(n for n, word in enumerate(options) if word.startswith("cxrflow."))
             module, *options = options[first:]
         stage = f"{name} {options[0]}" if name in ("evaluate", "draw_figure") else name
-        made = outputs.removeprefix("    output: ").split(", ")
-        jobs.append(Job(stage, module, tuple(options), tuple(made)))
+        made = tuple(said["output"].split(", "))
+        jobs.append(Job(stage, module, tuple(options), made, said["benchmark"]))
     return jobs
+
+
+def cheapest(jobs: list[Job], folder: Path) -> list[Job]:
+    """Of each stage the job that took the shortest time in a finished run, the shortest first."""
+    by_stage: dict[str, tuple[float, Job]] = {}
+    for job in jobs:
+        lines = (folder / job.timing).read_text().splitlines()
+        seconds = float(lines[1].split("\t")[0])
+        if job.stage not in by_stage or seconds < by_stage[job.stage][0]:
+            by_stage[job.stage] = seconds, job
+    return [job for _, job in sorted(by_stage.values(), key=lambda pair: pair[0])]
 
 
 def _command(lines: list[str]) -> list[str] | None:
