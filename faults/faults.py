@@ -158,11 +158,11 @@ FAULTS: dict[str, Fault] = {
     ),
     "few files": Fault(
         "hardly any file can be opened (EMFILE)",
-        entered=_limited(resource.RLIMIT_NOFILE, lambda d: d.random.randint(2, 12)),
+        entered=_limited(resource.RLIMIT_NOFILE, lambda d: d.random.randint(1, 6)),
     ),
     "little memory": Fault(
         "hardly any memory (ENOMEM)",
-        entered=_limited(resource.RLIMIT_AS, lambda d: d.random.randint(1, 64) * MEBIBYTE),
+        entered=_limited(resource.RLIMIT_AS, lambda d: d.random.randint(0, 24) * MEBIBYTE),
     ),
 }
 

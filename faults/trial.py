@@ -5,10 +5,12 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from cxr_files.atomic import CHECKSUMS
 from cxr_files.outputs import MARK, UNFINISHED
 from faults.calls import Ended, begun, ended, ran
 from faults.faults import FAULTS, Draw, Fault
@@ -20,6 +22,9 @@ DEFECTS: tuple[Kind, ...] = ("traceback", "stuck", "SILENT")
 SECONDS = 600.0  # of one job
 # A run without results is of no use, but what the workflow notes of itself is not read by a job.
 LEFT_OUT = (".snakemake", "workflow_scripts", "logs", "timings", "rules", "envs", "slurm")
+#: Fields of records that are other in each run.
+OF_THE_MACHINE = {"data_wait", "data_wait_share", "finished", "flops_per_second", "mfu", "seconds"}
+OF_THE_MACHINE |= {"peak_memory_mb", "samples_per_second", "time", "tokens_per_second"}
 PASSING = "results/state/"  # states come and go
 
 
@@ -180,22 +185,40 @@ def _changed(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int
 def _equal(name: str, first: bytes, second: bytes, files: dict[str, bytes]) -> bool:
     """True where a file holds what is the same in two undisturbed runs of its job.
 
-    Records hold times; of JSON the fields that the two share count, of other text the lines.
+    Of records all fields count but those of the machine; a list of checksums must be that of the
+    files that are there; of a text, such as a page with its date, the lines that the two share.
     """
-    content = files[name]
-    if first == second or content in (first, second):
-        return content in (first, second)
+    if name.endswith(CHECKSUMS):
+        folder = name.removesuffix(CHECKSUMS)
+        listed = dict(line.split("  ", 1)[::-1] for line in files[name].decode().splitlines())
+        return all(
+            sha256(files.get(folder + each, b"")).hexdigest() == listed[each] for each in listed
+        )
+    contents = first, second, files[name]
+    if name.endswith((".json", ".jsonl")):
+        try:
+            return not any(_unlike(*(map(_records, contents))))
+        except ValueError:
+            return False
+    if first == second:
+        return files[name] == first
+    lines = [content.decode(errors="replace").splitlines() for content in contents]
+    same = len(lines[2]) == len(lines[0])
+    return same and all(a != b or a == c for a, b, c in zip(*lines, strict=True))
+
+
+def _records(content: bytes) -> Any:
+    """JSON, or JSON a line, without times and memory."""
     try:
-        texts = [each.decode() for each in (first, second, content)]
-    except UnicodeDecodeError:
-        return False
-    try:
-        one, two, three = map(json.loads, texts)
+        return _of_the_data(json.loads(content))
     except ValueError:
-        lines = [text.splitlines() for text in texts]
-        same = len(lines[2]) == len(lines[0])
-        return same and all(a != b or a == c for a, b, c in zip(*lines, strict=True))
-    return not any(_unlike(one, two, three))
+        return [_of_the_data(json.loads(line)) for line in content.splitlines()]
+
+
+def _of_the_data(record: Any) -> Any:
+    if isinstance(record, dict):
+        return {n: _of_the_data(each) for n, each in record.items() if n not in OF_THE_MACHINE}
+    return [_of_the_data(each) for each in record] if isinstance(record, list) else record
 
 
 def _unlike(one: Any, two: Any, three: Any) -> Iterator[bool]:

@@ -32,7 +32,7 @@ from cxrflow import __version__
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.memory import explained, keep_freed_memory, left_by_steps, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
-from cxrflow.training.misfits import misfits, state_misfits
+from cxrflow.training.misfits import require_best, require_state
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import autocast, choose_device, choose_kernels, choose_precision
 from cxrflow.training.processes import ALONE, Processes
@@ -146,7 +146,8 @@ class Engine:
         if not self.processes.is_first:
             state = folder.load()
         if state is not None:
-            self._require_fit(state, folder)
+            optimiser = self.train_step.optimiser
+            require_state(state, self._content(None), optimiser, folder.path)
         self.processes.first(lambda: folder.drop_checkpoints(0 if state is None else state["step"]))
         if state is None:
             log.info("starting: %d steps on %s in %s", self.steps, self.device, self.precision)
@@ -162,17 +163,6 @@ class Engine:
             self._best(folder)  # damage would only be found at the end
         self.processes.first(lambda: folder.keep_best(self.monitor.step))
         log.info("resuming at step %d of %d", self.step, self.steps)
-
-    def _require_fit(self, state: Any, folder: StateFolder) -> None:
-        """InputError where a state is that of another model, or of none."""
-        fresh = self._content(None)
-        misfit = next(state_misfits(state, fresh, self.train_step.optimiser), None)
-        if misfit is not None:
-            step = state.get("step") if isinstance(state, dict) else None
-            raise InputError(
-                f"{folder.path}: its state of step {step} does not fit the model that this code "
-                f"makes ({misfit}). Delete the folder to start afresh"
-            )
 
     def _take_codes(self, before: list[str], step: int, folder: StateFolder) -> None:
         """Follow the code that a state was made by: days of training outweigh an edit."""
@@ -216,12 +206,7 @@ class Engine:
     def _best(self, folder: StateFolder) -> dict[str, Any]:
         """The best weights so far, of a run that has some."""
         modules = folder.load_best(self.monitor.step)
-        misfit = next(misfits(modules, self._module_states()), None)
-        if misfit is not None:
-            raise InputError(
-                f"{folder.path}: its best weights do not fit the model that this code makes "
-                f"({misfit}). Delete the folder to start afresh"
-            )
+        require_best(modules, self._module_states(), folder.path)
         return modules
 
     def _load_modules(self, states: dict[str, dict[str, Any]]) -> None:

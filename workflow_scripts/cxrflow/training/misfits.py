@@ -6,17 +6,44 @@ optimiser in the middle of a step.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cxr_files.errors import InputError
+
 #: Of a state, what may be None or absent, with its type.
 OPTIONAL: dict[str, type] = {"codes": list, "flops": int, "metrics": str, "validation": dict}
+#: A type that may stand where another is expected.
+WIDER: dict[type, type] = {float: int}
 #: Mappings whose keys are not known before the first step.
 OPEN = ("monitor.record", "optimiser.state", "recent", "validation")
 #: The tensors that an optimiser keeps of a parameter: Adam's, those of SGD with momentum, none.
 KEPT = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}, set[str]())
+
+
+def require_state(
+    saved: Any, fresh: dict[str, Any], optimiser: torch.optim.Optimizer, folder: Path
+) -> None:
+    """Raise InputError, naming the folder, where a ``saved`` state is not like a ``fresh`` one."""
+    step = saved.get("step") if isinstance(saved, dict) else None
+    _require_none(state_misfits(saved, fresh, optimiser), f"state of step {step} does", folder)
+
+
+def require_best(saved: Any, fresh: dict[str, Any], folder: Path) -> None:
+    """The same of the weights of all modules that were saved as the best."""
+    _require_none(misfits(saved, fresh), "best weights do", folder)
+
+
+def _require_none(found: Iterator[str], what: str, folder: Path) -> None:
+    misfit = next(found, None)
+    if misfit is not None:
+        raise InputError(
+            f"{folder}: its {what} not fit the model that this code makes ({misfit}). Delete the "
+            "folder to start afresh"
+        )
 
 
 def state_misfits(
@@ -49,7 +76,7 @@ def misfits(saved: Any, fresh: Any, key: str = "") -> Iterator[str]:
     """Yield what is other in ``saved`` than in ``fresh``: keys, lengths, types, shapes."""
     if key in OPTIONAL and saved is None:
         return
-    kind = OPTIONAL.get(key, type(fresh))
+    kind = OPTIONAL.get(key, dict if isinstance(fresh, dict) else type(fresh))
     if isinstance(fresh, Tensor):
         if not isinstance(saved, Tensor):
             yield f"'{key}' is a {type(saved).__name__}, expected a tensor"
@@ -57,7 +84,7 @@ def misfits(saved: Any, fresh: Any, key: str = "") -> Iterator[str]:
             yield f"'{key}' has shape {list(saved.shape)}, expected {list(fresh.shape)}"
         elif saved.dtype != fresh.dtype:
             yield f"'{key}' is {saved.dtype}, expected {fresh.dtype}"
-    elif type(saved) is not kind and not (kind is float and type(saved) is int):
+    elif not (isinstance(saved, dict) if kind is dict else type(saved) in (kind, WIDER.get(kind))):
         yield f"'{key or 'the whole'}' is a {type(saved).__name__}, expected {kind.__name__}"
     elif isinstance(fresh, dict) and key not in OPEN:
         for name in fresh.keys() | saved.keys():
