@@ -17,7 +17,7 @@ endif
 
 export PATH := $(abspath $(BIN)):$(PATH)
 .DEFAULT_GOAL := help
-.PHONY: help env demo study real test lint docs results bench fuzz clean
+.PHONY: help env demo study real test lint docs results bench fuzz faults clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench: $(STAMP) ## races against other software: make bench RACES='mlm_step grou
 
 fuzz: $(STAMP) ## damaged files against the programs that read them, minutes: make fuzz SEED=5 KINDS=dicom
 	python -m fuzz --seed $(or $(SEED),1) $(KINDS)
+
+faults: $(STAMP) ## every stage on a full disk, killed, and so on, hours: make faults DRAWS=2
+	CXR_FAULTS=$(or $(DRAWS),1) python -m pytest -q tests/workflow/test_faults.py
 
 lint: $(STAMP) ## ruff, mypy, snakefmt, snakemake --lint
 	ruff check .

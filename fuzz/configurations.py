@@ -5,20 +5,27 @@ number that is none.
 """
 
 import json
+import os
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import yaml
 
+from cxr_files.settings import overlay
+from cxr_files.yaml_file import read_yaml
 from cxrflow.config import load_config
-from cxrflow.papers import load_paper, paper_entries, paper_file
+from cxrflow.papers import load_paper, paper_entries, paper_file, paper_names
 from fuzz.mutations import damaged
 from fuzz.trial import Trial
 
 COUNT = 700
 ROOT = Path(__file__).parents[1]
-PAPER = "biovil"
+BASE = ROOT / "config.yaml"
+# Overlays of this checkout that are typed after another one.
+BELOW = {"learning_curve.yaml": "hospital.yaml", "real_curve.yaml": "real.yaml"}
+FOLDERS = ("CXR_DATA", "CXR_REAL_DATA", "CXR_HOSPITAL")  # which overlays name; nothing is read
 VALUES: tuple[Any, ...] = (
     *(
         None,
@@ -68,20 +75,38 @@ TEXTS = (
 
 
 def run(trial: Trial, work: Path) -> None:
-    """Each case is a configuration file, beside it perhaps a paper of the user's."""
-    known = yaml.safe_load((ROOT / "config.yaml").read_text())
-    known |= {key: {} for key in ("tasks", "cohorts", "vocabularies")}
-    known |= json.loads(
-        json.dumps(load_config([ROOT / "config.yaml"]).values.model_dump(mode="json"))
-    )
-    known["papers"] = [PAPER]
-    paper = yaml.safe_load(paper_file(PAPER).read_text())
-    cases = [draw(trial.random(n), known, paper, work / f"{n:05d}") for n in range(trial.count)]
+    """Each case is a configuration file, beside it perhaps a paper of the user's.
+
+    In turn it is made from each paper of ours and each overlay of this checkout.
+    """
+    for name in FOLDERS:
+        os.environ.setdefault(name, "/data")
+    starts = started_from()
+    cases = [
+        draw(trial.random(n), *starts[n % len(starts)], work / f"{n:05d}")
+        for n in range(trial.count)
+    ]
     trial.attempt(resolve, cases)
 
 
-def draw(random: Random, known: dict[str, Any], paper: dict[str, Any], folder: Path) -> Path:
-    """Write a configuration."""
+@cache
+def started_from() -> list[tuple[dict[str, Any], str]]:
+    """The values that cases change, one paper in each: our papers, then our overlays."""
+    known = yaml.safe_load(BASE.read_text())
+    known |= {key: {} for key in ("tasks", "cohorts", "vocabularies")}
+    known |= json.loads(json.dumps(load_config([BASE]).values.model_dump(mode="json")))
+    starts = [({**known, "papers": [paper]}, paper) for paper in paper_names()]
+    for file in sorted(set(ROOT.glob("[a-z]*.yaml")) - {BASE}):
+        values = known
+        for name in filter(None, (BELOW.get(file.name), file.name)):
+            values = overlay(values, read_yaml(ROOT / name))
+        paper = values["papers"][0]
+        starts.append(({**values, "papers": [paper]}, paper))
+    return starts
+
+
+def draw(random: Random, known: dict[str, Any], paper: str, folder: Path) -> Path:
+    """Write a configuration of one of our papers."""
     folder.mkdir()
     path = folder / f"{folder.name}.yaml"
     values = json.loads(json.dumps(known))
@@ -92,7 +117,7 @@ def draw(random: Random, known: dict[str, Any], paper: dict[str, Any], folder: P
     elif kind < 0.25:
         path.write_bytes(damaged(random, yaml.safe_dump(values).encode()))
     elif kind < 0.55:
-        own = json.loads(json.dumps(paper))
+        own = json.loads(json.dumps(yaml.safe_load(paper_file(paper).read_text())))
         for _ in range(random.choice((1, 1, 3))):
             _change(random, own)
         name = random.choice((*["mine"] * 30, "my own", "all", "reference", "a+b"))
@@ -101,24 +126,27 @@ def draw(random: Random, known: dict[str, Any], paper: dict[str, Any], folder: P
         path.write_text(yaml.safe_dump(values))
     else:
         for _ in range(random.choice((1, 1, 1, 4))):
-            _overlay(random, values)
+            _overlay(random, values, paper)
         path.write_text(yaml.safe_dump(values))
     return path
 
 
-def _overlay(random: Random, values: dict[str, Any]) -> None:
+def _overlay(random: Random, values: dict[str, Any], paper: str) -> None:
     """A changed key, or one laid over a paper's."""
     kind = random.choice(("models", "tasks", "cohorts", "vocabularies", None, None))
     if kind is None:
         _change(random, values)
         return
-    entries = paper_entries(paper_file(PAPER)).values[kind]
+    entries = paper_entries(paper_file(paper)).values.get(kind)
+    if not entries:  # the paper has none of its own
+        _change(random, values)
+        return
     name = random.choice(list(entries))
     entry = entries[name]
     own = json.loads(json.dumps(entry.get("settings") or entry))
     _change(random, own)
     if isinstance(values.get(kind), dict):  # else changed before
-        values[kind][f"{PAPER}/{name}"] = own
+        values[kind][f"{paper}/{name}"] = own
 
 
 def _change(random: Random, values: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ SOURCES = [str(SOURCE), *map(str, sorted(SOURCE.glob("cxr-*")))]
 sys.path[:0] = SOURCES
 
 from cxr_files.attempts import FOLDER as REFUSED
+from cxr_files.ids import HIDDEN, IDS
 from cxrflow.benchmarks.settings import CurationSettings, PairedTestSettings
 from cxrflow.kinds import REHEARSAL, TRUSTED
 from cxr_files.settings import deciding_settings
@@ -67,6 +68,9 @@ try:
     run = make_config(config, CONFIG_FILES, typed=typed_values())
     # The configuration names this code, so jobs may import it where a model folder names it too.
     os.environ[TRUSTED] = ",".join(run.outside_modules)
+    # Logs and records of jobs name studies where the configuration lets them.
+    drawn = run.data.drawn(*run.datasets)
+    os.environ[IDS] = "" if run.values.privacy.permits("ids", drawn) else HIDDEN
     # A rehearsal's jobs read a slice of the data; no other run does, whatever its environment says.
     os.environ.pop(REHEARSAL, None)
     if run.selection is not None:

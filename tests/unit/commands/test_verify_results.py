@@ -1,16 +1,29 @@
 """Results are recomputed from predictions on; the first product that differs is named."""
 
+import io
+import re
 import shutil
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pandas as pd
 import pytest
 from page_fixtures import load, write_record
+from PIL import Image
 
 from command_options import options
-from cxr_files.atomic import CHECKSUMS, SEAL, atomic_folder, read_json, write_json, write_sealed
+from cxr_files.atomic import (
+    CHECKSUMS,
+    SEAL,
+    atomic_folder,
+    read_json,
+    write_json,
+    write_png,
+    write_sealed,
+)
 from cxr_files.errors import InputError
 from cxrflow.benchmarks import compare_rows
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
@@ -158,6 +171,52 @@ def test_the_first_product_that_differs_is_named(
     assert said in str(error.value)
     # The root is over lists and tables: a changed file below an old list is found, and not in it.
     assert (root_of(results) == before) == ("SHA-256" in said)
+
+
+def flipped(path: Path, random: Random) -> None:
+    """Flip one bit, wherever."""
+    content = bytearray(path.read_bytes())
+    place = random.randrange(8 * len(content))
+    content[place // 8] ^= 1 << place % 8
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "tables/biovil/table5.md",
+            "tables/biovil/table5.html",
+            "tables/biovil/table5.tests.json",
+        ),
+        *("figures/biovil/map.png", "figures/biovil/map.json"),
+        f"benchmarks/{TASK}/biovil/biovil/seed0/metrics.json",
+    ],
+)
+def test_any_bit_of_what_people_read_is_found(results: Path, name: str) -> None:
+    picture = io.BytesIO()
+    Image.fromarray(np.arange(900, dtype=np.uint8).reshape(30, 30)).save(picture, "png")
+    write_png(results / "figures/biovil/map.png", picture.getvalue())
+    write_sealed(results / "figures/biovil/map.json", {"caption": "A map.", "lines": []})
+    path, random = results / name, Random(name)
+    content = path.read_bytes()
+    assert len(list(islice(verify_results(results, 1), 2))) == 2
+    for _ in range(40):
+        flipped(path, random)
+        with pytest.raises(InputError, match=f"^{re.escape(str(path))}: "):
+            list(islice(verify_results(results, 1), 2))
+        path.write_bytes(content)
+
+
+def test_any_bit_of_a_list_is_found(results: Path) -> None:
+    folder, random = results / f"benchmarks/{TASK}/biovil/biovil/seed0", Random(0)
+    path = folder / CHECKSUMS
+    content = path.read_bytes()
+    for _ in range(200):
+        flipped(path, random)
+        with pytest.raises(InputError, match=f"^{re.escape(str(folder))}/"):
+            list(islice(verify_results(results, 1), 1))
+        path.write_bytes(content)
 
 
 def test_what_is_not_there_is_counted(results: Path, capsys) -> None:

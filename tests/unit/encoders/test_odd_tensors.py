@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from cxr_files.errors import InputError
+from cxrflow.commands.load import main
 from cxrflow.encoders.released.checkpoints import read_checkpoint
 
 ODD: dict[str, Callable[[], Tensor]] = {
@@ -15,6 +17,7 @@ ODD: dict[str, Callable[[], Tensor]] = {
     "on the device meta, without numbers": lambda: torch.zeros(3, device="meta"),
     "sparse_coo": lambda: torch.sparse_coo_tensor([[0]], [1.0], [2]),
     "sparse_csr": lambda: torch.eye(2).to_sparse_csr(),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
     "quantised": lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8),
 }
 
@@ -27,6 +30,16 @@ def test_odd_tensors_are_named(tmp_path: Path, what: str) -> None:
     with pytest.raises(InputError) as error:
         read_checkpoint(path)
     assert str(error.value) == f"{path}: 'odd' is {what}; expected a dense tensor"
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.safetensors"])
+def test_numbers_of_eight_bits_are_refused(tmp_path: Path, name: str) -> None:
+    """Torch can hold them and not say whether they are finite."""
+    path = tmp_path / name
+    weights = {"conv1.weight": torch.ones(64, 3, 7, 7).to(torch.float8_e4m3fn)}
+    (save_file if path.suffix == ".safetensors" else torch.save)(weights, path)
+    with pytest.raises(InputError, match="x.* conv1.weight is torch.float8_e4m3fn, expected"):
+        main([str(path)])
 
 
 def test_views_of_larger_tensors_are_read(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +23,7 @@ from cxr_files.outputs import claim_folder
 from cxrflow.training.engine import Engine
 from cxrflow.training.metrics_log import MetricsLog
 from cxrflow.training.settings import TrainingSettings
-from cxrflow.training.state import StateFolder
+from cxrflow.training.state import StateFolder, read_checked, write_checked
 from gloo_processes import CONTEXT
 
 TOY = Path(__file__).parents[1] / "toy_training.py"
@@ -162,6 +164,93 @@ def test_a_state_that_fits_no_longer_is_one_line(tmp_path: Path) -> None:
         train(tmp_path, break_at=30, pause=0.01)
     with pytest.raises(InputError, match=r"state-run: its state of step \d+ does not fit.*Delete"):
         train(tmp_path, width=12)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has ended at step 30 with its state saved; not to be changed."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(InputError, match="is nan at step 30"):
+        train(folder, break_at=30)
+    return folder
+
+
+def drop(*keys):
+    def change(state):
+        for key in keys[:-1]:
+            state = state[key]
+        del state[keys[-1]]
+
+    return change
+
+
+def put(content, *keys):
+    def change(state):
+        for key in keys[:-1]:
+            state = state[key]
+        state[keys[-1]] = content
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (drop("modules"), "'modules' is missing"),
+        (drop("step"), "'step' is missing"),
+        (drop("totals", "seconds"), "'totals.seconds' is missing"),
+        (drop("modules", "model", "0.weight"), "'modules.model.0.weight' is missing"),
+        (put(torch.zeros(3), "modules", "model", "0.bias"), r"has shape \[3\], expected \[16\]"),
+        (put(torch.zeros(16).long(), "modules", "model", "0.bias"), "is torch.int64, expected"),
+        (put("x", "modules", "model"), "'modules.model' is a str, expected"),
+        (put("12", "step"), "'step' is a str, expected int"),
+        (put(True, "step"), "'step' is a bool, expected int"),
+        (put("x", "flops"), "'flops' is a str, expected int"),
+        (put([], "monitor"), "'monitor' is a list, expected dict"),
+        (put(1, "monitor", "other"), "'monitor.other' belongs to nothing"),
+        (put([], "optimiser", "param_groups"), "'optimiser.param_groups' has 0 entries"),
+        (drop("optimiser", "state", 0, "momentum_buffer"), None),  # none was kept of it yet
+        (
+            put(torch.zeros(2), "optimiser", "state", 0, "momentum_buffer"),
+            r"'optimiser.state.0.momentum_buffer' has shape \[2\], expected \[16, 8\]",
+        ),
+        (put({"exp": torch.zeros(2)}, "optimiser", "state", 1), "what an optimiser keeps"),
+        (put({}, "optimiser", "state", 99), "'optimiser.state.99' belongs to no parameter"),
+    ],
+)
+def test_a_state_with_its_checksum_and_other_content_is_one_line(stopped, tmp_path, change, said):
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    for path in (tmp_path / "state-run").glob("step-*.pt"):
+        state = read_checked(path)
+        change(state)
+        write_checked(path, state)
+    expected = f"does not fit.*{said}.*Delete" if said else "is nan at step 40"
+    with pytest.raises(InputError, match=expected):
+        train(tmp_path, break_at=40)
+
+
+@pytest.mark.parametrize("content", [torch.zeros(2), [1], "x"])
+def test_a_state_that_is_none_is_one_line(stopped, tmp_path, content):
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    for path in (tmp_path / "state-run").glob("step-*.pt"):
+        write_checked(path, content)
+    with pytest.raises(InputError, match="'the whole' is a .*, expected dict.*Delete"):
+        train(tmp_path)
+
+
+def test_best_weights_of_another_model_are_one_line(stopped, tmp_path):
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    for path in (tmp_path / "state-run").glob("best-*.pt"):
+        write_checked(path, {"model": {}, "follower": {}})
+    with pytest.raises(InputError, match="its best weights do not fit.* is missing.*Delete"):
+        train(tmp_path)
+
+
+def test_a_checksum_before_what_is_no_state_is_one_line(tmp_path):
+    path = tmp_path / "step-000000001.pt"
+    path.write_bytes(sha256(b"no tensors").digest() + b"no tensors")
+    with pytest.raises(InputError, match=f"{path}: cut off or not a file of weights.*delete it"):
+        read_checked(path)
 
 
 def test_second_process_on_one_run_leaves_with_a_line(tmp_path: Path) -> None:

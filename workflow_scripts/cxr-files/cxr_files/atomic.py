@@ -29,6 +29,8 @@ log = logging.getLogger("cxrflow")
 
 _UMASK = os.umask(0o077)  # it can only be read by setting it
 os.umask(_UMASK)
+# What a disk refuses: no room, over quota, too large, read-only, broken.
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 WEIGHTS = "*.safetensors"  # written 0600 by their library, whatever the umask says
 
 
@@ -106,7 +108,7 @@ def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
 def naming(path: str | Path) -> Iterator[None]:
     """Add ``path`` to a system error without a file name, such as that of a full disk.
 
-    Libraries in Rust and C++ raise errors of their own with the system's words for a full disk.
+    Libraries in Rust and C++ raise errors of their own with the system's words for what it refuses.
     """
     try:
         yield
@@ -117,9 +119,9 @@ def naming(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        words = os.strerror(errno.ENOSPC)
-        if words in str(error):
-            raise OSError(errno.ENOSPC, words, str(path)) from None
+        for number in REFUSED:
+            if os.strerror(number) in str(error):
+                raise OSError(number, os.strerror(number), str(path)) from None
         raise
 
 

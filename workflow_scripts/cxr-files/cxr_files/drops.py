@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cxr_files.errors import InputError
+from cxr_files.ids import shown
 
 EXAMPLES = 5  # ids or places kept of each reason
 
@@ -38,8 +39,11 @@ class Drop:
         return cls(reason, len(names), tuple(names[:EXAMPLES]), failed, part)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the drop as it is written everywhere; ``part`` only if there is one."""
-        values = asdict(self) | {"examples": list(self.examples)}
+        """Return the drop as it is written everywhere; ``part`` only if there is one.
+
+        Examples only where ids may be named (:mod:`cxr_files.ids`).
+        """
+        values = asdict(self) | {"examples": shown(self.examples)}
         return {key: value for key, value in values.items() if value is not None}
 
     def counted(self) -> dict[str, Any]:

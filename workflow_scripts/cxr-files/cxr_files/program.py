@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cxr_files.atomic import REFUSED
 from cxr_files.attempts import keep, refuse_again
 from cxr_files.errors import InputError, InterruptedRun
 from cxr_files.extras import lacking
@@ -23,11 +24,13 @@ from cxr_files.outputs import remove_unfinished, require_own
 from cxr_files.reading import unwritable
 from cxr_files.settings import MOST_CORES
 
-# What the machine refuses, whatever the program does: no space, over quota, too large, read-only,
-# broken, may not; a name that is too long, a folder in a file's place and the other way round.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+# What the machine refuses, whatever the program does, beside what its disk does: a name that is too
+# long, a folder in a file's place and the other way round.
 NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR)
-REFUSALS = (*FULL, *NAMES, errno.EACCES, errno.EPERM)
+# What it has too little of: open files, memory, processes.
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+NO_THREAD = "can't start new thread"  # Python's words, for lack of memory or processes
+REFUSALS = (*REFUSED, *NAMES, *SCARCE, errno.EACCES, errno.EPERM)
 # Options that name what a program writes.
 WRITTEN = ("output", "page", "reasons", "state")
 TERMINAL = "CXRFLOW_TERMINAL"  # names the descriptor of the workflow's stderr
@@ -195,11 +198,15 @@ def refusal(error: Exception) -> str | None:
     Libraries in Rust and C++ raise errors of their own, with the system's words but no number. A
     library that is not installed is named with the extra that brings it.
     """
+    if isinstance(error, MemoryError):
+        said = " ".join(str(error).split())
+        return f"{os.strerror(errno.ENOMEM)}{f' ({said})' if said else ''}"
     if isinstance(error, ModuleNotFoundError):
         return lacking(error)
     if isinstance(error, OSError) and error.errno in REFUSALS:
         names = " and ".join(str(name) for name in (error.filename, error.filename2) if name)
         return f"{names or 'writing a result'}: {error.strerror or os.strerror(error.errno)}"
-    if any(os.strerror(number) in str(error) for number in FULL):
+    words = (*(os.strerror(number) for number in (*REFUSED, *SCARCE)), NO_THREAD)
+    if any(word in str(error) for word in words):
         return " ".join(str(error).split())
     return None

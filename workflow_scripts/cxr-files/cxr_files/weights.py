@@ -28,6 +28,8 @@ def no_plain_numbers(tensor: Any) -> str | None:
 
     A few bytes can say that they are 10**12 numbers, or none at all.
     """
+    if tensor.is_nested:
+        return "nested"
     if tensor.is_quantized:
         return "quantised"
     if str(tensor.layout) != "torch.strided":

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from cxr_files.atomic import write_json, write_png
+from cxr_files.atomic import write_png, write_sealed
 from cxr_files.program import parser, run
 from cxr_files.settings import read_settings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_png(options.output, drawing.picture)
     content = {name: getattr(drawing, name) for name in ("caption", "lines", "shows")}
     entry = {"kind": settings.kind, "title": settings.title, "data": inputs.data, **content}
-    write_json(options.output.with_suffix(".json"), {**entry, **drawing.more})
+    write_sealed(options.output.with_suffix(".json"), {**entry, **drawing.more})
 
 
 if __name__ == "__main__":

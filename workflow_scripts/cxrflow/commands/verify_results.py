@@ -7,6 +7,8 @@ product that differs is the error. The root is one digest of all lists and table
 
 import logging
 import math
+import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +36,7 @@ from cxrflow.show.tables.orderings import compare, orderings_csv
 from cxrflow.show.tables.rendering import table_csv
 from cxrflow.show.tables.results import left_out, read_results
 from cxrflow.show.tables.tests import Tests, read_tests
+from cxrflow.show.tables.text import COMMENTED, require_sum
 
 log = logging.getLogger("cxrflow")
 
@@ -41,7 +44,9 @@ log = logging.getLogger("cxrflow")
 PASSING = ("state", "phantom", "logs", "timings")
 ROUNDING = 1e-6  # relative, between machines
 ABSOLUTE = 1e-9
+PNG = b"\x89PNG\r\n\x1a\n"  # what such a file begins with
 NAMED = 3  # folders in a warning
+SUM_LINE = re.compile(r"[0-9a-f]{64}  (?!.*  [0-9a-f]{60})\S.*")
 
 
 def verify_results(root: Path, threads: int) -> Iterator[str]:
@@ -51,6 +56,7 @@ def verify_results(root: Path, threads: int) -> Iterator[str]:
         InputError: the first product that differs from what it was made of.
     """
     yield _files(root, threads)
+    yield _texts(root)
     yield _scores(root)
     records = sorted(root.glob("report/**/config.json"))
     if not records:
@@ -74,12 +80,31 @@ def root_of(root: Path) -> str:
     return sha256("".join(lines).encode()).hexdigest()
 
 
+def _sums(path: Path) -> dict[str, str]:
+    """Digests by file of a list in which each line is whole, and each file that is there stands.
+
+    Raises:
+        InputError: a line is no SHA-256 and a file, or a file stands under another name.
+    """
+    lines = path.read_bytes().decode(errors="replace").split("\n")
+    for number, line in enumerate(lines[:-1], 1):
+        if not SUM_LINE.fullmatch(line):
+            raise InputError(f"{path}:{number}: is {line!r:.90}; expected a SHA-256 and a file")
+    if lines[-1]:
+        raise InputError(f"{path}: its last line has no end")
+    sums, folder = read_checksums(path.parent), path.parent
+    for name in (name for name in sums if not (folder / name).is_file()):
+        for file in folder.rglob("*"):
+            other = file.relative_to(folder).as_posix()
+            if len(other) == len(name) and file.is_file() and other not in sums:
+                raise InputError(f"{path}: lists '{name}', which is not there, and not '{other}'")
+    return sums
+
+
 def _files(root: Path, threads: int) -> str:
     lists = _lists(root)
     listed = [
-        (path.parent / name, digest, path)
-        for path in lists
-        for name, digest in read_checksums(path.parent).items()
+        (path.parent / name, digest, path) for path in lists for name, digest in _sums(path).items()
     ]
     there = [entry for entry in listed if entry[0].is_file()]
     with ThreadPoolExecutor(threads) as pool:
@@ -98,6 +123,35 @@ def _files(root: Path, threads: int) -> str:
         f"{len(listed) - len(there)} listed are not there; {len(unlisted)} folders of an earlier "
         "version have no list and were not compared"
     )
+
+
+def _texts(root: Path) -> str:
+    """What people read: tables as Markdown and HTML, figures and their records."""
+    count = 0
+    for place in ("tables", "released", "figures"):
+        for file in sorted(path for path in root.glob(f"{place}/**/*") if path.is_file()):
+            if file.suffix in COMMENTED:
+                require_sum(file)
+            elif file.suffix == ".png":
+                _require_picture(file)
+            elif file.suffix == ".json":
+                read_sealed(file)
+            else:  # CSV, which is made again from the results
+                continue
+            count += 1
+    return f"{count} texts and pictures of tables and figures are as they were written"
+
+
+def _require_picture(file: Path) -> None:
+    """InputError where a chunk of a PNG is not that of its checksum."""
+    content = file.read_bytes()
+    place, whole = len(PNG), content.startswith(PNG)
+    while whole and place < len(content):
+        end = place + 8 + int.from_bytes(content[place : place + 4])
+        whole = zlib.crc32(content[place + 4 : end]) == int.from_bytes(content[end : end + 4])
+        place = end + 4
+    if not whole or place != len(content):
+        raise InputError(f"{file}: damaged, a chunk is not that of its checksum; make it again")
 
 
 def _scores(root: Path) -> str:

@@ -199,12 +199,16 @@ class Rehearsal(Settings):
 
 
 class Privacy(Settings):
-    """Permission to show images and report text in pictures and the page; auto: synthetic ones."""
+    """Permission to show images and report text in pictures and the page, and to name ids.
+
+    auto: those of synthetic data alone.
+    """
 
     show_images: Literal["auto"] | bool = "auto"
     show_text: Literal["auto"] | bool = "auto"
+    show_ids: Literal["auto"] | bool = "auto"
 
-    def permits(self, content: Literal["images", "text"], synthetic: bool) -> bool:
-        """True if pictures may hold radiographs or report text of such data."""
-        choice = self.show_images if content == "images" else self.show_text
+    def permits(self, content: Literal["images", "text", "ids"], synthetic: bool) -> bool:
+        """True if pictures may hold radiographs or report text of such data, and records ids."""
+        choice = {"images": self.show_images, "text": self.show_text, "ids": self.show_ids}[content]
         return synthetic if choice == "auto" else choice

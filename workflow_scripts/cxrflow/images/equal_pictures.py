@@ -15,6 +15,7 @@ import pandas as pd
 
 from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
+from cxr_files.ids import in_brackets, shown
 from cxr_files.parquet import read_table
 from cxrflow.images.likeness import Floats, pictures
 
@@ -66,7 +67,7 @@ def equal_pictures(
     if equal["in_two_parts"]:
         message = (
             f"{equal['in_two_parts']} of {images} images have an equal one of another patient in "
-            f"another part of the split ({', '.join(equal['examples'])})"
+            f"another part of the split{in_brackets(equal['examples'])}"
         )
         if equal["in_two_parts"] > max_share * images:
             raise InputError(
@@ -88,5 +89,5 @@ def _account(rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "of_several_patients": int(several["image_id"].nunique()),
         "in_two_parts": int(apart["image_id"].nunique()),
-        "examples": apart["image_id"].drop_duplicates().head(EXAMPLES).tolist(),
+        "examples": shown(apart["image_id"].drop_duplicates().head(EXAMPLES).tolist()),
     }

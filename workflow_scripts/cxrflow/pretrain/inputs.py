@@ -15,6 +15,7 @@ from torch import nn
 from cxr_files.atomic import file_digest, fingerprint, read_object
 from cxr_files.drops import EXAMPLES, Drop, Tally
 from cxr_files.errors import InputError
+from cxr_files.ids import in_brackets
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.text.sentences import has_text, sentences_of
@@ -174,8 +175,8 @@ class Pairs:
         drop = Drop.of(reason, frame["study_id"][~keep], part=split)
         if drop.count:
             self.dropped.append(drop)
-            ids = ", ".join(drop.examples)
-            log.warning("%s: %d rows left out: %s (%s)", split, drop.count, reason, ids)
+            ids = in_brackets(drop.examples)
+            log.warning("%s: %d rows left out: %s%s", split, drop.count, reason, ids)
         return frame[keep]
 
     def describe(self) -> dict[str, Any]:

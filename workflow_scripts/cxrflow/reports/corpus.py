@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from cxr_files.atomic import atomic_folder, fingerprint, is_synthetic, write_json
 from cxr_files.drops import Drop, Tally
 from cxr_files.errors import InputError
+from cxr_files.ids import in_brackets
 from cxr_files.program import parser, run, thread_count
 from cxr_files.progress import progress
 from cxr_files.settings import read_settings
@@ -206,7 +207,8 @@ def build_corpus(
     if settings.sections.headings == "any":
         warn_of_headings(settings, account.starts, account.counts["unheaded"])
     for drop in account.labelled.drops:
-        log.warning("%d not labelled: %s (%s)", drop.count, drop.reason, ", ".join(drop.examples))
+        ids = in_brackets(drop.examples)
+        log.warning("%d not labelled: %s%s", drop.count, drop.reason, ids)
     if account.counts["no_finding_withheld"]:
         log.warning(
             "%d reports would be No Finding, had all their words been read",

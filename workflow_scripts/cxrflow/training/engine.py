@@ -26,11 +26,13 @@ from tqdm import tqdm
 
 from cxr_files.atomic import atomic_folder, naming, read_json, write_json
 from cxr_files.errors import InputError, InterruptedRun
+from cxr_files.ids import shown
 from cxr_files.outputs import require_own_folder
 from cxrflow import __version__
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.memory import explained, keep_freed_memory, left_by_steps, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
+from cxrflow.training.misfits import require_best, require_state
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import autocast, choose_device, choose_kernels, choose_precision
 from cxrflow.training.processes import ALONE, Processes
@@ -143,26 +145,22 @@ class Engine:
         state = self.processes.first(folder.load)
         if not self.processes.is_first:
             state = folder.load()
+        if state is not None:
+            optimiser = self.train_step.optimiser
+            require_state(state, self._content(None), optimiser, folder.path)
         self.processes.first(lambda: folder.drop_checkpoints(0 if state is None else state["step"]))
         if state is None:
             log.info("starting: %d steps on %s in %s", self.steps, self.device, self.precision)
             return
         self._take_codes(state.get("codes") or ["not recorded"], state["step"], folder)
-        try:
-            self._load_modules(state["modules"])
-            self.train_step.optimiser.load_state_dict(state["optimiser"])
-        except (KeyError, RuntimeError, ValueError) as error:
-            message = str(error).strip().splitlines()[-1].strip()
-            raise InputError(
-                f"{folder.path}: its state of step {state['step']} does not fit the model that "
-                f"this code makes ({message}). Delete the folder to start afresh"
-            ) from error
-        self.step, self.flops, self.totals = state["step"], state["flops"], state["totals"]
+        self._load_modules(state["modules"])
+        self.train_step.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.flops, self.totals = state["step"], state.get("flops"), state["totals"]
         self.monitor, self._recent = Monitor(**state["monitor"]), state["recent"]
         self.program.validation_state = state.get("validation", {})
         self.metrics_digest = state.get("metrics")
         if self.settings.stopping.keep == "best" and self.monitor.step:
-            folder.load_best(self.monitor.step)  # damage would only be found at the end
+            self._best(folder)  # damage would only be found at the end
         self.processes.first(lambda: folder.keep_best(self.monitor.step))
         log.info("resuming at step %d of %d", self.step, self.steps)
 
@@ -181,8 +179,13 @@ class Engine:
     def _save(self, folder: StateFolder, metrics: MetricsLog | None) -> None:
         if metrics is None:
             return
-        content = {
-            "metrics": metrics.flush(),
+        folder.save(self.step, self._content(metrics.flush()))
+        folder.keep_best(self.monitor.step)
+
+    def _content(self, metrics: str | None) -> dict[str, Any]:
+        """What a state holds; ``metrics``: the digest of the log."""
+        return {
+            "metrics": metrics,
             "modules": self._module_states(),
             "optimiser": self.train_step.optimiser.state_dict(),
             "step": self.step,
@@ -193,14 +196,18 @@ class Engine:
             "monitor": asdict(self.monitor),
             "validation": self.program.validation_state,
         }
-        folder.save(self.step, content)
-        folder.keep_best(self.monitor.step)
 
     def _modules(self) -> list[nn.Module]:
         return list(self.program.modules.values())
 
     def _module_states(self) -> dict[str, dict[str, Any]]:
         return {name: module.state_dict() for name, module in self.program.modules.items()}
+
+    def _best(self, folder: StateFolder) -> dict[str, Any]:
+        """The best weights so far, of a run that has some."""
+        modules = folder.load_best(self.monitor.step)
+        require_best(modules, self._module_states(), folder.path)
+        return modules
 
     def _load_modules(self, states: dict[str, dict[str, Any]]) -> None:
         for name, module in self.program.modules.items():
@@ -285,12 +292,13 @@ class Engine:
             values = step.read()
             name = next((name for name, x in values.items() if not math.isfinite(x)), None)
             if name is not None:
-                place = divmod(step.number, self.program.batches_per_epoch)
-                ids = list(self.program.batch_ids(*place))[:20]
+                epoch, batch = divmod(step.number, self.program.batches_per_epoch)
+                ids = ", ".join(shown(list(self.program.batch_ids(epoch, batch))[:20]))
                 raise self.processes.one_voice(
                     InputError(
                         f"{self.identity['model']}: term '{name}' is {values[name]} at step "
-                        f"{step.number}; the batch begins with samples {', '.join(ids)}"
+                        f"{step.number}; the batch "
+                        + (f"begins with samples {ids}" if ids else f"is {batch} of epoch {epoch}")
                     )
                 )
             for name, value in values.items():
@@ -349,7 +357,7 @@ class Engine:
     def _finish(self, folder: StateFolder, metrics: MetricsLog | None, output: Path) -> None:
         """Write the model, then drop the state; killed in between, the next start does it again."""
         if self.settings.stopping.keep == "best" and self.monitor.step:
-            self._load_modules(folder.load_best(self.monitor.step))
+            self._load_modules(self._best(folder))
         for module in self._modules():
             module.eval()
         facts = self._facts()

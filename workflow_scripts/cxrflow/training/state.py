@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from cxr_files.atomic import atomic_path, read_json, write_json
-from cxr_files.errors import InputError, PassingError
+from cxr_files.errors import InputError, PassingError, one_line
 from cxr_files.outputs import claim_folder, remove_folder
 from cxr_files.settings import deciding_settings
+from cxr_files.weights import unreadable
 
 log = logging.getLogger("cxrflow")
 CHECKSUM_BYTES = 32
@@ -182,10 +183,30 @@ def write_checked(path: Path, content: Any) -> None:
 
 
 def read_checked(path: Path) -> Any:
-    """Read what :func:`write_checked` wrote; None where it is absent or damaged."""
+    """Read what :func:`write_checked` wrote; None where it is absent or damaged.
+
+    Raises:
+        InputError: its checksum is right, but it holds no tensors and plain values.
+    """
     if not path.is_file():
         return None
     content = memoryview(path.read_bytes())
     if sha256(content[CHECKSUM_BYTES:]).digest() != content[:CHECKSUM_BYTES]:
         return None
-    return torch.load(io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True)
+    try:
+        return torch.load(
+            io.BytesIO(content[CHECKSUM_BYTES:]), map_location="cpu", weights_only=True
+        )
+    except Exception as error:  # bytes that are no pickle fail anyhow
+        raise InputError(f"{path}: {unreadable(path, error)}; delete it") from None
+
+
+@contextlib.contextmanager
+def fitting(path: Path) -> Iterator[None]:
+    """InputError naming a file whose checksum is right, where its content is not what is read."""
+    try:
+        yield
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: does not hold what this code writes there ({one_line(error)}); delete it"
+        ) from error

@@ -39,7 +39,7 @@ from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import ImageEncoder, load_image_encoder
 from cxrflow.training.precision import choose_device
 from cxrflow.training.program import Losses, ParameterRule, Program
-from cxrflow.training.state import read_checked, without_operations, write_checked
+from cxrflow.training.state import fitting, read_checked, without_operations, write_checked
 
 log = logging.getLogger("cxrflow")
 
@@ -170,7 +170,8 @@ def warmed_head(
         head_GC = warm_up(heads, runs, settings.warmup_steps, size, settings.warmup_rate)[0].cpu()
         weights = {"weight": head_GC[:-1].T.contiguous(), "bias": head_GC[-1].clone()}
         write_checked(path, weights)
-    run.start.load_state_dict(weights)
+    with fitting(path):
+        run.start.load_state_dict(weights)
     return run.start
 
 

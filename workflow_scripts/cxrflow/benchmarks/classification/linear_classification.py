@@ -51,7 +51,7 @@ from cxrflow.benchmarks.result import Predictions
 from cxrflow.encoders.image_encoder import load_image_encoder
 from cxrflow.training.monitor import Monitor
 from cxrflow.training.precision import choose_device
-from cxrflow.training.state import read_checked, write_checked
+from cxrflow.training.state import fitting, read_checked, write_checked
 
 log = logging.getLogger("cxrflow")
 
@@ -153,7 +153,8 @@ def resumed(path: Path, train: Callable[[], list[TrainedHead]]) -> list[TrainedH
             log.warning("%s is damaged; training its heads again", path)
         heads = [{**asdict(head), "head_GC": head.head_GC.cpu()} for head in train()]
         write_checked(path, heads)
-    return [TrainedHead(**{**head, "monitor": Monitor(**head["monitor"])}) for head in heads]
+    with fitting(path):
+        return [TrainedHead(**{**head, "monitor": Monitor(**head["monitor"])}) for head in heads]
 
 
 def predict(inputs: ModelInputs, settings: LinearClassificationSettings) -> Predictions:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cxr_files.errors import InputError
+from cxr_files.ids import entry
 from cxr_files.parquet import read_table
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
@@ -74,7 +75,7 @@ def draw(inputs: FigureInputs, settings: ReportsFigureSettings) -> FigureDrawing
     chosen += at_quantiles(likeness[~prior], settings.without_prior)
     rows = [
         {
-            "study": str(first.at[sample, "study_id"]),
+            **entry("study", str(first.at[sample, "study_id"])),
             "with_prior": bool(prior[sample]),
             "texts": marked_spans(
                 str(first.at[sample, "reference"]),

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cxr_files.arrays import read_array
 from cxr_files.errors import InputError
+from cxr_files.ids import entry
 from cxr_files.parquet import read_table
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.figures.maps import scale_of
@@ -203,7 +204,8 @@ def draw(inputs: FigureInputs, settings: GroundingFigureSettings) -> FigureDrawi
             for label, result in columns
         ]
         sample = sheet.samples.loc[sample_id]
-        example = {"sample_id": sample_id, "category": str(sample["category"]), "scores": scores}
+        ids = entry("sample_id", sample_id)
+        example = {**ids, "category": str(sample["category"]), "scores": scores}
         examples.append(example | ({"phrase": str(sample["phrase"])} if inputs.phrases else {}))
     left_out = [
         {"label": column.label, "reason": column.reason or "not trained in this run"}

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
+from cxr_files.ids import entry
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
 from cxrflow.benchmarks.generation.report_retrieval import encode_different
 from cxrflow.benchmarks.generation.side_by_side import at_quantiles
@@ -66,7 +67,7 @@ def draw(inputs: FigureInputs, settings: NeighboursFigureSettings) -> FigureDraw
     cosines = pd.Series(cosine_Q)
     rows = [
         {
-            "study": str(studies[query]),
+            **entry("study", str(studies[query])),
             "note": f"cosine {cosine_Q[query]:.2f}",
             "texts": [[(table["text"][place], None)] for place in (query, place_Q[query])],
         }

@@ -15,6 +15,8 @@ import pandas as pd
 from cxr_files.atomic import atomic_folder, file_digest, fingerprint, is_synthetic, write_json
 from cxr_files.errors import InputError
 from cxr_files.formulas import inert
+from cxr_files.ids import ids_may_stand
+from cxr_files.notes import without_examples
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts import (
     classification,
@@ -231,7 +233,8 @@ def _largest_drop(flow: Flow) -> str:
     if not drops:
         return "nothing was listed"
     count, name, drop = max(drops, key=lambda item: item[0])
-    return f"most were dropped at '{name}': {drop['reason']} ({count}, e.g. {drop['examples'][:2]})"
+    ids = f", e.g. {drop['examples'][:2]}" if drop["examples"] else ""
+    return f"most were dropped at '{name}': {drop['reason']} ({count}{ids})"
 
 
 def _write_cohort(
@@ -265,7 +268,7 @@ def _write_cohort(
                 "steps": flow.steps,
                 "splits": cohort.split_sizes(),
                 "checks": flow.checks,
-                "notes": flow.notes,
+                "notes": [n if ids_may_stand() else without_examples(n) for n in flow.notes],
                 **cohort.extra,
             },
         )

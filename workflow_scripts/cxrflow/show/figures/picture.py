@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from cxr_files.atomic import write_json, write_png
+from cxr_files.atomic import write_png, write_sealed
 from cxr_files.errors import InputError
 from cxrflow.papers.figures import BarsFigure, CurveFigure
 from cxrflow.show.tables.notes import note_on_data
@@ -74,7 +74,7 @@ def write_picture(
     write_png(path, png)
     missing = sorted(reason for reason in reasons if reason is not None)
     caption = [note_on_data(results), *([f"Not drawn: {'; '.join(missing)}."] if missing else [])]
-    write_json(
+    write_sealed(
         path.with_suffix(".json"),
         {
             "kind": figure.kind,

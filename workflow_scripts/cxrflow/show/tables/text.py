@@ -6,19 +6,23 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
-from pathlib import PurePath
+from hashlib import sha256
+from pathlib import Path, PurePath
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
 from cxr_files.atomic import atomic_path
+from cxr_files.errors import InputError
 from cxr_files.formulas import FORMULA
 from cxrflow.papers.table import Column
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.tests import Tested
 
 MINUS = "−"
+COMMENTED = (".md", ".html")
+SUM = "<!-- sha256 "
 
 
 def number(value: float, column: Column, sign: bool = False) -> str:
@@ -56,11 +60,33 @@ def unescaped(line: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_texts(prefix: str, texts: Mapping[str, str]) -> None:
-    """Write ``prefix`` with each extension, all files or none."""
+    """Write ``prefix`` with each extension, all files or none.
+
+    Markdown and HTML end with a comment of their SHA-256 (:func:`require_sum`); a CSV is for
+    programs, which know no comments.
+    """
     with ExitStack() as files:
         for extension, text in texts.items():
             path = files.enter_context(atomic_path(f"{prefix}{extension}"))
-            path.write_text(text, encoding="utf-8")
+            path.write_text(f"{text}{_sum_line(extension, text)}", encoding="utf-8")
+
+
+def _sum_line(extension: str, text: str) -> str:
+    if extension not in COMMENTED:
+        return ""
+    return f"{SUM}{sha256(text.encode()).hexdigest()} -->\n"
+
+
+def require_sum(path: Path) -> None:
+    """Compare Markdown or HTML of a table with the SHA-256 in its last line.
+
+    Raises:
+        InputError: it differs, or there is none.
+    """
+    content = path.read_bytes()
+    text, mark, _ = content.decode(errors="replace").rpartition(SUM)
+    if not mark or content != f"{text}{_sum_line(path.suffix, text)}".encode():
+        raise InputError(f"{path}: damaged, it does not end with its SHA-256; make it again")
 
 
 def ours_text(cell: Cell, column: Column) -> dict[str, str]:
@@ -127,7 +153,7 @@ def published_text(cell: Cell) -> str:
 
 def markdown_row(values: Sequence[str]) -> str:
     """One line of a GitHub table."""
-    cells = (" ".join(value.split("\n")).replace("|", "\\|") for value in values)
+    cells = (" ".join(value.splitlines()).replace("|", "\\|") for value in values)
     return f"| {' | '.join(cells)} |"
 
 
