@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "export": "commands.export",
     "verify": "commands.verify",
     "audit": "commands.audit.audit",
+    "compare": "commands.compare.compare",
     "config": "config",
     "plan": "config.plan",
     "targets": "config.targets",

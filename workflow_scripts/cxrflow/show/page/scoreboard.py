@@ -1,7 +1,8 @@
 """The head of the page: of each paper what it claims, what was measured, and the verdict.
 
-A paper is shown by the first of its claims whose cells are all measured here, else by the first of
-which two cells are. One that claims nothing is shown by the number that it leads with.
+A paper is shown by the first of its claims that can be judged here: all of its cells are measured,
+and none has a stand-in. Where there is none, by the first that is measured, whole or in part. One
+that claims nothing is shown by the number that it leads with.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from cxrflow.show.page.svg import Interval, interval_chart
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.orderings import Compared
 from cxrflow.show.tables.text import number
-from cxrflow.show.tables.verdicts import HOLDS, NOT_RUN, OPPOSITE, VERDICTS
+from cxrflow.show.tables.verdicts import HOLDS, NOT_COMPARABLE, NOT_RUN, OPPOSITE, VERDICTS
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SHOWN = 4  # cells of one claim
@@ -57,13 +58,19 @@ def board_line(
     if not pairs:
         return _led(paper, name, cards)
     of_claims = [list(group) for _, group in groupby(pairs, key=lambda pair: id(pair.claim))]
-    run = [[pair for pair in group if pair.verdict != NOT_RUN] for group in of_claims]
-    whole = (group for group, measured in zip(of_claims, run, strict=True) if group == measured)
-    shown = next(whole, None) or next(filter(None, run), None)
+    shown = next((group for group in of_claims if _all(group, NOT_RUN, NOT_COMPARABLE)), None)
+    shown = shown or next((group for group in of_claims if _all(group, NOT_RUN)), None)
+    if shown is None:
+        run = ([pair for pair in group if pair.verdict != NOT_RUN] for group in of_claims)
+        shown = next(filter(None, run), None)
     if shown is None:
         claim = pairs[0].claim.title
         return BoardLine(paper, name, claim, "", [], "", None, NOT_RUN, "", tally)
     return _claimed(paper, name, scores, shown, tally)
+
+
+def _all(pairs: Sequence[Compared], *unwanted: str) -> bool:
+    return all(pair.verdict not in unwanted for pair in pairs)
 
 
 def _led(paper: str, name: str, cards: Sequence[Mapping[str, Any]]) -> BoardLine:

@@ -7,7 +7,7 @@
   const { columns, texts, rows, file } = JSON.parse(document.getElementById("living-lines").textContent);
   const lines = rows.map((row) => row.map((entry) => (Array.isArray(entry) ? entry[0] : texts[entry])));
   const shown = columns.map((column, at) => ({ ...column, at })).filter((column) => column.head);
-  const STEP = 20;  // lines shown at first, and more of them on request
+  const STEP = matchMedia("(max-width: 44rem)").matches ? 5 : 20;  // lines shown at first, and more of them on request
   let count = STEP, sorted = null, down = false, found = lines;
 
   const make = (tag, parent, text = "", more = {}) => {
@@ -36,7 +36,7 @@
   const more = make("button", place, "", { type: "button", className: "more" });
 
   const heads = shown.map((column) => {
-    const cell = make("th", head, "", { scope: "col" });
+    const cell = make("th", head, "", { scope: "col", className: column.by === undefined ? "text" : "" });
     make("button", cell, column.head, { type: "button" }).addEventListener("click", () => {
       down = sorted === column ? !down : column.by !== undefined;  // numbers: the largest first
       sorted = column;
