@@ -85,7 +85,7 @@ def test_the_first_page_is_short(tmp_path):
     for paper in config.values.papers:
         claim = config.library.chosen[paper].orderings[0].claim
         assert " ".join(claim.split()) in " ".join(front.split())
-    assert "Of five leading claims no hold, five are not run" in front
+    assert "Of five leading claims none holds, five are not run" in front
 
 
 def test_it_shows_numbers_curves_tables_and_pictures(html):

@@ -1,7 +1,7 @@
 """Lay two folders of results side by side: the cells that both have, and their difference.
 
-    cxrflow compare results/demo results/mine
-    cxrflow compare docs/results/study results --output study.html
+    cxrflow compare results earlier/results
+    cxrflow compare results earlier/results --output both.html
 
 A cell is a row and a column of a table of a paper, read from `tables/` of a results folder or from
 a recorded run. Of each it prints both values with their intervals, the second less the first, and

@@ -4,7 +4,6 @@ import base64
 import io
 from dataclasses import dataclass
 from pathlib import Path
-
 from typing import TYPE_CHECKING
 
 from cxr_files.errors import InputError, one_line
@@ -78,9 +77,7 @@ def without_paper(picture: "Image") -> "Image":
     return clear.crop(box) if box else clear
 
 
-def _pieces(
-    ink: "NDArray[np.bool_]", top: int, left: int
-) -> "Iterator[tuple[int, int, int, int]]":
+def _pieces(ink: "NDArray[np.bool_]", top: int, left: int) -> "Iterator[tuple[int, int, int, int]]":
     """Parts of a picture between its white rows and columns: top, bottom, left, right of each."""
     for axis in (0, 1):
         runs = _runs(ink.any(axis=1 - axis))

@@ -74,9 +74,7 @@ def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
     elif "rows" in content:
         view |= {"columns": content["columns"], "rows": content["rows"]}
     else:
-        view |= _embedded(
-            run, path.with_suffix(".png"), album, "radiographs" in content["shows"]
-        )
+        view |= _embedded(run, path.with_suffix(".png"), album, "radiographs" in content["shows"])
     return view | {"synthetic": synthetic} | {name: content[name] for name in ("caption", "lines")}
 
 

@@ -23,8 +23,8 @@ from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.show.page import cohorts, examples, figures, labels, paper_tables, text, training
 from cxrflow.show.page.album import ROOM, Album
 from cxrflow.show.page.inputs import RunFolder, Training
-from cxrflow.show.page.living import json_text, living_table
 from cxrflow.show.page.links import PAPERS, checkout_links
+from cxrflow.show.page.living import json_text, living_table
 from cxrflow.show.page.next_steps import next_steps, same_overlays
 from cxrflow.show.page.overview import leading_cards, overview, paper_name
 from cxrflow.show.page.root import root_of

@@ -20,7 +20,7 @@ from cxrflow.show.tables.orderings import Compared
 from cxrflow.show.tables.text import number
 from cxrflow.show.tables.verdicts import HOLDS, NOT_COMPARABLE, NOT_RUN, OPPOSITE, VERDICTS
 
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SHOWN = 4  # cells of one claim
 
 
@@ -101,13 +101,13 @@ def _claimed(
     spots = [scores.paper.spot(place) for place in cells]
     count = min(samples_behind(spot, scores.results) for spot in spots)
     column = of_few(shown[0].better.column, count)
-    entries = [
-        (f"series{n}", cell.row, cell) for n, cell in enumerate([*cells.values()][:SHOWN])
-    ]
+    entries = [(f"series{n}", cell.row, cell) for n, cell in enumerate([*cells.values()][:SHOWN])]
     floor = _floor(scores, next(iter(cells)))
     if floor is not None and floor.row not in {cell.row for cell in cells.values()}:
         budget = spots[0].row.share
-        entries.append(("floor", f"{floor.row}{f', {budget} % of labels' if budget else ''}", floor))
+        entries.append(
+            ("floor", f"{floor.row}{f', {budget} % of labels' if budget else ''}", floor)
+        )
     measured, intervals = [], []
     for style, label, cell in entries:
         value = float(cell.ours or 0.0)
@@ -136,9 +136,7 @@ def _claimed(
     )
 
 
-def _cells(
-    scores: PaperScores, claim: Ordering, shown: Sequence[Compared]
-) -> dict[Address, Cell]:
+def _cells(scores: PaperScores, claim: Ordering, shown: Sequence[Compared]) -> dict[Address, Cell]:
     """The measured cells of a claim, best first, by their places."""
     of_claim = [pair for pair in scores.compared if pair.claim is claim]
     cells: dict[Address, Cell] = {}
@@ -181,7 +179,8 @@ def headline(lines: Sequence[BoardLine]) -> str:
             f"{line.name} {line.verdict}" if line.verdict else line.name for line in lines
         )
     counts = Counter(line.verdict for line in claimed)
-    holding = f"{_in_words(counts[HOLDS])} {'holds' if counts[HOLDS] == 1 else 'hold'}"
+    few = counts[HOLDS] < 2
+    holding = f"{_in_words(counts[HOLDS])} {'holds' if few else 'hold'}"
     others = [
         f"{_in_words(counts[word])} {'is' if counts[word] == 1 else 'are'} "
         f"{'reversed' if word == OPPOSITE else word}"

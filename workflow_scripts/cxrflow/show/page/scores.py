@@ -1,7 +1,7 @@
 """All scores of a page: each measured cell of its tables beside the strongest baseline.
 
-Rows with an equal budget of labels are compared: a probe of one per cent of them with what baselines
-without learning reach from one per cent.
+Rows with an equal budget of labels are compared: a probe of one per cent of them with what
+baselines without learning reach from one per cent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,9 +109,7 @@ def score_lines(name: str, scores: PaperScores) -> list[list[Any]]:
     return lines
 
 
-def _columns(
-    table: Table, row: Row, column: Column, cell: Cell, beside: Cell | None
-) -> list[Any]:
+def _columns(table: Table, row: Row, column: Column, cell: Cell, beside: Cell | None) -> list[Any]:
     texts = ours_text(cell, column)
     baseline = beside.ours if beside is not None and isinstance(beside.ours, float) else None
     return [
