@@ -32,7 +32,7 @@ class Scored:
     @classmethod
     def of(cls, run: RunFolder, paper: str, benchmark: str) -> "Scored | None":
         """Return None if the paper shows no model in such a task."""
-        results = run.config.results[paper].all(run.papers[paper])
+        results = run.scored[paper]
         recipes = run.config.library.tasks
         tasks = [
             task

@@ -63,6 +63,7 @@ def leading_cards(config: Config, paper: str, scores: PaperScores) -> list[dict[
             scores.tests.get(lead.table, Tests()),
             config.results[paper].controls,
             starts(config, tables[lead.table], lead),
+            scores.cells.get(lead.table),
         )
         for lead in scores.paper.leads
     ]
@@ -86,12 +87,13 @@ def _card(
     tests: Tests,
     controls: Sequence[str],
     starts: Collection[str] = (),
+    made: Sequence[Cell] | None = None,
 ) -> dict[str, Any] | None:
+    """The card of a leading cell; ``made``: the cells of its table, where they are known."""
     column, row = table.column(lead.column), table.row(lead.row)
     spot = TableCell(table, row, column)
-    cells = {
-        each.row: each for each in make_cells(table, results, tests) if each.column == column.key
-    }
+    made = make_cells(table, results, tests) if made is None else made
+    cells = {each.row: each for each in made if each.column == column.key}
     cell = cells[row.label]
     if not isinstance(cell.ours, float):
         return None

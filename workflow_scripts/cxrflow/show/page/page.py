@@ -33,6 +33,7 @@ from cxrflow.show.page.scores import COLUMNS, PaperScores, score_lines
 from cxrflow.show.tables.text import coded
 
 LARGEST = 3_000_000  # bytes of one page
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C where it is there: settings are long
 FRONT, DATA = "front", "data-and-trainings"  # a paper's name has no hyphen
 
 
@@ -68,7 +69,9 @@ def time_text(seconds: float | None) -> str:
 
 def yaml_text(value: Any) -> str:
     """Settings as YAML, short lists on one line."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    return yaml.dump(
+        value, Dumper=DUMPER, sort_keys=False, allow_unicode=True, default_flow_style=None
+    )
 
 
 def without_folders(value: Any) -> Any:
