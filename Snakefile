@@ -20,7 +20,9 @@ Path grammar (`<results>` is `results`, or what `pathvars:` of the configuration
     <results>/tables/<paper>/headline/<table>.*     the same, cut to the paper's headline
     <results>/tables/<paper>/orderings.{csv,md,html}
     <results>/figures/<paper>/<figure>.{png,json}
-    <results>/report/index.html, <results>/report/<paper>.html; with papers of the user's below
+    <results>/report/index.html, <results>/report/<paper>.html, with the pages that they lead to in
+                                                    <results>/report/index_files/, <paper>_files/;
+                                                    with papers of the user's below
                                                     <results>/report/<their names>/
     <results>/logs/<rule>/..., <results>/timings/<rule>/...
 

@@ -1,8 +1,9 @@
 """The report page: what was run on which data, cohort flow, curves, tables, grounding examples.
 
 Inputs: everything it shows. Outputs: `<results>/report/index.html` in the configured extent, and
-`<results>/report/<paper>.html` with every row of one paper; self-contained. With papers of the
-user's: below `<results>/report/<their names>/`.
+`<results>/report/<paper>.html` with every row of one paper; self-contained. What they lead to lies
+beside them, in `index_files/` and `<paper>_files/`. With papers of the user's: below
+`<results>/report/<their names>/`.
 """
 
 
@@ -37,7 +38,7 @@ rule record_config:
 
 
 rule make_page:
-    """Set a report page."""
+    """Set a report page and those beside it."""
     input:
         unpack(page_inputs),
         config=f"{REPORT}/config.json",
@@ -47,6 +48,7 @@ rule make_page:
             category="Report",
             labels={"page": "{page}"},
         ),
+        others=directory(f"{REPORT}/{{page}}_files"),
     log:
         "<logs>/make_page/{page}.log",
     benchmark:

@@ -5,7 +5,9 @@ pictures and tables: page_score_fixtures.
 """
 
 import json
+import re
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from cxr_labels.observations import OBSERVATIONS
 from cxrflow.config import load_config, make_config
 from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
-from cxrflow.show.page.page import build_page
+from cxrflow.show.page.page import build_pages
 
 ROOT = Path(__file__).parents[2]
 # Real, public data in the place of MIMIC-CXR: reports of one set, radiographs of another.
@@ -58,9 +60,21 @@ def load(**changes: Any) -> Config:
     return make_config(laid, [ROOT / "config.yaml"], check_roots=False)
 
 
+def pages(root: Path, papers: Sequence[str] = ()) -> dict[str, str]:
+    """The pages of a results folder, by their paths from the first one's folder."""
+    front = root / "report/index.html"
+    built = build_pages(root / "report/config.json", root, front, papers)
+    return {path.relative_to(front.parent).as_posix(): html for path, html in built.items()}
+
+
 def build(root: Path) -> str:
-    """The page of a results folder."""
-    return build_page(root / "report/config.json", root)
+    """All pages of a results folder, the first one first."""
+    return "".join(reversed(pages(root).values()))
+
+
+def words(html: str) -> str:
+    """A page's text, as it is read."""
+    return unescape(re.sub(r"<[^>]*>", "", html))
 
 
 def edit(path: Path, **changes: Any) -> None:

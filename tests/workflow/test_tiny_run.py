@@ -48,9 +48,8 @@ def test_every_stage_leaves_its_product(finished: Checkout) -> None:
         labels = results / f"benchmarks/label_agreement/mimic_cxr/{reference}"
         assert read(labels / "metrics.json")["metrics"]["micro_f1/positive"]["value"] > 0.8
         assert (labels / "disagreements.parquet").is_file()
-        assert (
-            f'id="labels-mimic_cxr-{reference}"' in (results / "report/toy/index.html").read_text()
-        )
+        page = results / "report/toy/index_files/data-and-trainings.html"
+        assert f'id="labels-mimic_cxr-{reference}"' in page.read_text()
 
 
 def test_no_training_leaves_state_behind(finished: Checkout) -> None:

@@ -57,6 +57,8 @@ def test_at_the_end_it_leads_to_the_page(growing: GrowingPage) -> None:
     growing.page.write_text("the page")
     growing.ended("make_page", "")
     assert "url=index.html" in growing.path.read_text()
+    beside = [*growing.path.with_name("so_far_files").iterdir()]
+    assert len(beside) == 2 and all("url=../index.html" in page.read_text() for page in beside)
     assert growing.page.read_text() == "the page"
 
 

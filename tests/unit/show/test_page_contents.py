@@ -1,6 +1,7 @@
 """The page: what it says and what it hides."""
 
 import json
+import posixpath
 import re
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from html_outline import Outline
-from page_fixtures import REAL, ROOT, build, edit, load, write_record, write_results
+from page_fixtures import REAL, ROOT, build, edit, load, pages, words, write_record, write_results
 from page_score_fixtures import write_table
 
 from command_options import options
@@ -18,7 +19,7 @@ from cxrflow.show.page import page
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.page.make_page import main
 from cxrflow.show.page.next_steps import NextStep, next_steps
-from cxrflow.show.page.page import build_page
+from cxrflow.show.page.page import build_pages
 from cxrflow.show.page.paper_tables import OUTSIDE
 
 IDS = "50000001"
@@ -31,25 +32,60 @@ def real(tmp_path_factory):
     return root
 
 
-def test_the_page_is_one_well_formed_file_without_outside_references(html):
-    outline = Outline(html)
-    assert outline.open == []
-    assert len(outline.ids) == len(set(outline.ids))
-    links = [link["href"] for link in outline.of("a")]
-    assert {link.removeprefix("#") for link in links} <= set(outline.ids)
-    assert all(link.startswith("#") for link in links)
-    for image in outline.of("img"):
-        assert image["src"].startswith("data:image/webp;base64,") and image["alt"]
-    assert "http://" not in html and "https://" not in html
-    assert "default-src 'none'" in html
-    assert len(html.encode()) < page.LARGEST
+@pytest.fixture(scope="module")
+def built(synthetic) -> dict[str, str]:
+    return pages(synthetic)
 
 
-def test_headings_go_down_one_level_at_a_time(html):
-    tags = [tag for tag, _ in Outline(html).elements]
-    levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+def test_each_page_is_well_formed_and_loads_nothing(built):
+    assert [*built] == [
+        "index_files/biovil.html", "index_files/data-and-trainings.html", "index.html",
+    ]  # fmt: skip
+    for html in built.values():
+        outline = Outline(html)
+        assert outline.open == []
+        assert len(outline.ids) == len(set(outline.ids))
+        for image in outline.of("img"):
+            assert image["src"].startswith("data:image/webp;base64,") and image["alt"]
+        assert "http://" not in html
+        assert html.count("https://") == html.count('<a href="https://arxiv.org/abs/2204.09817">')
+        assert "default-src 'none'" in html
+        assert len(html.encode()) < page.LARGEST
+
+
+def test_every_link_leads_to_what_is_there(built):
+    ids = {path: set(Outline(html).ids) for path, html in built.items()}
+    led_to = set()
+    for path, html in built.items():
+        for link in Outline(html).of("a"):
+            if link["href"].startswith("https://"):
+                continue
+            file, _, part = link["href"].partition("#")
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), file or "."))
+            target = target if file else path
+            assert target in built and (not part or part in ids[target]), link
+            led_to.add(target)
+    assert led_to == {*built}
+
+
+def test_headings_go_down_one_level_at_a_time(built):
+    for html in built.values():
+        tags = [tag for tag, _ in Outline(html).elements]
+        levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_the_first_page_is_short(tmp_path):
+    """However many papers there are, their tables and trainings lie beside it."""
+    config = load(papers=["biovil", "biovil_t", "convirt", "low_data", "medcutmix"])
+    write_record(tmp_path, config)
+    front = words(pages(tmp_path)["index.html"].partition("</style>")[2].partition("<script")[0])
+    assert 300 < len(front.split()) < 2500
+    for paper in config.values.papers:
+        claim = config.library.chosen[paper].orderings[0].claim
+        assert " ".join(claim.split()) in " ".join(front.split())
+    assert "Of five leading claims none holds, five are not run" in front
 
 
 def test_it_shows_numbers_curves_tables_and_pictures(html):
@@ -58,16 +94,17 @@ def test_it_shows_numbers_curves_tables_and_pictures(html):
         "227,835", "no impression (findings only)", "held-out patients not trained on",
         "Masked language modelling", "Radiology section matching", "Global alignment",
         'id="biovil-table5"', "ROC curves: biovil AUROC 0.871", "bi-bas-ilar",
-        "Small right apical pneumothorax", "snakemake --cores all controls",
+        "Small right apical pneumothorax", ">controls</span>",
     ):  # fmt: skip
         assert expected in html, expected
-    assert len(Outline(html).of("img")) == 9  # of the leading model
+    assert len(Outline(html).of("img")) == 9 + 3  # of the leading model, some on the first page
 
 
 def speed_row(html: str, model: str) -> list[str]:
     """The cells of a model's row in the table of speeds, seed 0."""
     table = html.partition('id="runs-title"')[2].partition("</table>")[0]
-    (row,) = re.findall(rf'<tr><th scope="row"><a href="#model-biovil-{model}">.*?</tr>', table)
+    link = f'<a href="biovil.html#model-biovil-{model}">'
+    (row,) = re.findall(rf'<tr><th scope="row">{link}.*?</tr>', table)
     return [re.sub("<.*?>", "", cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row)]
 
 
@@ -143,7 +180,7 @@ def test_radiographs_phrases_and_sentences_of_real_data_are_not_shown(results):
 
 def test_allowed_radiographs_come_without_phrases_unless_those_are_allowed_too(results):
     html = build(relabelled(results, show_images=True))
-    assert len(Outline(html).of("img")) == 9
+    assert len(Outline(html).of("img")) == 9 + 3
     assert PHRASE not in html
     assert "This page shows radiographs of real data" in html
     both = build(relabelled(results, show_images=True, show_text=True))
@@ -198,11 +235,11 @@ def test_hints_of_the_page_name_the_overlays_of_the_run(results):
     config = load(extent="headline")
     write_record(results, config, overlays=["mine.yaml"])
     shutil.rmtree(results / "benchmarks/label_agreement")
-    html = build(results)
-    over = " --configfile mine.yaml</code>"
-    assert f"cores all biovil --config 'seeds=[0,1,2]'{over}" in html
-    assert f">snakemake --cores all biovil{over} makes them" in html
-    assert f">snakemake --cores all labels{over}" in html
+    said = words(build(results))
+    over = " --configfile mine.yaml"
+    assert f"cores all biovil --config 'seeds=[0,1,2]'{over}" in said
+    assert f" snakemake --cores all biovil{over} makes them" in said
+    assert f"snakemake --cores all labels{over}" in said
 
 
 def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(results):
@@ -219,8 +256,8 @@ def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(resu
     assert 'id="model-biovil-simclr"' in html and 'id="model-biovil-gloria"' not in html
     assert 'id="cohort-biovil-rsna"' in html and 'id="cohort-biovil-radnli"' not in html
     write_record(results, load(papers=["biovil", "low_data"], extent="headline"))
-    words = re.sub(r"<[^>]*>", "", build(results))
-    assert "Asked for: the headline rows of BioViL, Low-data study, at the scale" in words
+    said = words(build(results))
+    assert "Asked for: the headline rows of BioViL, Low-data study. Made:" in said
     write_record(results, config)
     steps = steps_of(results)
     assert steps[0].code == "snakemake --cores all biovil"
@@ -237,16 +274,15 @@ def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
         "  rows: [{label: Mine, model: mine}, {label: BioViL, model: biovil/biovil}]}}\n"
     )
     write_results(tmp_path, load(papers=["biovil", str(mine)]))
-    html = build(tmp_path)
-    outline = Outline(html)
-    assert len(outline.ids) == len(set(outline.ids))
-    assert 'id="paper-biovil"' in html and 'id="paper-mine"' in html and 'id="mine-t"' in html
-    chapter = html.partition('id="paper-mine"')[2]
+    both = pages(tmp_path)
+    assert 'id="paper-biovil"' in both["index_files/biovil.html"]
+    chapter = both["index_files/mine.html"]
+    assert 'id="paper-mine"' in chapter and 'id="mine-t"' in chapter
     assert 'id="model-mine-mine"' in chapter and 'id="model-biovil-biovil"' not in chapter
     assert re.search("<b>mine</b> .*, from cxr_bert and simclr", chapter)
-    record = tmp_path / "report/config.json"
-    pages = [build_page(record, tmp_path, [f"{one}=all"]) for one in ("biovil", "mine")]
-    assert "paper-mine" not in pages[0] and 'id="model-biovil-biovil"' in pages[1]
+    ours, alone = (pages(tmp_path, [f"{one}=all"]) for one in ("biovil", "mine"))
+    assert "index_files/mine.html" not in ours
+    assert 'id="model-biovil-biovil"' in alone["index_files/mine.html"]
 
 
 def test_results_of_a_paper_that_leads_with_nothing_are_not_called_missing(tmp_path):
@@ -330,7 +366,8 @@ def test_a_failed_check_stands_out(results):
     flow["checks"].append({"name": "image in one split", "passed": False, "detail": "2 in two"})
     write_json(path, flow)
     html = build(results)
-    assert 'A check of the data failed: <a href="#cohort-biovil-mimic_cxr">mimic_cxr</a>' in html
+    link = '<a href="index_files/biovil.html#cohort-biovil-mimic_cxr">mimic_cxr</a>'
+    assert f"A check of the data failed: {link}" in html
     assert html.count("1 check failed") == 2 and "<b>FAILED</b> image in one split" in html
 
 
@@ -343,13 +380,14 @@ def test_the_program_writes_the_page_whole(html, synthetic, tmp_path):
     output = tmp_path / "deep/index.html"
     config = synthetic / "report/config.json"
     main(options(config=config, results=synthetic, output=output))
-    assert output.read_text(encoding="utf-8") == html
-    assert [path.name for path in output.parent.iterdir()] == ["index.html"]
+    beside = [output.parent / f"index_files/{n}.html" for n in ("data-and-trainings", "biovil")]
+    assert sorted(output.parent.rglob("*.*")) == sorted([output, *beside])
+    assert "".join(path.read_text(encoding="utf-8") for path in (output, *beside)) == html
     with pytest.raises(InputError, match="results folder not found"):
-        page.build_page(config, tmp_path / "nowhere")
+        build_pages(config, tmp_path / "nowhere", output)
     (tmp_path / "config.json").write_text(json.dumps({"scale": "demo"}))
     with pytest.raises(InputError, match="field 'values' is missing"):
-        page.build_page(tmp_path / "config.json", synthetic)
+        build_pages(tmp_path / "config.json", synthetic, output)
 
 
 def test_an_imported_model_is_called_so_and_has_no_training(results):

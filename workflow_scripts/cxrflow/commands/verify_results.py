@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from cxrflow.benchmarks.settings import IntervalSettings, PairedTestSettings
 from cxrflow.metrics.record import read_metrics
 from cxrflow.papers.table import HEADLINE, Result
 from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.page.root import PASSING, checksum_lists, root_of
 from cxrflow.show.tables.cells import make_cells
 from cxrflow.show.tables.orderings import compare, orderings_csv
 from cxrflow.show.tables.rendering import table_csv
@@ -40,8 +40,6 @@ from cxrflow.show.tables.text import COMMENTED, require_sum
 
 log = logging.getLogger("cxrflow")
 
-#: Folders of results that are filled step by step, and of which no table is made.
-PASSING = ("state", "phantom", "logs", "timings")
 ROUNDING = 1e-6  # relative, between machines
 ABSOLUTE = 1e-9
 PNG = b"\x89PNG\r\n\x1a\n"  # what such a file begins with
@@ -66,20 +64,6 @@ def verify_results(root: Path, threads: int) -> Iterator[str]:
     yield f"root {root_of(root)}"
 
 
-def _lists(root: Path) -> list[Path]:
-    return sorted(
-        path for path in root.rglob(CHECKSUMS) if path.relative_to(root).parts[0] not in PASSING
-    )
-
-
-def root_of(root: Path) -> str:
-    """One SHA-256 over the ``SHA256SUMS`` of all products, and over the tables."""
-    tables = (path for path in root.glob("tables/**/*") if path.is_file())
-    files = sorted({*_lists(root), *tables})
-    lines = (f"{file_digest(file)}  {file.relative_to(root).as_posix()}\n" for file in files)
-    return sha256("".join(lines).encode()).hexdigest()
-
-
 def _sums(path: Path) -> dict[str, str]:
     """Digests by file of a list in which each line is whole, and each file that is there stands.
 
@@ -102,7 +86,7 @@ def _sums(path: Path) -> dict[str, str]:
 
 
 def _files(root: Path, threads: int) -> str:
-    lists = _lists(root)
+    lists = checksum_lists(root)
     listed = [
         (path.parent / name, digest, path) for path in lists for name, digest in _sums(path).items()
     ]

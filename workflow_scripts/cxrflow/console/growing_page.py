@@ -53,6 +53,8 @@ class GrowingPage:
             self.close()
             if self.path.is_file():
                 self.path.write_text(LEADS_ON.format(self.page.name), encoding="utf-8")
+            for beside in self.path.with_name(f"{self.path.stem}_files").glob("*.html"):
+                beside.write_text(LEADS_ON.format(f"../{self.page.name}"), encoding="utf-8")
             return ""
         self.due |= rule == TABLE
         if self.process is not None and self.process.poll() is None:

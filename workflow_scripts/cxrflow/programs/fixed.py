@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "verify": "commands.verify",
     "adopt": "commands.adopt.adopt",
     "audit": "commands.audit.audit",
+    "compare": "commands.compare.compare",
     "config": "config",
     "plan": "config.plan",
     "targets": "config.targets",

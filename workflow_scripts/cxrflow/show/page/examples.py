@@ -32,7 +32,7 @@ class Scored:
     @classmethod
     def of(cls, run: RunFolder, paper: str, benchmark: str) -> "Scored | None":
         """Return None if the paper shows no model in such a task."""
-        results = run.config.results[paper].all(run.papers[paper])
+        results = run.scored[paper]
         recipes = run.config.library.tasks
         tasks = [
             task
@@ -79,7 +79,7 @@ def grounding_examples(run: RunFolder, scored: Scored, album: Album) -> dict[str
     text = run.permits("text", synthetic)
     folder = run.score_folder(scored.task, name, seed) / "figures"
     for entry in drawn_pictures(folder / "examples.json"):
-        uri = album.uri(folder / entry["file"])
+        uri = album.uri(folder / entry["file"], sheet=True)
         if uri is None:
             content["left_out"] += 1
             continue

@@ -51,7 +51,7 @@ def _picture(run: RunFolder, figure: PictureFigure, album: Album) -> dict[str, A
     synthetic = bool(scores["data"]["synthetic"])
     if figure.radiographs and not run.permits("images", synthetic):
         return NOT_DRAWN | {"why": HIDDEN}
-    return _embedded(run, folder / figure.file, album) | {
+    return _embedded(run, folder / figure.file, album, figure.radiographs) | {
         "synthetic": synthetic,
         "caption": entries[0]["caption"],
         "lines": [],
@@ -74,11 +74,11 @@ def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
     elif "rows" in content:
         view |= {"columns": content["columns"], "rows": content["rows"]}
     else:
-        view |= _embedded(run, path.with_suffix(".png"), album)
+        view |= _embedded(run, path.with_suffix(".png"), album, "radiographs" in content["shows"])
     return view | {"synthetic": synthetic} | {name: content[name] for name in ("caption", "lines")}
 
 
-def _embedded(run: RunFolder, picture: Path, album: Album) -> dict[str, Any]:
-    uri = album.uri(picture)
+def _embedded(run: RunFolder, picture: Path, album: Album, radiographs: bool) -> dict[str, Any]:
+    uri = album.uri(picture, sheet=radiographs)
     why = None if uri else NO_ROOM.format(path=picture.relative_to(run.root))
-    return {"uri": uri, "why": why}
+    return {"uri": uri, "why": why, "radiographs": radiographs}

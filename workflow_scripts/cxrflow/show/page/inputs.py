@@ -20,7 +20,7 @@ from cxrflow.kinds import MARK
 from cxrflow.metrics.record import read_metrics
 from cxrflow.names import short_name
 from cxrflow.papers.recipes import CohortRecipe
-from cxrflow.papers.table import HEADLINE
+from cxrflow.papers.table import HEADLINE, Result
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import Tests, read_tests
 
@@ -118,6 +118,11 @@ class RunFolder:
         """Models, tasks, cohorts, vocabularies and texts of the papers that are shown."""
         return self.config.needs(*self.papers.items())
 
+    @cached_property
+    def scored(self) -> dict[str, list[Result]]:
+        """The task and model of each result of the papers that are shown, by paper."""
+        return {name: self.config.results[name].all(ext) for name, ext in self.papers.items()}
+
     def permits(self, content: Literal["images", "text"], synthetic: bool) -> bool:
         """True if pictures and pages may hold radiographs or report text of such data."""
         return self.config.values.privacy.permits(content, synthetic)
@@ -204,7 +209,7 @@ class RunFolder:
     def results(self, paper: str) -> Results:
         """The finished results of a paper's tables and of its controls."""
         config = self.config
-        pairs = config.results[paper].all(self.papers[paper])
+        pairs = [*self.scored[paper]]
         tasks = dict.fromkeys(task for task, model in pairs if model is not None)
         pairs += [(task, model) for model in config.results[paper].controls for task in tasks]
         runs = {}

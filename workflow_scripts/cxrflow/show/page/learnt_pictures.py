@@ -4,13 +4,12 @@ Ids of two data sets cannot be compared, pictures can (:mod:`cxrflow.images.copi
 where copies of real images would be learnt from; the page says so of drawn ones as well.
 """
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from cxr_files.drops import EXAMPLES
 from cxrflow.config.held_out import learners
 from cxrflow.images.copies import compared_copies
-from cxrflow.papers.table import Result
 from cxrflow.show.page.inputs import RunFolder
 
 NAME = "pictures of other data sets"
@@ -22,7 +21,7 @@ def learnt_pictures(run: RunFolder, cohort: str, names: bool) -> dict[str, Any] 
     ``names``: ids may be shown. None where there are no stores to compare.
     """
     compared, shared = [], []
-    for other, models in learners(run.config, cohort, _scored(run)).items():
+    for other, models in learners(run.config, cohort, chain(*run.scored.values())).items():
         found = compared_copies(run.root, cohort, other)
         if found is None:
             continue
@@ -37,8 +36,3 @@ def learnt_pictures(run: RunFolder, cohort: str, names: bool) -> dict[str, Any] 
         return None
     detail = "; ".join(shared) or f"none of the images that are scored is in {', '.join(compared)}"
     return {"name": NAME, "passed": not shared, "detail": detail}
-
-
-def _scored(run: RunFolder) -> Iterator[Result]:
-    for paper, extent in run.papers.items():
-        yield from run.config.results[paper].all(extent)

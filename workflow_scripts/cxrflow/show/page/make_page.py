@@ -24,15 +24,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument(
         "--so-far", default="", help="of a run that goes on: what there is of it"
     )
-    arguments.add_path("--output", "the page to write")
+    arguments.add_path("--output", "the first page; the others go beside it, into NAME_files/")
     options = arguments.parse_args(argv)
 
-    from cxrflow.show.page.page import build_page
+    from cxrflow.show.page.page import build_pages
 
-    html = build_page(options.config, options.results, options.papers, options.so_far)
-    with atomic_path(options.output) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    log.info("%s: %.1f MB", options.output, len(html.encode()) / 1e6)
+    pages = build_pages(
+        options.config, options.results, options.output, options.papers, options.so_far
+    )
+    for page, html in pages.items():
+        with atomic_path(page) as temporary:
+            temporary.write_text(html, encoding="utf-8")
+        log.info("%s: %.1f MB", page, len(html.encode()) / 1e6)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""The top of the page: which data, what was run, and the few numbers people look for first."""
+"""The first page: which data, what was run, and the few numbers people look for first."""
 
 from collections.abc import Collection, Mapping, Sequence
-from math import log10
 from typing import Any
 
 from cxrflow import __version__
@@ -10,7 +9,9 @@ from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
 from cxrflow.papers.claims import Lead
 from cxrflow.papers.table import Column, Row, Table, TableCell
+from cxrflow.show.page.digits import measured_on, of_few
 from cxrflow.show.page.inputs import RunFolder, Training
+from cxrflow.show.page.scores import PaperScores
 from cxrflow.show.page.training import unlearnt
 from cxrflow.show.tables.cells import Cell, make_cell, make_cells
 from cxrflow.show.tables.notes import WRONG_WAY, below_chance, percent
@@ -21,8 +22,6 @@ from cxrflow.show.tables.text import number, ours_text, published_text, unlearnt
 # Fewer training pairs than this show that the path works, not how well the method does: published
 # models were trained on a hundred thousand and more.
 FEW_PAIRS = 5000
-# Of fewer samples a score has two digits: one more or less of them moves the second.
-FEW_SAMPLES = 100
 
 
 def data_kinds(run: RunFolder, flows: Mapping[str, dict[str, Any] | None]) -> dict[str, bool]:
@@ -53,20 +52,20 @@ def paper_name(run: RunFolder, paper: str) -> str:
     return run.config.library.chosen[paper].title.partition(":")[0] or paper
 
 
-def leading_cards(run: RunFolder, paper: str) -> list[dict[str, Any]]:
+def leading_cards(config: Config, paper: str, scores: PaperScores) -> list[dict[str, Any]]:
     """The cells that a paper leads with, beside other models, controls and reference rows."""
-    chosen, results = run.config.results[paper].paper, run.results(paper)
-    controls = run.config.results[paper].controls
+    tables = scores.paper.tables
     cards = [
         _card(
-            chosen.tables[lead.table],
+            tables[lead.table],
             lead,
-            results,
-            run.tests(paper, lead.table),
-            controls,
-            starts(run.config, chosen.tables[lead.table], lead),
+            scores.results,
+            scores.tests.get(lead.table, Tests()),
+            config.results[paper].controls,
+            starts(config, tables[lead.table], lead),
+            scores.cells.get(lead.table),
         )
-        for lead in chosen.leads
+        for lead in scores.paper.leads
     ]
     return [card for card in cards if card is not None]
 
@@ -88,18 +87,18 @@ def _card(
     tests: Tests,
     controls: Sequence[str],
     starts: Collection[str] = (),
+    made: Sequence[Cell] | None = None,
 ) -> dict[str, Any] | None:
+    """The card of a leading cell; ``made``: the cells of its table, where they are known."""
     column, row = table.column(lead.column), table.row(lead.row)
     spot = TableCell(table, row, column)
-    cells = {
-        each.row: each for each in make_cells(table, results, tests) if each.column == column.key
-    }
+    made = make_cells(table, results, tests) if made is None else made
+    cells = {each.row: each for each in made if each.column == column.key}
     cell = cells[row.label]
     if not isinstance(cell.ours, float):
         return None
-    columns = [table.column(key) for key in column.mean_of or [column.key]]
-    measured = list(dict.fromkeys(_measured(table, row, each, results) for each in columns))
-    column = _of_few(column, min(count for _, count in measured))
+    measured = measured_on(spot, results)
+    column = of_few(column, min(count for _, count in measured))
     # A control is scored as if it stood in the leading row.
     beside = _beside(table, row, column)
     rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
@@ -178,24 +177,6 @@ def _compared(
         if best is not None:
             lines.append({**best, "what": what, "judged": is_judged})
     return lines
-
-
-def _of_few(column: Column, count: int) -> Column:
-    """A column with no more digits than so many samples can tell apart."""
-    digits = 2 if count < FEW_SAMPLES else 3
-    digits = max(digits - round(log10(column.scale)), 0)
-    return column.model_copy(update={"digits": min(column.digits, digits)})
-
-
-def _measured(table: Table, row: Row, column: Column, results: Results) -> tuple[str, int]:
-    """The data that a cell's metric was measured on, and the number of samples behind it."""
-    metric, runs = row.metric_of(column), results.of(table.result_of(row, column))
-    behind = next(
-        entry["n"]
-        for entry in (run["metrics"].get(metric, {}) for run in runs)
-        if entry.get("value") is not None  # a seed may lack it
-    )
-    return runs[0]["data"]["name"], behind
 
 
 def _beside_best(cell: Cell, rows: Sequence[Scored], column: Column) -> dict[str, str] | None:

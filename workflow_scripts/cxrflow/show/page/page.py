@@ -1,28 +1,40 @@
-"""The report page: ``<results>/report/index.html``, one file that needs nothing but a browser.
+"""The report page: ``<results>/report/index.html``, which needs nothing but a browser.
 
-It shows the data, the flow of studies through every cohort, the trainings, the papers' tables and
-figures, and next steps. It names what is missing; a damaged or stale input stops the program. Its
-content security policy forbids the page to load anything (docs/page.md).
+It shows what was found: a scoreboard of the papers, the numbers they lead with, all scores, next
+steps. Pages beside it, in ``index_files/``, hold the rest: one a paper (pictures, figures, tables,
+trainings, the flow of studies), one for the data and trainings of the run. They name what is
+missing; a damaged or stale input stops the program. Their content security policy forbids them to
+load anything (docs/page.md).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import jinja2
 import yaml
+from markupsafe import Markup, escape
 
 from cxr_files.errors import InputError
 from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.show.page import cohorts, examples, figures, labels, paper_tables, text, training
 from cxrflow.show.page.album import ROOM, Album
 from cxrflow.show.page.inputs import RunFolder, Training
+from cxrflow.show.page.links import PAPERS, checkout_links
+from cxrflow.show.page.living import json_text, living_table
 from cxrflow.show.page.next_steps import next_steps, same_overlays
 from cxrflow.show.page.overview import leading_cards, overview, paper_name
+from cxrflow.show.page.root import root_of
+from cxrflow.show.page.scoreboard import board_line, headline
+from cxrflow.show.page.scores import COLUMNS, PaperScores, score_lines
 from cxrflow.show.tables.text import coded
 
-LARGEST = 3_000_000  # bytes
+LARGEST = 3_000_000  # bytes of one page
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C where it is there: settings are long
+FRONT, DATA = "front", "data-and-trainings"  # a paper's name has no hyphen
 
 
 def count_text(value: float | None) -> str:
@@ -57,7 +69,9 @@ def time_text(seconds: float | None) -> str:
 
 def yaml_text(value: Any) -> str:
     """Settings as YAML, short lists on one line."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    return yaml.dump(
+        value, Dumper=DUMPER, sort_keys=False, allow_unicode=True, default_flow_style=None
+    )
 
 
 def without_folders(value: Any) -> Any:
@@ -71,8 +85,13 @@ def without_folders(value: Any) -> Any:
     return value
 
 
-def gather(run: RunFolder, album: Album) -> dict[str, Any]:
-    """Collect the content of all templates."""
+def command(text: str) -> Markup:
+    """A command whose lines are broken between its words alone."""
+    return Markup(re.sub(r"\S+", r'<span class="word">\g<0></span>', str(escape(text))))
+
+
+def gather(run: RunFolder, room: Mapping[str, int]) -> dict[str, Any]:
+    """Collect the content of all templates; ``room``: bytes of pictures on a paper's page."""
     config = run.config
     flows = {name: run.flow(name) for name in run.needs.cohorts}
     controls = [name for paper in run.papers for name in config.results[paper].controls]
@@ -87,11 +106,25 @@ def gather(run: RunFolder, album: Album) -> dict[str, Any]:
         if trained or not config.models[n].recipe.control
     }
     chapters: list[dict[str, Any]] = []
+    board, lines = [], []
     for paper in run.papers:
-        chapters.append(_chapter(run, paper, flows, trainings, chapters, album))
+        scores = PaperScores.read(run, paper)
+        album = Album(room.get(paper, ROOM))
+        chapter = _chapter(run, paper, flows, trainings, chapters, album)
+        chapter["cards"] = leading_cards(config, paper, scores)
+        chapters.append(chapter)
+        board.append(board_line(paper, chapter["name"], scores, chapter["cards"]))
+        lines += score_lines(chapter["name"], scores)
     return {
         "top": overview(run, flows, trainings),
+        "found": headline(board),
+        "board": board,
+        "scores": living_table(COLUMNS, lines, "scores.csv"),
         "chapters": chapters,
+        "paper_links": PAPERS,
+        "page_of_model": {
+            model["name"]: chapter["paper"] for chapter in chapters for model in chapter["models"]
+        },
         "corpora": [text.corpus(run, name) for name in run.needs.corpora],
         "vocabularies": [text.vocabulary(run, name) for name in run.needs.vocabularies],
         "spellings": text.spellings(run),
@@ -136,7 +169,6 @@ def _chapter(
         "paper": paper,
         "title": run.config.library.chosen[paper].title or paper,
         "name": paper_name(run, paper),
-        "cards": leading_cards(run, paper),
         "extent": run.papers[paper],
         "leading": leading.models[0] if leading else None,
         "tables": tables,
@@ -176,27 +208,80 @@ def _environment() -> jinja2.Environment:
         "anchor": anchor,
         "short": short_name,
         "coded": coded,
+        "command": command,
+        "json": json_text,
     }
     return environment
 
 
-def build_page(config: Path, results: Path, papers: Sequence[str] = (), so_far: str = "") -> str:
-    """The page as text; ``papers`` as :meth:`RunFolder.read` takes them.
+class Place(NamedTuple):
+    """A page among those of a run, and the way from it to the others."""
 
-    ``so_far``: of a run that goes on, what there is of it; such a page renews itself.
+    name: str  # of the front page's file, without its ending
+    here: str  # FRONT, DATA or a paper
+
+    @property
+    def path(self) -> str:
+        """The page's file, from the folder of the front page."""
+        front = self.here == FRONT
+        return f"{self.name}.html" if front else f"{self.name}_files/{self.here}.html"
+
+    def href(self, page: str, anchor: str = "") -> str:
+        """A link to a part of a page."""
+        fragment = f"#{anchor}" if anchor else ""
+        if page == self.here:
+            return fragment or "#top"
+        path = self._replace(here=page).path
+        if self.here != FRONT:
+            path = f"../{path}" if page == FRONT else path.rpartition("/")[2]
+        return quote(path) + fragment
+
+
+def build_pages(
+    config: Path, results: Path, output: Path, papers: Sequence[str] = (), so_far: str = ""
+) -> dict[Path, str]:
+    """The pages by their files, those beside the first one before it.
+
+    ``output`` is the first one; ``papers`` as :meth:`RunFolder.read` takes them. ``so_far``: of a
+    run that goes on, what there is of it; its first page renews itself.
 
     Raises:
-        InputError: naming the input that is damaged, stale, or makes the page too large.
+        InputError: naming the input that is damaged, stale, or makes a page too large.
     """
     run = RunFolder.read(config, results, papers)
-    template = _environment().get_template("page.html.jinja")
-    html = template.render(**gather(run, Album(ROOM)), so_far=so_far)
-    excess = len(html.encode()) - LARGEST
-    if excess > 0:  # what else there is to show is long: fewer pictures
-        html = template.render(**gather(run, Album(ROOM - excess)), so_far=so_far)
-    if len(html.encode()) > LARGEST:
-        raise InputError(
-            f"{results}: the page would be {len(html.encode()):,} bytes, more than {LARGEST:,}; "
-            "show fewer papers, by the option --papers"
+    frame = {
+        "so_far": so_far,
+        "checkout": checkout_links(output),
+        # What goes on has none yet.
+        "root": None if so_far else root_of(results),
+    }
+    room: dict[str, int] = {}
+    pages = _render(gather(run, room), frame, output.stem)
+    for here, html in pages.items():  # what else there is to show is long: fewer pictures
+        excess = len(html.encode()) - LARGEST
+        if excess > 0:
+            room[here] = ROOM - excess
+    if room:
+        pages = _render(gather(run, room), frame, output.stem)
+    for here, html in pages.items():
+        if len(html.encode()) > LARGEST:
+            raise InputError(
+                f"{results}: the page '{here}' would be {len(html.encode()):,} bytes, more than "
+                f"{LARGEST:,}; show fewer papers, by the option --papers"
+            )
+    return {output.parent / Place(output.stem, here).path: html for here, html in pages.items()}
+
+
+def _render(content: Mapping[str, Any], frame: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Each page's text by its name, the first page last."""
+    papers = {chapter["paper"]: chapter for chapter in content["chapters"]}
+    pages = {}
+    for here in (*papers, DATA, FRONT):
+        template = _environment().get_template(
+            "paper.html.jinja" if here in papers else f"{here}.html.jinja"
         )
-    return html
+        place = Place(name, here)
+        pages[here] = template.render(
+            **content, **frame, chapter=papers.get(here), here=here, href=place.href
+        )
+    return pages

@@ -120,6 +120,51 @@ def line_chart(
     return Markup(opening + "".join(elements) + "</svg>")
 
 
+@dataclass(frozen=True)
+class Interval:
+    """A value between its ends. ``style`` is a CSS class as a line's."""
+
+    style: str
+    value: float
+    low: float
+    high: float
+
+
+def interval_chart(intervals: Sequence[Interval], label: str) -> Markup:
+    """Values with their intervals, one below the other, over a common axis.
+
+    Args:
+        label: what a screen reader says instead of the picture.
+    """
+    width, row, side = 190, 15, 14
+    low = min(interval.low for interval in intervals)
+    high = max(interval.high for interval in intervals)
+    low, high = _spread([low, high])
+    height = row * len(intervals) + 18
+
+    def place(value: float) -> str:
+        return f"{side + (value - low) / (high - low) * (width - 2 * side):.1f}"
+
+    marks = ticks(low, high)
+    elements = [f'<path class="grid" d="M{place(mark)} 2V{height - 15}"/>' for mark in marks]
+    elements += [
+        f'<text class="mid" x="{place(mark)}" y="{height - 3}">{tick_text(mark)}</text>'
+        for mark in marks[:: max(1, len(marks) - 1)]
+    ]
+    for number, interval in enumerate(intervals):
+        y = row * number + 10
+        ends = f"M{place(interval.low)} {y}H{place(interval.high)}"
+        elements.append(f'<path class="line whole {interval.style}" d="{ends}"/>')
+        elements.append(
+            f'<circle class="dot {interval.style}" cx="{place(interval.value)}" cy="{y}" r="4"/>'
+        )
+    opening = (
+        f'<svg class="chart intervals" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(label)}">'
+    )
+    return Markup(opening + "".join(elements) + "</svg>")
+
+
 def _dot(line: ChartLine, point: str) -> str:
     cx, cy = point.split(",")
     return f'<circle class="dot {line.style}" cx="{cx}" cy="{cy}" r="3"/>'
