@@ -79,8 +79,10 @@ def without_paper(picture: "Image") -> "Image":
 
 def _pieces(ink: "NDArray[np.bool_]", top: int, left: int) -> "Iterator[tuple[int, int, int, int]]":
     """Parts of a picture between its white rows and columns: top, bottom, left, right of each."""
+    import numpy as np
+
     for axis in (0, 1):
-        runs = _runs(ink.any(axis=1 - axis))
+        runs = _runs(np.asarray(ink.any(axis=1 - axis)))
         if len(runs) != 1 or runs[0] != (0, ink.shape[axis]):
             for start, end in runs:
                 part = ink[start:end] if axis == 0 else ink[:, start:end]

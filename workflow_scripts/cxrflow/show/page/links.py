@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-import cxrflow
-
 #: Where a paper of ours can be read; one of the user's has no place here.
 PAPERS = {
     "biovil": "https://arxiv.org/abs/2204.09817",
@@ -14,7 +12,7 @@ PAPERS = {
     "low_data": "https://arxiv.org/abs/2303.17644",
     "medcutmix": "https://doi.org/10.1109/icassp55912.2026.11462043",
 }
-CHECKOUT = Path(cxrflow.__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[4]
 
 
 class Link(NamedTuple):
