@@ -57,7 +57,8 @@ def with_pooler(encoder: CXRBert) -> PooledBert:
     return pooled.to(next(encoder.parameters()).device)
 
 
-class PooledInferenceSettings(OutsideBenchmarkSettings, NaturalLanguageInferenceSettings):
+# Of two defaults of a field that of the first base counts, here the split.
+class PooledInferenceSettings(NaturalLanguageInferenceSettings, OutsideBenchmarkSettings):
     """Those of natural_language_inference."""
 
 
