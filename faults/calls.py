@@ -47,7 +47,7 @@ MOVING = {*_TO_FILES.values(), "sendfile", "copy_file_range"} - {"ftruncate", "f
 _AT_CWD = -100
 _SECCOMP, _SET_FILTER, _NEW_LISTENER = 317, 1, 8
 _PIDFD_GETFD = 438
-_NO_NEW_PRIVILEGES = 38
+_NO_NEW_PRIVILEGES, _DIES_WITH_PARENT = 38, 1
 _ALLOW, _ASK = 0x7FFF0000, 0x7FC00000
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _RECEIVE, _SEND, _CONTINUE = 0xC0502100, 0xC0182101, 1
@@ -121,6 +121,7 @@ def begun(main: Callable[[], int], filtered: bool) -> tuple[int, int, int | None
     if child == 0:
         code = 1
         try:
+            ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)  # it would wait for answers
             os.setsid()
             for number in (1, 2):
                 os.dup2(writing, number)

@@ -30,7 +30,8 @@ def kinds(results: Path) -> dict[tuple[str, str], Path]:
         table = place in ("tables", "figures")
         if place in PASSING or path.name in OTHERWISE or shard or (table and path.suffix == ".csv"):
             continue
-        found.setdefault((place, path.suffix if table else path.name), path)
+        curves = "tfevents" in path.name  # which the time names
+        found.setdefault((place, path.suffix if table or curves else path.name), path)
     return found
 
 
