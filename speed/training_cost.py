@@ -109,9 +109,9 @@ class Invented(NamedTuple):
         write_tokens(self.root / "tokens", sizes.clip(5, 2000).astype(np.int64), info)
 
     def store(self, geometry: str) -> Path:
-        """A pixel store of all images, made when it is first asked for."""
+        """A pixel store of all images, made when it is first asked for; what was begun goes on."""
         folder = self.root / "pixels" / geometry
-        if not folder.is_dir():
+        if not (folder / "store.json").is_file():
             folder.parent.mkdir(exist_ok=True)
             sources = [Source(str(number), f"{number}.png") for number in range(self.images)]
             build_store(

@@ -514,6 +514,13 @@ def test_models_start_from_what_has_their_shapes(tmp_path, demo, monkeypatch) ->
     assert len(made) == 2
 
 
+def test_a_store_that_was_only_begun_is_made(tmp_path: Path) -> None:
+    invented = training_cost.Invented(tmp_path, 3, 1)
+    invented._write_images()
+    (tmp_path / "pixels" / "shorter32").mkdir(parents=True)  # the process ended there
+    assert len(PixelStore(invented.store("shorter32"))) == 3
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 def test_on_a_gpu_the_small_trials_of_graphs_and_profiles_run(tmp_path: Path, monkeypatch) -> None:
