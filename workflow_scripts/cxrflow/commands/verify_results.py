@@ -36,7 +36,7 @@ from cxrflow.show.tables.orderings import compare, orderings_csv
 from cxrflow.show.tables.rendering import table_csv
 from cxrflow.show.tables.results import left_out, read_results
 from cxrflow.show.tables.tests import Tests, read_tests
-from cxrflow.show.tables.text import COMMENTED, require_sum
+from cxrflow.show.tables.text import COMMENTED, summed_text
 
 log = logging.getLogger("cxrflow")
 
@@ -115,7 +115,7 @@ def _texts(root: Path) -> str:
     for place in ("tables", "released", "figures"):
         for file in sorted(path for path in root.glob(f"{place}/**/*") if path.is_file()):
             if file.suffix in COMMENTED:
-                require_sum(file)
+                summed_text(file)
             elif file.suffix == ".png":
                 _require_picture(file)
             elif file.suffix == ".json":

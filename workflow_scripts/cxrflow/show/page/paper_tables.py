@@ -11,7 +11,7 @@ from markupsafe import Markup
 from cxr_files.errors import InputError
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
-from cxrflow.show.tables.text import template
+from cxrflow.show.tables.text import summed_text, template
 
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
@@ -81,7 +81,7 @@ def certificate(run: RunFolder) -> Markup | None:
 
 def _section(path: Path) -> str:
     """A table's HTML without the style that stands in the page once; checked to be whole."""
-    body = path.read_text(encoding="utf-8").strip()
+    body = summed_text(path).strip()
     if not (body.startswith("<section") and body.endswith("</section>")):
         raise InputError(f"{path}: not a whole table; expected one <section> element")
     outside = OUTSIDE.search(body)

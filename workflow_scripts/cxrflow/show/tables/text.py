@@ -62,7 +62,7 @@ def unescaped(line: Mapping[str, str]) -> dict[str, str]:
 def write_texts(prefix: str, texts: Mapping[str, str]) -> None:
     """Write ``prefix`` with each extension, all files or none.
 
-    Markdown and HTML end with a comment of their SHA-256 (:func:`require_sum`); a CSV is for
+    Markdown and HTML end with a comment of their SHA-256 (:func:`summed_text`); a CSV is for
     programs, which know no comments.
     """
     with ExitStack() as files:
@@ -77,8 +77,8 @@ def _sum_line(extension: str, text: str) -> str:
     return f"{SUM}{sha256(text.encode()).hexdigest()} -->\n"
 
 
-def require_sum(path: Path) -> None:
-    """Compare Markdown or HTML of a table with the SHA-256 in its last line.
+def summed_text(path: Path) -> str:
+    """Markdown or HTML of a table, which agrees with the SHA-256 in its last line, without that.
 
     Raises:
         InputError: it differs, or there is none.
@@ -87,6 +87,7 @@ def require_sum(path: Path) -> None:
     text, mark, _ = content.decode(errors="replace").rpartition(SUM)
     if not mark or content != f"{text}{_sum_line(path.suffix, text)}".encode():
         raise InputError(f"{path}: damaged, it does not end with its SHA-256; make it again")
+    return text
 
 
 def ours_text(cell: Cell, column: Column) -> dict[str, str]:
