@@ -21,6 +21,7 @@ from cxrflow.show.page.make_page import main
 from cxrflow.show.page.next_steps import NextStep, next_steps
 from cxrflow.show.page.page import build_pages
 from cxrflow.show.page.paper_tables import OUTSIDE
+from cxrflow.show.tables.text import write_texts
 
 IDS = "50000001"
 
@@ -409,10 +410,10 @@ def test_the_certificate_of_released_weights_stands_on_the_page_once_it_is_made(
     folder = results / "released"
     folder.mkdir()
     section = '<section class="paper-table" id="certificate">0.831 equal</section>'
-    (folder / "certificate.html").write_text(section)
+    write_texts(str(folder / "certificate"), {".html": section})
     html = build(results)
     assert section in html and '<a href="#released">' in html
     assert "The published weights" not in {step.title for step in steps_of(results)}
     (folder / "certificate.html").write_text("<section>cut")
-    with pytest.raises(InputError, match=r"certificate\.html: not a whole table"):
+    with pytest.raises(InputError, match=r"certificate\.html: damaged, it does not end with"):
         build(results)

@@ -10,6 +10,7 @@ from page_fixtures import build, edit
 
 from cxr_files.atomic import CHECKSUMS, read_json, write_json
 from cxr_files.errors import InputError
+from cxrflow.show.tables.text import write_texts
 
 Damage = Callable[[Path], object]
 RUN = "models/biovil/biovil/seed0/run.json"
@@ -56,10 +57,12 @@ DAMAGE: dict[str, tuple[str, Damage, str]] = {
         cut(500),
         "not a whole PNG",
     ),
-    "half a table": (TABLE, cut(900), "not a whole table"),
+    "half a table": (TABLE, cut(900), "damaged, it does not end with its SHA-256"),
     "a table that loads": (
         TABLE,
-        text('<section><img src="x.png"></section>'),
+        lambda path: write_texts(
+            str(path.with_suffix("")), {".html": '<section><img src="x.png"></section>'}
+        ),
         "expected a self-contained table",
     ),
     "a cohort of another data set": (
