@@ -98,6 +98,12 @@ def test_home_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_pat
         write(home)
 
 
+def test_a_product_of_outside_code_has_a_colon_in_its_name(tmp_path: Path) -> None:
+    for text in ("old", "new"):
+        write(tmp_path / "scores", "outside.module:Benchmark", text=text)
+        assert (tmp_path / "scores/result.txt").read_text() == text
+
+
 def test_a_rerun_replaces_its_own_product_and_no_other(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "corpus"
     (folder / "made/by/the workflow").mkdir(parents=True)  # empty folders are nobody's

@@ -44,7 +44,8 @@ def read_mark(folder: Path) -> str | None:
     """
     mark = folder / MARK
     text = mark.read_text(encoding="utf-8", errors="replace") if mark.is_file() else ""
-    return text.partition(":")[0] if text.endswith(f"{NOTE}\n") else None
+    end = f": {NOTE}\n"
+    return text.removesuffix(end) if text.endswith(end) else None
 
 
 def empty_folder(folder: Path) -> None:
