@@ -20,7 +20,9 @@ WITHOUT_JOB = {
     "import_weights": "pretrain_text: a model folder, written by the same function",
     "pretrain_image_reports": "pretrain_joint: the same engine",
     "make_certificate": "check_orderings: a table of three files",
-    "draw_bars": "draw_curve: a picture and its JSON",
+    "draw_bars": "draw_figure: a picture and its JSON",
+    "draw_curve": "draw_figure: a picture and its JSON",
+    "join_pairs": "build_pairs: the same tables and account",
 }
 
 

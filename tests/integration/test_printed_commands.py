@@ -24,6 +24,8 @@ from printed_commands import COMMANDS, TOP, of
 
 # Programs whose commands need more than a demonstration leaves, and what runs them.
 ELSEWHERE = {
+    "adopt": "tests/unit/commands/test_adopt.py",
+    "compare": "tests/unit/commands/test_compare.py",
     "cost": "tests/unit/config/test_config_cost.py",
     "draft": "the line before it trains its model",
     "import_weights": "tests/integration/test_imported_weights.py",

@@ -74,8 +74,8 @@ def test_reports_of_one_block_train_and_are_said(made: Checkout) -> None:
     run = json.loads((results / "models/biovil/cxr_bert/seed0/run.json").read_text())
     assert run["data"]["notice"].startswith("No training report has FINDINGS and IMPRESSION")
     assert set(run["permuted_pairs"]["terms"]) == {"mlm"}
-    page = results / "report/index_files/biovil.html"
-    assert run["data"]["notice"] in page.read_text(encoding="utf-8")
+    pages = (results / "report/index_files").glob("*.html")
+    assert any(run["data"]["notice"] in page.read_text(encoding="utf-8") for page in pages)
     flow = json.loads((results / "cohorts/biovil/mimic_cxr/flow.json").read_text())
     assert flow["texts"] == {"both": 0, "findings": 0, "impression": STUDIES}
 

@@ -83,7 +83,7 @@ NO_PROGRAMS = """
 def shell(*command, bench_record, **options):
     bench_record.running_time = 0.0
     for path in sys._getframe(1).f_locals["output"]:
-        Path(path).touch()
+        Path(path).touch() if Path(path).suffix else Path(path).mkdir(exist_ok=True)
 """
 
 

@@ -23,7 +23,7 @@ from cxrflow.papers import load_paper, paper_entries, paper_names
 # rules that ask for resources under another's name.
 RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
 RESERVED |= {"all", "labels", "controls", "released"}
-RESERVED |= {"build_retrieval", "build_samples", "compare_labels"}
+RESERVED |= {"build_retrieval", "build_samples", "compare_labels", "join_pairs"}
 ORDERINGS = "orderings"
 # Of cohorts and vocabularies: what names data sets.
 NAMING_FIELDS = ("dataset", "images", "held_out", "training", "documents")
