@@ -51,12 +51,15 @@ def run_of(root: Path) -> Any:
     }
     scored = [("b/probe", "a/model"), ("b/probe", "reference/nothing")]
     config = SimpleNamespace(
-        cohorts={name: SimpleNamespace(dataset=value) for name, value in datasets.items()},
+        cohorts={
+            name: SimpleNamespace(of_one_set=[SimpleNamespace(dataset=value)])
+            for name, value in datasets.items()
+        },
         models=models,
         results={"b": SimpleNamespace(all=lambda extent: scored)},
         library=SimpleNamespace(tasks={"b/probe": SimpleNamespace(cohort=SCORED)}),
     )
-    return SimpleNamespace(config=config, root=root, papers={"b": "all"})
+    return SimpleNamespace(config=config, root=root, scored={"b": scored})
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def _read(
         path = require_file(root, *LISTS["studies"])
         rows, damage = read_once(path, {**ids, **columns}, "study_id", optional)
     except InputError as error:
-        raise InputError(f"{error}{ADVICE}") from None
+        raise InputError(f"{error}{ADVICE if root.is_dir() else ''}") from None
     rows = rows.rename(columns={"patient_id": "subject_id", "body_part": "subgroup"})
     notes: list[str] = []
     if "date" in rows:
