@@ -91,10 +91,11 @@ def claims(paper: str, records: Sequence[Record]) -> str:
     """A table of the comparisons of a paper that were run; the other claims by name."""
     lines = [markdown_row(["claim", "published", "ours", "verdict", "to decide it", "run"])]
     lines.append(markdown_row(["---"] * 6))
-    missing, last = {}, ""
-    for each, name in chosen(paper, records):
+    pairs, last = chosen(paper, records), ""
+    ran = {each.claim for each, _ in pairs if each.verdict != NOT_RUN}
+    part = dict.fromkeys(each.claim for each, _ in pairs if each.verdict == NOT_RUN)
+    for each, name in pairs:
         if each.verdict == NOT_RUN:
-            missing[each.claim] = True
             continue
         claim = each.claim if each.claim != last else "…"
         last = each.claim
@@ -105,12 +106,14 @@ def claims(paper: str, records: Sequence[Record]) -> str:
         sides = f"{claim}: *{each.better}* and *{each.worse}*, {each.column}"
         lines.append(markdown_row([sides, printed, ours(each), words, each.decided_by, name]))
     text = "\n".join(lines) if last else "No run of this paper is recorded."
-    absent = [claim.title for claim in load_paper(paper).orderings]
-    absent = [
-        title for title in absent if title not in {c.claim for c, _ in chosen(paper, records)}
-    ]
-    unrun = [*missing, *absent] if last else []
-    return f"{text}\n\nNot run: {'; '.join(unrun)}." if unrun else text
+    if not last:
+        return text
+    unrun = dict.fromkeys(claim.title for claim in load_paper(paper).orderings)
+    lists = {
+        "Run in part": [title for title in part if title in ran],
+        "Not run": [title for title in unrun if title not in ran],
+    }
+    return text + "".join(f"\n\n{what}: {'; '.join(each)}." for what, each in lists.items() if each)
 
 
 def ours(each: Comparison) -> str:
