@@ -1,8 +1,8 @@
 """Which side: an image and its mirror image, with left and right exchanged in the text (ours).
 
 Of texts that name one side. The other hardly costs the global term anything, so that encoders do
-not learn it (docs/archive/results.md). The exchanged words are whole word pieces; abbreviations such
-as RLL stay as they are. Augmentation must not flip images.
+not learn it (docs/archive/results.md). The exchanged words are whole word pieces; abbreviations
+such as RLL stay as they are. Augmentation must not flip images.
 
 Shapes: N samples of this process, S of which name one side; L tokens, P width of the joint space.
 """
