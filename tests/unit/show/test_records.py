@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -127,3 +128,12 @@ def test_the_command_renders_and_checks(recorded: Path, tmp_path, capsys) -> Non
     render(typed)
     assert "rendered" in capsys.readouterr().out and "| demo |" in page.read_text()
     render([*typed, "--check"])
+
+
+def test_the_documentation_is_what_its_records_give() -> None:
+    """And above its part on real data no table is typed by hand."""
+    page = ROOT / "docs/results.md"
+    render(["--check", "--records", str(ROOT / "docs/results"), str(page), str(ROOT / "README.md")])
+    synthetic = page.read_text(encoding="utf-8").partition("## Real data")[0]
+    typed = re.sub(r"<!-- recorded: .*?<!-- end of recorded -->", "", synthetic, flags=re.DOTALL)
+    assert "| --- |" in synthetic and "| --- |" not in typed
