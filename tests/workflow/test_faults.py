@@ -46,7 +46,9 @@ def test_every_stage_has_a_row(jobs: list[Job]) -> None:
 def test_each_fault_meets_a_stage(finished: Checkout, jobs: list[Job], tmp_path: Path) -> None:
     quick = cycle(cheapest(jobs, finished.folder))
     benches = (Bench(job, finished.folder, tmp_path / job.stage) for job in quick)
-    require_no_defect([bench.trial(name) for name, bench in zip(FAULTS, benches, strict=False)])
+    # What a library says without memory differs between machines; `make faults` tries it.
+    named = [name for name in FAULTS if name != "little memory"]
+    require_no_defect([bench.trial(name) for name, bench in zip(named, benches, strict=False)])
 
 
 @pytest.mark.timeout(0)

@@ -30,6 +30,7 @@ NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR)
 # What it has too little of: open files, memory, processes.
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 NO_THREAD = "can't start new thread"  # Python's words, for lack of memory or processes
+NO_ROOM = "failed to map segment from shared object"  # of a library that is loaded
 REFUSALS = (*REFUSED, *NAMES, *SCARCE, errno.EACCES, errno.EPERM)
 # Options that name what a program writes.
 WRITTEN = ("output", "page", "reasons", "state")
@@ -206,7 +207,7 @@ def refusal(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in REFUSALS:
         names = " and ".join(str(name) for name in (error.filename, error.filename2) if name)
         return f"{names or 'writing a result'}: {error.strerror or os.strerror(error.errno)}"
-    words = (*(os.strerror(number) for number in (*REFUSED, *SCARCE)), NO_THREAD)
+    words = (*(os.strerror(number) for number in (*REFUSED, *SCARCE)), NO_THREAD, NO_ROOM)
     if any(word in str(error) for word in words):
         return " ".join(str(error).split())
     return None

@@ -22,6 +22,7 @@ TORCH = (
         (MemoryError(), "Cannot allocate memory"),
         (MemoryError("Unable to allocate 8 GiB"), "Cannot allocate memory (Unable to allocate 8"),
         (RuntimeError(TORCH), "Error code 12 (Cannot allocate memory)"),
+        (ImportError("a.so: failed to map segment from shared object"), "a.so: failed to map"),
         (RuntimeError("can't start new thread"), "can't start new thread"),
         (ImportError("libx.so: cannot open shared object file: Too many open files"), "libx.so"),
     ],
