@@ -25,6 +25,7 @@ from cxr_labels.command import main as label
 from cxrflow.commands.adopt.adopt import main
 from cxrflow.commands.adopt.archive import view_of
 from cxrflow.commands.adopt.dates import read_dates
+from cxrflow.commands.adopt.folder import free_name
 from cxrflow.config.__main__ import main as configure
 from cxrflow.programs.source_code import PACKAGE
 from cxrflow.reports.corpus import main as process_reports
@@ -621,3 +622,11 @@ def test_dates_by_the_order_of_day_and_month(text: str, day: str | None, month: 
     for order, expected in (("day", day), ("month", month)):
         (read,) = read_dates(pd.Series([text]), order)  # type: ignore[arg-type]
         assert pd.isna(read) if expected is None else read == pd.Timestamp(expected)
+
+
+def test_a_name_that_another_study_has_gets_the_first_number_that_is_free() -> None:
+    """2019/1 and 2019-1 are one name of a file, and its numbered form may be a study's own."""
+    taken: set[str] = set()
+    for wanted, given in (("a-2", "a-2"), ("a", "a"), ("a", "a-3"), ("a-2", "a-2-2")):
+        assert free_name(wanted, taken) == given
+        taken.add(given)

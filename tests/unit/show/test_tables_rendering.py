@@ -58,6 +58,13 @@ def test_seeds_become_a_mean_a_spread_and_an_interval(files):
     assert cell["Ours | both", "words"].ours == "✓"
 
 
+def test_an_interval_ends_where_its_metric_does(tmp_path):
+    """Student's of a contrast without sign would begin below 0."""
+    _, _, cell = cells_of([result(tmp_path, n, x) for n, x in enumerate((0.01, 0.3, 0.02))])
+    ours = cell["Ours | both", "avg"]
+    assert ours.low == 0.0 and ours.high > 0.3
+
+
 def test_the_interval_of_several_seeds_is_over_samples_too(files):
     results = read_results(files)
     intervals = {("grounding", "m"): {"rate": {"low": 0.1, "high": 0.2}}}

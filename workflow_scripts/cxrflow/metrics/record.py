@@ -72,6 +72,20 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 }
 
 
+def possible_part(name: str, value: float, low: float, high: float) -> tuple[float, float]:
+    """The part of an interval of a metric that the metric can have: Student's knows no ends.
+
+    It covers as often. A ``value`` out of the range is another's metric of that name.
+
+    >>> possible_part("auroc/effusion", 0.07, -0.04, 0.19)
+    (0.0, 0.19)
+    """
+    least, greatest = RANGES.get(name.partition("/")[0], (-float("inf"), float("inf")))
+    if not least <= value <= greatest:
+        return low, high
+    return max(low, least), min(high, greatest)
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 

@@ -3,8 +3,9 @@
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 
 import pandas as pd
@@ -98,9 +99,7 @@ def write_folder(
         assert study.patient is not None, "only studies of known patients are written"
         if not places:
             continue
-        name = ids.study(study.name, study.patient, often[study.name] == 1)
-        if name in taken:  # 2019/1 and 2019-1
-            name = f"{name}-{len(taken)}"
+        name = free_name(ids.study(study.name, study.patient, often[study.name] == 1), taken)
         taken.add(name)
         for number, place in enumerate(places, start=1):
             source = (root / str(files.at[place, "place"])).resolve()
@@ -121,3 +120,9 @@ def write_folder(
     listed = listed.sort_values(["patient_id", "date", "study_id"], kind="stable")
     listed.drop(columns="called").to_csv(output / "studies.csv", index=False, encoding="utf-8")
     return listed
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or the first with a number behind it that no study has: 2019/1 beside 2019-1."""
+    numbered = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(each for each in numbered if each not in taken)

@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 
 from cxrflow.kinds import MARK
 from cxrflow.metrics.crossed import over_trainings
-from cxrflow.metrics.record import Over
+from cxrflow.metrics.record import Over, possible_part
 from cxrflow.papers.table import Table, TableCell
 from cxrflow.show.tables.results import NOT_RUN, Results
 from cxrflow.show.tables.tests import Tested, Tests
@@ -119,12 +119,15 @@ def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> 
     else:
         low, high, _ = over_trainings(values, level)
         ends, over = [float(low), float(high)], "seeds"
+    mean, (low, high) = fmean(values), ends
+    if low is not None and high is not None:
+        low, high = possible_part(name, mean, low, high)
     return replace(
         cell,
-        ours=fmean(values) * column.scale,
+        ours=mean * column.scale,
         ours_sd=stdev(values) * column.scale if len(values) > 1 else None,
-        low=None if ends[0] is None else ends[0] * column.scale,
-        high=None if ends[1] is None else ends[1] * column.scale,
+        low=None if low is None else low * column.scale,
+        high=None if high is None else high * column.scale,
         over=over,
         level=level,
         by_seed={seed: entry["value"] * column.scale for seed, entry in by_seed.items()},
