@@ -84,8 +84,8 @@ def levels(places: pd.Series) -> pd.DataFrame:
     for place in map(PurePosixPath, places):
         stem = place.stem if place.suffix.lower() in SUFFIXES else place.name
         row = {"file name": stem, "file name without its number": NUMBERED.sub("", stem)}
-        parts = [part for part in PARTS.split(stem) if part]
-        row |= {f"file name, part {n}": part for n, part in enumerate(parts, start=1)}
+        pieces = [piece for piece in PARTS.split(stem) if piece]
+        row |= {f"file name, part {n}": piece for n, piece in enumerate(pieces, start=1)}
         for n, folder in enumerate(reversed(place.parent.parts), start=1):
             row["folder" if n == 1 else f"folder {n} levels up"] = folder
         rows.append(row)
@@ -108,20 +108,22 @@ def propose(table: ReportTable, images: pd.DataFrame, chosen: Mapping[str, str |
             raise InputError(f"{table.source}: no column '{name}' ({role}); found {table.columns}")
     columns = Columns()
     _text(columns, table, chosen.get("text"))
-    others = table.rows.drop(columns=list(columns.text))
-    _keys(columns, table, others, images, chosen.get("study"))
-    _patient(columns, others, images, chosen.get("patient"))
-    used = {*columns.keys.values(), columns.patient}
-    _date(columns, others[[name for name in others if name not in used]], chosen.get("date"))
+    remaining = table.rows.drop(columns=list(columns.text))
+    _keys(columns, table, remaining, images, chosen.get("study"))
+    _patient(columns, remaining, images, chosen.get("patient"))
+    assigned = {*columns.keys.values(), columns.patient}
+    _date(
+        columns, remaining[[name for name in remaining if name not in assigned]], chosen.get("date")
+    )
     return columns
 
 
-def _text(columns: Columns, table: ReportTable, named: str | None) -> None:
+def _text(columns: Columns, table: ReportTable, column: str | None) -> None:
     words = {
         str(name): table.rows[name].fillna("").str.count(r"\S+").median() for name in table.rows
     }
-    if named is not None:
-        columns.text, columns.reasons["text"] = (named,), "named by --text-column"
+    if column is not None:
+        columns.text, columns.reasons["text"] = (column,), "named by --text-column"
         return
     of_section = {section_of(name): name for name in words if section_of(name)}
     sections = [of_section[name] for name in ("findings", "impression") if name in of_section]
@@ -144,17 +146,17 @@ def _text(columns: Columns, table: ReportTable, named: str | None) -> None:
 def _keys(
     columns: Columns,
     table: ReportTable,
-    others: pd.DataFrame,
+    remaining: pd.DataFrame,
     images: pd.DataFrame,
-    named: str | None,
+    column: str | None,
 ) -> None:
     """The columns by which reports are found, each the one that has most of the export's ids."""
-    candidates = others if named is None else table.rows[[named]]
+    candidates = remaining if column is None else table.rows[[column]]
     ids = {str(name): same(candidates[name]) for name in candidates}
-    wanted: tuple[tuple[Key, str], ...] = (
+    header_keys: tuple[tuple[Key, str], ...] = (
         ("accession", "accession numbers"), ("study_uid", "study UIDs")
     )  # fmt: skip
-    for key, words in wanted:
+    for key, words in header_keys:
         counts = _counts(ids, same(images[key]), LEAST_IDS)
         best = _best(counts, "study")
         if best:
@@ -180,19 +182,19 @@ def _keys(
 
 def _unknown(columns: Columns, ids: Mapping[str, pd.Series], images: pd.DataFrame) -> pd.Series:
     """True for images that no id of their header is found by."""
-    found = pd.Series(False, index=images.index)
+    matches = pd.Series(False, index=images.index)
     for key, name in columns.keys.items():
-        found |= plain(same(images[key])).isin(plain(ids[name].dropna()))
-    return ~found
+        matches |= plain(same(images[key])).isin(plain(ids[name].dropna()))
+    return ~matches
 
 
-def _counts(ids: Mapping[str, pd.Series], wanted: pd.Series, least: float) -> dict[str, int]:
+def _counts(ids: Mapping[str, pd.Series], targets: pd.Series, least: float) -> dict[str, int]:
     """How many of the wanted ids each column has that has more than chance would give."""
-    distinct, counts = set(plain(wanted.dropna())), {}
+    distinct, counts = set(plain(targets.dropna())), {}
     for name, values in ids.items():
-        own = set(plain(values.dropna()))
-        common = len(own & distinct)
-        if common and common >= least * min(len(own), len(distinct)):
+        values_of_column = set(plain(values.dropna()))
+        common = len(values_of_column & distinct)
+        if common and common >= least * min(len(values_of_column), len(distinct)):
             counts[name] = common
     return counts
 
@@ -231,15 +233,15 @@ def form(ids: pd.Series) -> str:
 
 
 def _patient(
-    columns: Columns, others: pd.DataFrame, images: pd.DataFrame, named: str | None
+    columns: Columns, remaining: pd.DataFrame, images: pd.DataFrame, column: str | None
 ) -> None:
     """The column of patients: named so, or with the numbers of the headers."""
-    if named is not None:
-        columns.patient, columns.patient_named = named, True
+    if column is not None:
+        columns.patient, columns.patient_named = column, True
         columns.reasons["patient"] = "named by --patient-column, before the headers"
         return
-    free = [str(name) for name in others if name not in columns.keys.values()]
-    ids = {name: same(others[name]) for name in free}
+    free = [str(name) for name in remaining if name not in columns.keys.values()]
+    ids = {name: same(remaining[name]) for name in free}
     counts = _counts(ids, same(images["patient"]), LEAST_PATIENTS)
     best = _best(counts, "patient")
     by_name = [name for name in free if NAMES["patient"].search(name)]
@@ -250,10 +252,12 @@ def _patient(
     elif by_name:
         columns.patient, columns.reasons["patient"] = by_name[0], "by its name"
     else:
-        known = images["patient"].notna()
-        columns.reasons["patient"] = f"by the headers of {known.sum():,} of {len(known):,} images"
-        if not known.all():
-            columns.patient_level = _shared_level(ids, levels(images.loc[~known, "place"]))
+        has_number = images["patient"].notna()
+        columns.reasons["patient"] = (
+            f"by the headers of {has_number.sum():,} of {len(has_number):,} images"
+        )
+        if not has_number.all():
+            columns.patient_level = _shared_level(ids, levels(images.loc[~has_number, "place"]))
             if columns.patient_level:
                 columns.reasons["patient"] = f"by the paths of images ({columns.patient_level})"
 
@@ -268,12 +272,14 @@ def _shared_level(ids: Mapping[str, pd.Series], paths: pd.DataFrame) -> str | No
     return None
 
 
-def _date(columns: Columns, others: pd.DataFrame, named: str | None) -> None:
-    if named is not None:
-        columns.date, columns.reasons["date"] = named, "named by --date-column"
+def _date(columns: Columns, remaining: pd.DataFrame, column: str | None) -> None:
+    if column is not None:
+        columns.date, columns.reasons["date"] = column, "named by --date-column"
         return
     shares = {
-        str(name): are_dates(others[name]) for name in others if not OF_BIRTH.search(str(name))
+        str(name): are_dates(remaining[name])
+        for name in remaining
+        if not OF_BIRTH.search(str(name))
     }
     ranked = sorted(
         (name for name, share in shares.items() if share >= LEAST_DATES),

@@ -48,17 +48,19 @@ def look_at_images(
     images["patient"] = images["patient"].map(ids.patient, na_action="ignore")
     images = images.assign(image=images["path"], part=pd.Series(index=images.index, dtype="str"))
     audited = AuditedSet(PRODUCT, root, images[["image", "path", "patient", "part", "study"]])
-    shown = with_pictures([audited], threads)
+    pictures = with_pictures([audited], threads)
     check = ImageCheck()
-    damaged = shown.dropna(subset="reason")
+    damaged = pictures.dropna(subset="reason")
     check.aside = {place: f"damaged: {why}" for place, why in zip(damaged["path"],
                     damaged["reason"], strict=True)}  # fmt: skip
-    usable = shown[shown["reason"].isna()]
+    usable = pictures[pictures["reason"].isna()]
     again = usable[usable.duplicated(["patient", "study", "digest"])]
     check.aside |= dict.fromkeys(again["path"], "the same file again in its study")
-    left = shown.drop(index=again.index)
+    distinct = pictures.drop(index=again.index)
     check.shared = [
-        one for one in findings([audited], left) if not one.what.startswith("images that cannot")
+        each
+        for each in findings([audited], distinct)
+        if not each.what.startswith("images that cannot")
     ]
     return check
 
@@ -89,18 +91,18 @@ def write_folder(
         output.mkdir(parents=True, mode=OWNER_ALONE)
     claim_folder(output, PRODUCT)
     empty_folder(output)
-    for part in ("images", "reports"):
-        (output / part).mkdir()
+    for kind in ("images", "reports"):
+        (output / kind).mkdir()
     often = Counter(study.name for study in studies)
-    taken: set[str] = set()
+    names: set[str] = set()
     rows = []
     for study in progress(studies, len(studies), "study", lambda _: 1):
         places = [n for n in study.images if files.at[n, "place"] not in aside]
         assert study.patient is not None, "only studies of known patients are written"
         if not places:
             continue
-        name = free_name(ids.study(study.name, study.patient, often[study.name] == 1), taken)
-        taken.add(name)
+        name = free_name(ids.study(study.name, study.patient, often[study.name] == 1), names)
+        names.add(name)
         for number, place in enumerate(places, start=1):
             source = (root / str(files.at[place, "place"])).resolve()
             target = output / "images" / f"{name}_{number}{files.at[place, 'suffix']!s}"
@@ -116,13 +118,15 @@ def write_folder(
         called = study.name, study.patient
         patient = ids.patient(study.patient)
         rows.append((name, patient, day.removesuffix("T00:00:00"), view, called))
-    listed = pd.DataFrame(rows, columns=["study_id", "patient_id", "date", "view", "called"])
-    listed = listed.sort_values(["patient_id", "date", "study_id"], kind="stable")
-    listed.drop(columns="called").to_csv(output / "studies.csv", index=False, encoding="utf-8")
-    return listed
+    studies_table = pd.DataFrame(rows, columns=["study_id", "patient_id", "date", "view", "called"])
+    studies_table = studies_table.sort_values(["patient_id", "date", "study_id"], kind="stable")
+    studies_table.drop(columns="called").to_csv(
+        output / "studies.csv", index=False, encoding="utf-8"
+    )
+    return studies_table
 
 
-def free_name(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, names: Collection[str]) -> str:
     """The name, or the first with a number behind it that no study has: 2019/1 beside 2019-1."""
     numbered = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(each for each in numbered if each not in taken)
+    return next(each for each in numbered if each not in names)

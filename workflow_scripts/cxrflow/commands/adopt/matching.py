@@ -149,14 +149,14 @@ def require_matched(matching: Matching, table: ReportTable) -> None:
 
 def _texts(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     """The reports; a column of a section gets its heading."""
-    parts = []
+    sections = []
     for name in columns:
         heading = HEADINGS[section] if (section := section_of(name)) else ""
         text = rows[name].fillna("").str.strip()
-        parts.append(text.where(text == "", heading + text))
-    texts = parts[0]
-    for part in parts[1:]:
-        texts = (texts + "\n\n" + part).str.strip()
+        sections.append(text.where(text == "", heading + text))
+    texts = sections[0]
+    for section_text in sections[1:]:
+        texts = (texts + "\n\n" + section_text).str.strip()
     return texts.where(texts != "")
 
 
@@ -175,11 +175,11 @@ def _studies(
     patient = files["patient"]
     if columns.patient_level:
         patient = patient.fillna(paths[columns.patient_level])
-    named = by_header.fillna(names).fillna(files["place"])
+    study_names = by_header.fillna(names).fillna(files["place"])
     groups: dict[tuple[str, str | None], list[int]] = defaultdict(list)
-    known = patient.astype(object).where(patient.notna(), None)
+    numbers = patient.astype(object).where(patient.notna(), None)
     dates = files["date"].dropna().to_dict()
-    for place, name, number in zip(files.index, named, known, strict=True):
+    for place, name, number in zip(files.index, study_names, numbers, strict=True):
         groups[name, number].append(place)
     return [
         Study(name, number, min((dates[n] for n in places if n in dates), default=None), places)
@@ -214,11 +214,11 @@ def _rows_for(
 ) -> set[Any]:
     """The reports of a study by the first key that finds any."""
     for key, by_id in rows.items():
-        wanted = [ids[key][place] for place in study.images if place in ids[key]]
-        for names in zip(*wanted, strict=True):
-            found = {row for name in set(names) for row in by_id.get(name, ())}
-            if found:
-                return found
+        ids_of_images = [ids[key][place] for place in study.images if place in ids[key]]
+        for names in zip(*ids_of_images, strict=True):
+            matches = {row for name in set(names) for row in by_id.get(name, ())}
+            if matches:
+                return matches
     return set()
 
 
@@ -226,23 +226,23 @@ def _by_patients(studies: list[Study], patients: dict[Any, Any], matching: Match
     """Keep the reports of a study's own patient, where both sides number patients in one way."""
     patients = {row: number for row, number in patients.items() if pd.notna(number)}
     numbers = plain(same(pd.Series([study.patient for study in studies], dtype="str")))
-    equal = other = 0
-    for study, own in zip(studies, numbers, strict=True):
+    equal = unequal = 0
+    for study, number in zip(studies, numbers, strict=True):
         if study.patient is not None:
-            of_rows = [patients[row] == own for row in study.rows if row in patients]
-            equal, other = equal + sum(of_rows), other + len(of_rows) - sum(of_rows)
-    alike = equal > 0 and equal >= ALIKE * (equal + other)
-    if equal + other:
+            of_rows = [patients[row] == number for row in study.rows if row in patients]
+            equal, unequal = equal + sum(of_rows), unequal + len(of_rows) - sum(of_rows)
+    alike = equal > 0 and equal >= ALIKE * (equal + unequal)
+    if equal + unequal:
         matching.counts["reports whose patient is that of the header"] = equal
-        matching.counts["reports whose patient is another, or numbered in another way"] = other
+        matching.counts["reports whose patient is another, or numbered in another way"] = unequal
     claims: dict[Any, set[str | None]] = defaultdict(set)
-    for study, own in zip(studies, numbers, strict=True):
+    for study, number in zip(studies, numbers, strict=True):
         if alike and study.patient is not None:
-            kept = [row for row in study.rows if patients.get(row, own) == own]
-            if study.rows and not kept:
+            remaining = [row for row in study.rows if patients.get(row, number) == number]
+            if study.rows and not remaining:
                 study.no_report = ANOTHER
                 matching.unread |= dict.fromkeys(study.rows, NOT_ITS)
-            study.rows = kept
+            study.rows = remaining
         for row in study.rows:
             claims[row].add(study.patient)
     for study in studies:
@@ -271,9 +271,9 @@ def _count(studies: list[Study], matching: Matching, table: ReportTable, texts: 
     matching.counts["studies with several reports, of which the last counts"] = len(several)
     identical = sum(texts[study.rows].nunique() == 1 for study in several)
     matching.counts["of these with one text"] = identical
-    used = {row for study in studies for row in study.rows}
+    rows_of_studies = {row for study in studies for row in study.rows}
     for row in table.rows.index:
-        if row in used:  # of a study, though not of another of its number
+        if row in rows_of_studies:  # of a study, though not of another of its number
             matching.unread.pop(row, None)
         else:
             matching.unread.setdefault(row, NO_IMAGE)

@@ -58,15 +58,15 @@ def board_line(
     if not pairs:
         return _led(paper, name, cards)
     of_claims = [list(group) for _, group in groupby(pairs, key=lambda pair: id(pair.claim))]
-    shown = next((group for group in of_claims if _all(group, NOT_RUN, NOT_COMPARABLE)), None)
-    shown = shown or next((group for group in of_claims if _all(group, NOT_RUN)), None)
-    if shown is None:
+    comparisons = next((group for group in of_claims if _all(group, NOT_RUN, NOT_COMPARABLE)), None)
+    comparisons = comparisons or next((group for group in of_claims if _all(group, NOT_RUN)), None)
+    if comparisons is None:
         run = ([pair for pair in group if pair.verdict != NOT_RUN] for group in of_claims)
-        shown = next(filter(None, run), None)
-    if shown is None:
+        comparisons = next(filter(None, run), None)
+    if comparisons is None:
         claim = pairs[0].claim.title
         return BoardLine(paper, name, claim, "", [], "", None, NOT_RUN, "", tally)
-    return _claimed(paper, name, scores, shown, tally)
+    return _claimed(paper, name, scores, comparisons, tally)
 
 
 def _all(pairs: Sequence[Compared], *unwanted: str) -> bool:
@@ -78,8 +78,8 @@ def _led(paper: str, name: str, cards: Sequence[Mapping[str, Any]]) -> BoardLine
     if not cards:
         return BoardLine(paper, name, "", "", [], "", None, "", "", [])
     card = cards[0]
-    shown = card["shown"]
-    measured = [Measured("series0", card["row"], shown["value"], shown["interval"] or "")]
+    value = card["shown"]
+    measured = [Measured("series0", card["row"], value["value"], value["interval"] or "")]
     judged = next((line for line in card["compared"] if line["judged"]), None)
     verdict = ""
     if judged is not None:
@@ -93,14 +93,14 @@ def _claimed(
     paper: str,
     name: str,
     scores: PaperScores,
-    shown: Sequence[Compared],
+    comparisons: Sequence[Compared],
     tally: list[tuple[str, int]],
 ) -> BoardLine:
-    claim = shown[0].claim
-    cells = _cells(scores, claim, shown)
+    claim = comparisons[0].claim
+    cells = _cells(scores, claim, comparisons)
     spots = [scores.paper.spot(place) for place in cells]
     count = min(samples_behind(spot, scores.results) for spot in spots)
-    column = of_few(shown[0].better.column, count)
+    column = of_few(comparisons[0].better.column, count)
     entries = [(f"series{n}", cell.row, cell) for n, cell in enumerate([*cells.values()][:SHOWN])]
     floor = _floor(scores, next(iter(cells)))
     if floor is not None and floor.row not in {cell.row for cell in cells.values()}:
@@ -116,19 +116,19 @@ def _claimed(
         measured.append(Measured(style, label, number(value, column), interval))
         intervals.append(Interval(style, value, *(ends or (value, value))))
     words = "; ".join(f"{m.label} {m.value}" for m in measured)
-    verdicts = Counter(pair.verdict for pair in shown)
+    verdicts = Counter(pair.verdict for pair in comparisons)
     # Of several neighbours the claim holds if each pair does.
     verdict = HOLDS if set(verdicts) == {HOLDS} else next(w for w in VERDICTS[1:] if verdicts[w])
-    why = next(pair.record.judged[1] for pair in shown if pair.verdict == verdict)
+    why = next(pair.record.judged[1] for pair in comparisons if pair.verdict == verdict)
     table = scores.paper.tables[claim.table]
     title = " ".join(table.title.split()).partition(". ")[0]
     return BoardLine(
         paper,
         name,
         claim.title,
-        f"{title}, {shown[0].better.column.label}",
+        f"{title}, {comparisons[0].better.column.label}",
         measured,
-        _difference(shown, column),
+        _difference(comparisons, column),
         interval_chart(intervals, f"{words}."),
         verdict,
         why,
@@ -136,12 +136,14 @@ def _claimed(
     )
 
 
-def _cells(scores: PaperScores, claim: Ordering, shown: Sequence[Compared]) -> dict[Address, Cell]:
+def _cells(
+    scores: PaperScores, claim: Ordering, comparisons: Sequence[Compared]
+) -> dict[Address, Cell]:
     """The measured cells of a claim, best first, by their places."""
     of_claim = [pair for pair in scores.compared if pair.claim is claim]
     cells: dict[Address, Cell] = {}
     for neighbours, pair in zip(pairwise(claim.places()), of_claim, strict=True):
-        if pair in shown:
+        if pair in comparisons:
             for place, side in zip(neighbours, (pair.better, pair.worse), strict=True):
                 if isinstance(place, Address):
                     cells[place] = side.cell
@@ -156,9 +158,9 @@ def _floor(scores: PaperScores, place: Address) -> Cell | None:
     return strongest_baseline(*scores.paper.spot(place), cells)
 
 
-def _difference(shown: Sequence[Compared], column: Column) -> str:
+def _difference(comparisons: Sequence[Compared], column: Column) -> str:
     """The tested difference of two cells in words; empty where none was tested."""
-    tested = shown[0].tested if len(shown) == 1 else None
+    tested = comparisons[0].tested if len(comparisons) == 1 else None
     if tested is None or tested.value is None or tested.low is None or tested.high is None:
         return ""
     value, low, high = (
@@ -172,8 +174,8 @@ def headline(lines: Sequence[BoardLine]) -> str:
     claimed = [line for line in lines if line.tally or line.verdict == NOT_RUN]
     if len(lines) == 1:
         (line,) = lines
-        said = f"{line.name}: {line.claim}" if line.claim else line.name
-        return f"{said}: {line.verdict}" if line.verdict else said
+        sentence = f"{line.name}: {line.claim}" if line.claim else line.name
+        return f"{sentence}: {line.verdict}" if line.verdict else sentence
     if not claimed:
         return ", ".join(
             f"{line.name} {line.verdict}" if line.verdict else line.name for line in lines
@@ -181,14 +183,14 @@ def headline(lines: Sequence[BoardLine]) -> str:
     counts = Counter(line.verdict for line in claimed)
     few = counts[HOLDS] < 2
     holding = f"{_in_words(counts[HOLDS])} {'holds' if few else 'hold'}"
-    others = [
+    counted = [
         f"{_in_words(counts[word])} {'is' if counts[word] == 1 else 'are'} "
         f"{'reversed' if word == OPPOSITE else word}"
         for word in VERDICTS[1:]
         if counts[word]
     ]
-    said = ", ".join([holding, *others])
-    return f"Of {_in_words(len(claimed))} leading claims {said}"
+    sentence = ", ".join([holding, *counted])
+    return f"Of {_in_words(len(claimed))} leading claims {sentence}"
 
 
 def _in_words(count: int) -> str:
