@@ -27,6 +27,7 @@ from cxrflow.benchmarks.paired_tests import read_predictions, tested
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.result import estimate
 from cxrflow.benchmarks.settings import IntervalSettings, PairedTestSettings
+from cxrflow.images.copies import RECORD
 from cxrflow.metrics.record import read_metrics
 from cxrflow.papers.table import HEADLINE, Result
 from cxrflow.show.page.inputs import RunFolder
@@ -110,7 +111,7 @@ def _files(root: Path, threads: int) -> str:
 
 
 def _texts(root: Path) -> str:
-    """What people read: tables as Markdown and HTML, figures and their records."""
+    """What no list holds: tables as Markdown and HTML, figures, records; images compared."""
     count = 0
     for place in ("tables", "released", "figures"):
         for file in sorted(path for path in root.glob(f"{place}/**/*") if path.is_file()):
@@ -123,6 +124,8 @@ def _texts(root: Path) -> str:
             else:  # CSV, which is made again from the results
                 continue
             count += 1
+    for record in sorted(root.glob(f"pixels/*/*/{RECORD}")):
+        read_sealed(record)
     return f"{count} texts and pictures of tables and figures are as they were written"
 
 

@@ -8,12 +8,13 @@ asked of their rows (:mod:`cxrflow.data.cohorts.demands`); whichever store is bu
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cxr_files.atomic import atomic_path, fingerprint, read_object, write_json
+from cxr_files.atomic import atomic_path, fingerprint, read_sealed, write_sealed
 from cxr_files.errors import InputError
 from cxrflow.images.compared import Compared, noted
 from cxrflow.images.equal_pictures import patients_of
@@ -74,11 +75,13 @@ def compared_copies(results: Path, scored: str, learnt: str) -> list[Copy] | Non
     # The parts of a cohort may change where its images stay.
     compared = fingerprint([*(store.fingerprint for store in stores if store), *map(sorted, ids)])
     record = stores[0].path.parent / RECORD
-    records: dict[str, dict[str, Any]] = read_object(record) if record.is_file() else {}
+    records: dict[str, dict[str, Any]] = {}
+    with suppress(InputError):  # there is none, or it is damaged
+        records = read_sealed(record)
     if records.get(learnt, {}).get("compared") != compared:
         pairs = copies(stores[0], stores[1], ids)
         records[learnt] = {"compared": compared, "copies": [list(pair) for pair in pairs]}
-        write_json(record, records)
+        write_sealed(record, records)
     return [Copy(*pair) for pair in records[learnt]["copies"]]
 
 
