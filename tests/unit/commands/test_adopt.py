@@ -1,9 +1,13 @@
 """Exports of five archives become folders that the trainings read; what does not fit is said."""
 
+import base64
 import csv
 import hashlib
 import hmac
+import html
+import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -401,6 +405,30 @@ def test_a_person_sees_pairs_and_is_asked_once(tmp_path: Path, hospital: list[Dr
     said = on_a_terminal([*words, "--no-text"], "y")
     assert opening not in said and f"image   {first.accession}" in said
     assert len(list((tmp_path / "mine/reports").iterdir())) == len(hospital)
+
+
+def test_a_person_who_asks_gets_a_page_of_pairs_with_their_pictures(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    export, reports = nested(tmp_path / "export", hospital), accessions(tmp_path, hospital)
+    page = tmp_path / "pairs.html"
+    words = [export, reports, "--output", tmp_path / "mine", "--pairs-page"]
+    with pytest.raises(InputError, match="no terminal to ask on"):
+        main(list(map(str, [*words, page])))
+    shown, first = page.read_text(encoding="utf-8"), hospital[0]
+    assert page.stat().st_mode & 0o777 == 0o600
+    sources = re.findall(r'src="data:image/png;base64,([^"]+)"', shown)
+    assert len(sources) == shown.count("<section>") == min(10, len(hospital))
+    with Image.open(io.BytesIO(base64.b64decode(sources[0]))) as picture:
+        assert min(picture.size) == 64 and len(set(picture.tobytes())) > 20
+    assert first.accession in shown and first.text.strip() in html.unescape(shown)
+    with pytest.raises(InputError, match="no terminal to ask on"):
+        main(list(map(str, [*words, page, "--no-text"])))
+    assert first.text.split()[-1] not in page.read_text(encoding="utf-8").partition("<section>")[2]
+    for inside in (export / "pairs.html", tmp_path / "mine/pairs.html"):
+        with pytest.raises(InputError, match="expected another place"):
+            main(list(map(str, [*words, inside])))
+    assert first.accession not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

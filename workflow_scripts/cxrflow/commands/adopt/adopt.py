@@ -32,6 +32,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = _options(argv)
     if options.output.resolve().is_relative_to(options.export.resolve()):
         raise InputError(f"--output {options.output}: lies in the export; expected another place")
+    if options.pairs_page is not None:
+        for folder in (options.export, options.output):
+            if options.pairs_page.resolve().is_relative_to(folder.resolve()):
+                raise InputError(
+                    f"--pairs-page {options.pairs_page}: lies in {folder}; expected another place"
+                )
 
     from cxr_labels.settings import ReportSettings
     from cxrflow.commands.adopt.archive import read_archive, require_radiographs
@@ -42,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.commands.adopt.matching import match, require_matched
     from cxrflow.commands.adopt.new_ids import NewIds, read_key
     from cxrflow.commands.adopt.page import JSON, PAGE, TABLE, account_of, left_out, page
-    from cxrflow.commands.adopt.preview import pairs, preview
+    from cxrflow.commands.adopt.preview import lines_of, pairs_page, preview, some_pairs
     from cxrflow.commands.adopt.report_table import read_reports
 
     ids = NewIds(read_key(options.key_file) if options.key_file else None)
@@ -55,11 +61,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     require_matched(matching, table)
     dates = date_studies(matching, table, columns, options.order)
     print("\n".join(preview(files, table, columns, matching)))
+    chosen, with_text = list(some_pairs(files, table, columns, matching)), not options.no_text
     if sys.stdout.isatty():
-        with_text = not options.no_text
-        print("", *pairs(files, table, columns, matching, with_text), "", sep="\n")
+        print("", *(line for each in chosen for line in lines_of(each, with_text)), "", sep="\n")
     else:
         print("pairs are shown on a terminal alone")
+    if options.pairs_page is not None:
+        with atomic_path(options.pairs_page) as temporary:
+            temporary.touch(mode=0o600)
+            words = pairs_page(options.export, chosen, with_text)
+            temporary.write_text(words, encoding="utf-8")
+        print(
+            f"{options.pairs_page} shows them with their pictures; delete it when you have looked"
+        )
     if not (options.yes or _agreed(options.output, argv)):
         print("nothing is written")
         return
@@ -100,6 +114,12 @@ def _options(argv: Sequence[str] | None) -> Any:
     arguments.add_path("--output", "folder to write", Path("my_hospital"))
     arguments.add_argument("--yes", action="store_true", help="write without asking")
     arguments.add_argument("--no-text", action="store_true", help="show pairs without report text")
+    arguments.add_argument(
+        "--pairs-page",
+        type=Path,
+        metavar="FILE",
+        help="write the pairs with their pictures as a page to look at, for yourself alone",
+    )
     arguments.add_argument("--copy", action="store_true", help="copy the images instead of linking")
     for role in ROLES:
         arguments.add_argument(f"--{role}-column", help=f"column of the {role}, instead of ours")

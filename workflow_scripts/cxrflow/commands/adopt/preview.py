@@ -1,18 +1,25 @@
 """What a person sees before anything is written: counts, the columns, and some pairs.
 
-Pairs, of which headers and first words are shown, are for the person's own terminal alone.
+Pairs, of which headers and first words are shown, are for the person's own terminal, and with
+their pictures for a page that the person asks for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
+import jinja2
 import pandas as pd
 
 from cxrflow.commands.adopt.columns import Columns
 from cxrflow.commands.adopt.matching import Matching
 from cxrflow.commands.adopt.report_table import ReportTable
+from cxrflow.commands.audit.page import thumbnail
+from cxrflow.images.decoded import DecodeError
 
 PAIRS = 10
 WORDS, CHARACTERS = 12, 70  # of a report
+SIDE = 320  # pixels of the longer side of a picture
 
 
 def preview(
@@ -45,10 +52,19 @@ def preview(
     yield from (f"  {count:,} {what}" for what, count in matching.counts.items() if count)
 
 
-def pairs(
-    files: pd.DataFrame, table: ReportTable, columns: Columns, matching: Matching, with_text: bool
-) -> Iterator[str]:
-    """Up to ten pairs, evenly among all: the header's ids and date, the table's, first words."""
+class Pair(NamedTuple):
+    """A study and its report as a person compares them."""
+
+    place: str  # of its first image, below the export
+    header: list[str]  # of the image: study, patient, day, view
+    beside: list[str]  # the same of the table's row
+    text: str
+
+
+def some_pairs(
+    files: pd.DataFrame, table: ReportTable, columns: Columns, matching: Matching
+) -> Iterator[Pair]:
+    """Up to ten pairs, evenly among all."""
     matched = matching.matched
     for study in matched[:: max(1, len(matched) // PAIRS)][:PAIRS]:
         day = "no date" if study.date is None else f"{study.date:%Y-%m-%d}"
@@ -57,10 +73,35 @@ def pairs(
         header = [study.name, study.patient, day, _known(first["view"]) or "view not known"]
         named = dict.fromkeys([*columns.keys.values(), columns.patient, columns.date])
         beside = [_known(row[name]) or "blank" for name in named if name]
-        yield shown(f"image   {'  '.join(map(str, header))}  {first['place']}")
-        yield shown(f"report  {'  '.join(beside)}")
-        if with_text and study.text:
-            yield f"        {shown(' '.join(study.text.split()[:WORDS]))[:CHARACTERS]}"
+        yield Pair(first["place"], list(map(str, header)), beside, study.text or "")
+
+
+def lines_of(pair: Pair, with_text: bool) -> Iterator[str]:
+    """A pair for a terminal: the header's ids and date, the table's, the text's first words."""
+    yield shown(f"image   {'  '.join(pair.header)}  {pair.place}")
+    yield shown(f"report  {'  '.join(pair.beside)}")
+    if with_text and pair.text:
+        yield f"        {shown(' '.join(pair.text.split()[:WORDS]))[:CHARACTERS]}"
+
+
+def pairs_page(export: Path, chosen: Sequence[Pair], with_text: bool) -> str:
+    """A self-contained page of pairs with their pictures, for the person's own browser alone."""
+    loader = jinja2.PackageLoader("cxrflow.commands.adopt", "")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    compared = [(pair, *_picture(export / pair.place)) for pair in chosen]
+    return environment.get_template("pairs.html.jinja").render(
+        compared=compared, with_text=with_text
+    )
+
+
+def _picture(path: Path) -> tuple[str, str]:
+    """The source of a picture, or why there is none."""
+    try:
+        return thumbnail(path, SIDE), ""
+    except DecodeError as error:
+        return "", str(error)
 
 
 def _known(value: object) -> str | None:

@@ -48,17 +48,23 @@ def _group(rows: pd.DataFrame, roots: Mapping[str, Path]) -> list[dict[str, Any]
     return [
         {
             "names": [row[name] for name in NAMES if pd.notna(row[name])],
-            "source": _source(roots[row["set"]] / row["path"]) if row["set"] in roots else None,
+            "source": thumbnail(roots[row["set"]] / row["path"], SIDE)
+            if row["set"] in roots
+            else None,
         }
         for row in rows.head(MOST_OF_ONE).to_dict("records")
     ]
 
 
-def _source(path: Path) -> str:
-    """A picture for the page."""
+def thumbnail(path: Path, side: int) -> str:
+    """A radiograph as the source of a picture on a page, its longer side at most ``side`` pixels.
+
+    Raises:
+        DecodeError: it cannot be read.
+    """
     decoded = decode(path)
     height, width = decoded.values.shape
-    scale = min(1.0, SIDE / max(height, width))
+    scale = min(1.0, side / max(height, width))
     small = resize(decoded.values, max(1, round(height * scale)), max(1, round(width * scale)))
     buffer = io.BytesIO()
     Image.fromarray(np.asarray(decoded.to_bytes(small))).save(buffer, "PNG")
