@@ -206,6 +206,7 @@ def code_digest(*names: str) -> str:
     return total.hexdigest()[:16]
 
 
+@cache
 def _place(path: Path) -> Path:
     """Return where a file lies in its package; of one outside of all the name alone."""
     for name, folder in PACKAGES.items():
@@ -242,6 +243,9 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+_ABSENT: Final = object()
+
+
 def _dump(node: object) -> str:
     """Return a syntax tree as ``ast.dump`` of Python 3.11 does, whatever Python this is.
 
@@ -252,15 +256,14 @@ def _dump(node: object) -> str:
         return f"[{', '.join(map(_dump, node))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    values = {name: getattr(node, name) for name in node._fields if hasattr(node, name)}
-    if values.get("type_params") == []:
-        del values["type_params"]
-    shown = {
-        name: value
-        for name, value in values.items()
-        if value is not None or getattr(type(node), name, ...) is not None
-    }
-    return f"{type(node).__name__}({', '.join(f'{name}={_dump(shown[name])}' for name in shown)})"
+    kind, shown = type(node), []
+    for name in node._fields:
+        value = getattr(node, name, _ABSENT)
+        if value is _ABSENT or (name == "type_params" and value == []):
+            continue
+        if value is not None or getattr(kind, name, ...) is not None:
+            shown.append(f"{name}={_dump(value)}")
+    return f"{kind.__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True)
@@ -282,7 +285,10 @@ def _is_public(node: ast.stmt) -> bool:
 def _module(text: str) -> _Module:
     """Parse a module; its syntax tree is not kept."""
     tree = ast.parse(text)
-    if any(getattr(node, "name", None) == PUBLIC[0] for node in ast.walk(tree)):
+    # To walk a tree takes as long as to parse it.
+    if PUBLIC[0] in text and any(
+        getattr(node, "name", None) == PUBLIC[0] for node in ast.walk(tree)
+    ):
         tree.body = [node for node in tree.body if not _is_public(node)]
     statements = list(_statements(tree, typing=False))
     names = sorted({name for statement in statements for name in _names(statement)})
