@@ -35,7 +35,7 @@ def names_of(package: str) -> list[str]:
     names = set(module.__all__)
     if find_spec("torch") is None:
         names -= names if package == "cxrflow.losses" else {"PixelStore", "load"}
-    return sorted({*vars(module), *names})
+    return sorted({*(name for name in vars(module) if name.startswith("__")), *names})
 
 
 @cache
