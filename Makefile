@@ -53,7 +53,7 @@ real: ## the same stages on real data: make real CXR_REAL_DATA=folder
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"
 
 test: $(STAMP) ## all tests; what cannot run here says why
-	python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations 40 --durations-min 5
 
 docs: $(STAMP) ## the documentation as a site, and its links checked: build/docs/index.html
 	python workflow_scripts/cxr-labels/browser/build.py build/docs/label/index.html --pyodide build/pyodide
