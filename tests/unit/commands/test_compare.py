@@ -113,11 +113,16 @@ def test_what_cannot_be_compared_is_one_line(both, tmp_path):
     other = folder(tmp_path / "other", {"mine/t": ["r,c,1,,,,1,,,"]})
     with pytest.raises(InputError, match="no cell in common: 3 and 1 cells"):
         compare(both[0], other)
-    with pytest.raises(InputError, match=r"first/\.\./first: is .*first, too; expected two folders"):
+    with pytest.raises(
+        InputError, match=r"first/\.\./first: is .*first, too; expected two folders"
+    ):
         compare(both[0], both[0] / "../first")
     for content, said in (
         (b"row,column\nr,c\n", "column 'ours' is missing"),
-        (HEAD.encode() + b"\nr,c,1,,,,1,,,\nr,c,2,,,,1,,,\n", "3: row 'r', column 'c' stands .* twice"),
+        (
+            HEAD.encode() + b"\nr,c,1,,,,1,,,\nr,c,2,,,,1,,,\n",
+            "3: row 'r', column 'c' stands .* twice",
+        ),
         (HEAD.encode() + b"\nr,c,1,,about 2,,1,,,\n", "2: low is 'about 2'; expected a number"),
         (HEAD.encode() + b"\nr,c,1\n", "2: 3 fields; expected 10"),
         (HEAD.encode() + b"\nr\xff,c,1,,,,1,,,\n", "not UTF-8"),
