@@ -30,6 +30,7 @@ from cxrflow.commands.adopt.adopt import main
 from cxrflow.commands.adopt.archive import view_of
 from cxrflow.commands.adopt.dates import read_dates
 from cxrflow.commands.adopt.folder import free_name
+from cxrflow.commands.adopt.new_ids import NewIds, read_key
 from cxrflow.config.__main__ import main as configure
 from cxrflow.programs.source_code import PACKAGE
 from cxrflow.reports.corpus import main as process_reports
@@ -150,6 +151,7 @@ def test_a_nested_export_of_an_archive(
     save(first, export / "PAT1/STU1/SER8/I0000001")
     (export / "DICOMDIR").write_bytes(b"\0" * 128 + b"DICM")
     (export / "viewer.exe").write_bytes(b"MZ")
+    (export / "circle").symlink_to("circle")
     rows = [[s.accession, s.patient, s.date, s.text] for s in hospital]
     reports = table(tmp_path / "reports.csv", ["accession", "patient", "date", "report"], rows)
     said, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
@@ -163,6 +165,7 @@ def test_a_nested_export_of_an_archive(
         "image: the same image again (SOPInstanceUID)": 1,
         "image: index of a disc (DICOMDIR)": 1,
         "image: no DICOM, PNG or JPEG file": 1,
+        "image: cannot be read (Too many levels of symbolic links)": 1,
     }
     assert f"{len(hospital)} of {len(hospital)} studies of 6 patients have a report" in said
     assert hospital[0].text.split()[3] not in said.partition("Next")[0].split("pairs are")[0]
@@ -278,6 +281,43 @@ def test_a_report_of_another_patient_than_the_headers_is_not_taken(
     )
     assert reasons["report: the header of its study names another patient"] == 1
     assert not (tmp_path / f"mine/reports/{hospital[2].accession}.txt").exists()
+
+
+def test_ids_that_are_spelt_almost_alike(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0012 does not get the report of 12; p7 is P7, and 07 beside 7 is counted."""
+    export = tmp_path / "export"
+    numbers = list(zip(("0012", "12", "A3", "A4"), ("p7", "P7", "07", "7"), hospital, strict=False))
+    for number, patient, study in numbers:
+        save(study.frontal[0], export / number, AccessionNumber=number, PatientID=patient)
+    rows = [[number, patient, study.text] for number, patient, study in numbers[1:]]
+    reports = table(tmp_path / "reports.csv", ["accession", "patient", "report"], rows)
+    _, account = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert left_out(account) == {"study without a report: no report has its id": 1}
+    assert not (tmp_path / "mine/reports/0012.txt").exists()
+    listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
+    assert listed["patient_id"].to_dict() == {"0012": "p7", "12": "p7", "A3": "07", "A4": "7"}
+    almost = "patients whose ids differ in zeros or punctuation alone, and who count as several"
+    assert account["matching"][almost] == 2
+
+
+def test_reports_by_patients_are_not_spread_over_examinations_of_several_days(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table of patients alone: who has one examination gets the report, the others do not."""
+    first, again, alone = hospital[0], hospital[1], hospital[-1]
+    patients = {"P1": (first, again), "P2": (alone,)}
+    for patient, studies in patients.items():
+        for year, study in enumerate(studies, start=2018):
+            place = tmp_path / "export" / patient / study.accession
+            save(study.frontal[0], place, PatientID=patient, StudyDate=f"{year}0203")
+    rows = [[patient, study.text] for patient, studies in patients.items() for study in studies]
+    reports = table(tmp_path / "reports.csv", ["patient", "report"], rows)
+    _, account = adopt(capsys, tmp_path / "export", reports, "--output", tmp_path / "mine")
+    days = "its id is that of examinations on several days, and the table does not say which"
+    assert left_out(account) == {f"study without a report: {days}": 2, f"report: {days}": 2}
+    assert [path.stem for path in (tmp_path / "mine/reports").iterdir()] == [alone.accession]
 
 
 def test_a_study_with_two_reports_and_an_addendum(
@@ -402,6 +442,7 @@ def test_a_person_sees_pairs_and_is_asked_once(tmp_path: Path, hospital: list[Dr
     assert f"report  {first.accession}  {first.patient}" in said
     opening = " ".join(first.text.split()[:5])
     assert opening in said
+    assert "nothing is written" in on_a_terminal(words, "\\x04")  # Ctrl-D
     said = on_a_terminal([*words, "--no-text"], "y")
     assert opening not in said and f"image   {first.accession}" in said
     assert len(list((tmp_path / "mine/reports").iterdir())) == len(hospital)
@@ -487,6 +528,16 @@ def test_headers_say_which_number_of_a_table_is_the_day(
     assert listed.loc[studies[2].accession, "date"] == "2019-06-05"
 
 
+def test_a_column_called_a_date_that_holds_none_is_named(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [[study.accession, study.text, "13/02/19"] for study in hospital]
+    reports = table(tmp_path / "reports.csv", ["accession", "report", "exam date"], rows)
+    export = nested(tmp_path / "export", hospital)
+    said, _ = adopt(capsys, export, reports, "--output", tmp_path / "mine")
+    assert "the table has none; 'exam date' is none: 0% of it are dates in a form that is" in said
+
+
 def test_ids_are_replaced_by_a_keyed_hash(
     tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -497,7 +548,7 @@ def test_ids_are_replaced_by_a_keyed_hash(
     _, account = adopt(capsys, *words)
     listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str)
     expected = {
-        hmac.new(key.read_bytes().strip(), f"study:{s.accession}".encode(), hashlib.sha256)
+        hmac.new(key.read_bytes().strip(), f"study:{s.accession.lower()}".encode(), hashlib.sha256)
         .hexdigest()[:20]
         for s in hospital
     }  # fmt: skip
@@ -510,6 +561,8 @@ def test_ids_are_replaced_by_a_keyed_hash(
     for study in hospital:
         for number in (study.accession, study.patient, study.uid):
             assert number not in written and not any(number in name for name in names)
+    hashed = NewIds(read_key(key))
+    assert hashed.patient("P7 ") == hashed.patient("p7") != hashed.patient("7")
     key.write_text("short")
     with pytest.raises(InputError, match="--key-file .*key: 5 bytes; expected 16 or more"):
         adopt(capsys, *words)
@@ -573,11 +626,13 @@ def test_what_is_wrong_is_said_in_a_line(
     (tmp_path / "book.xlsx").write_bytes(b"PK")
     (tmp_path / "nothing").mkdir()
     (tmp_path / "nothing/notes.txt").write_text("a note")
+    headless = table(tmp_path / "headless.csv", ["1", "There is no effusion. Clear."], rows)
     for words, said in (
         ([export, foreign], r"found 'number' 99-9+A .*accession numbers A99999.*--study-column"),
         ([export, tmp_path / "book.xlsx"], "book.xlsx: openpyxl is not installed"),
         ([export, tmp_path / "none.csv"], "none.csv: not found"),
         ([tmp_path / "nothing", reports], "none of its 1 files is DICOM, PNG or JPEG"),
+        ([export, headless], r"headless.csv: its first row holds \(a text of 28 characters\); exp"),
         ([export, reports, "--text-column", "Befund"], "no column 'Befund' .*found 'accession'"),
         ([export, reports, "--output", export / "mine"], "lies in the export"),
     ):
@@ -658,3 +713,8 @@ def test_a_name_that_another_study_has_gets_the_first_number_that_is_free() -> N
     for wanted, given in (("a-2", "a-2"), ("a", "a"), ("a", "a-3"), ("a-2", "a-2-2")):
         assert free_name(wanted, taken) == given
         taken.add(given)
+
+
+def test_a_long_name_of_many_bytes_is_cut_where_a_character_ends() -> None:
+    name = NewIds(None).study("a" + 200 * "\N{CJK UNIFIED IDEOGRAPH-6F22}", "P7", alone=True)
+    assert len(name.encode()) <= 120 and len(name) == 40

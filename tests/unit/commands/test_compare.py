@@ -113,13 +113,34 @@ def test_what_cannot_be_compared_is_one_line(both, tmp_path):
     other = folder(tmp_path / "other", {"mine/t": ["r,c,1,,,,1,,,"]})
     with pytest.raises(InputError, match="no cell in common: 3 and 1 cells"):
         compare(both[0], other)
-    (other / "tables/mine/t.csv").write_text("row,column\nr,c\n")
-    with pytest.raises(InputError, match=r"mine/t\.csv: column 'ours' is missing"):
-        compare(both[0], other)
+    with pytest.raises(
+        InputError, match=r"first/\.\./first: is .*first, too; expected two folders"
+    ):
+        compare(both[0], both[0] / "../first")
+    for content, said in (
+        (b"row,column\nr,c\n", "column 'ours' is missing"),
+        (
+            HEAD.encode() + b"\nr,c,1,,,,1,,,\nr,c,2,,,,1,,,\n",
+            "3: row 'r', column 'c' stands .* twice",
+        ),
+        (HEAD.encode() + b"\nr,c,1,,about 2,,1,,,\n", "2: low is 'about 2'; expected a number"),
+        (HEAD.encode() + b"\nr,c,1\n", "2: 3 fields; expected 10"),
+        (HEAD.encode() + b"\nr\xff,c,1,,,,1,,,\n", "not UTF-8"),
+    ):
+        (other / "tables/mine/t.csv").write_bytes(content)
+        with pytest.raises(InputError, match=rf"mine/t\.csv:? ?{said}"):
+            compare(both[0], other)
+
+
+def test_runs_of_different_scale_are_said_to_be(both, tmp_path):
+    for root, scale in zip(both, ("demo", "paper"), strict=True):
+        (root / "report").mkdir()
+        (root / "report/config.json").write_text(json.dumps({"values": {"scale": scale}}))
+    assert compare(*both).counts.endswith(". The runs are of different scale: demo and paper")
 
 
 def test_a_recorded_run_is_a_folder_too(both, tmp_path):
     record = tmp_path / "record"
     (both[0] / "tables").rename(record)
-    (record / "run.json").write_text("{}")
+    (record / "run.json").write_text('{"scale": "demo"}')
     assert len(compare(record, both[1]).pairs) == 2

@@ -92,6 +92,23 @@ def test_names_of_two_data_sets_are_apart(one, other, tmp_path, column, said):
     assert not (tmp_path / "both").exists()
 
 
+def test_a_patient_without_a_pair_is_one_patient_too(one, other, tmp_path):
+    for folder in (one, other):
+        with (folder / "split.csv").open("a") as file:
+            file.write("apart,test\n")
+        (folder / "SHA256SUMS").unlink()
+    with pytest.raises(InputError, match="1 values of subject_id are those of .*one, too .e.g. ap"):
+        joined(tmp_path / "both", one, other, roots=(tmp_path / "mimic",) * 2)
+
+
+def test_synthetic_pairs_are_not_joined_to_real_ones(one, other, tmp_path):
+    """Of synthetic data a page may show images and texts."""
+    flow = json.loads((other / "flow.json").read_text())
+    rewrite_flow(other, flow | {"synthetic": not flow["synthetic"]})
+    with pytest.raises(InputError, match="both: .* is synthetic and .* is not; expected data sets"):
+        joined(tmp_path / "both", one, other, roots=(tmp_path / "mimic",) * 2)
+
+
 def test_labels_of_other_classes_are_refused(one, other, tmp_path):
     flow = json.loads((other / "flow.json").read_text())
     rewrite_flow(other, flow | {"classes": ["Edema"]})

@@ -235,6 +235,7 @@ def test_metrics_that_are_no_object_of_json(tmp_path: Path, content: bytes) -> N
 
 def test_ids_that_a_spreadsheet_takes_for_formulas(tmp_path: Path) -> None:
     ids = pd.Series(["=cmd|' /C calc'!A0", "@SUM(A1)", "+x", "-x", "\t=1", "-5", "+1.5", "s1", ""])
+    assert inert(pd.Series(["-1+cmd|x", "+.5", "-1e-3"])).tolist() == ["'-1+cmd|x", "+.5", "-1e-3"]
     assert inert(ids).tolist() == [
         *("'=cmd|' /C calc'!A0", "'@SUM(A1)", "'+x", "'-x", "'\t=1", "-5", "+1.5", "s1", ""),
     ]

@@ -18,6 +18,7 @@ from PIL import Image
 from command_options import options, run_to_end
 from cxr_files.atomic import CHECKSUMS, file_digest, read_json, write_json
 from cxr_files.errors import InputError, PassingError
+from cxr_files.ids import HIDDEN, IDS
 from cxr_files.outputs import claim_folder
 from cxrflow.images import shards
 from cxrflow.images.geometry import Geometry
@@ -110,7 +111,11 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
     assert contents(one.path) == contents(three.path)
 
 
-def test_failures_are_counted_with_reasons_and_left_out(tmp_path: Path) -> None:
+def test_failures_are_counted_with_reasons_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log names no image where ids may not be named."""
+    monkeypatch.setenv(IDS, HIDDEN)
     write_hospital(tmp_path, 20)
     (tmp_path / "files" / "0004.png").write_bytes(b"")
     (tmp_path / "files" / "0007.png").unlink()
@@ -128,6 +133,7 @@ def test_failures_are_counted_with_reasons_and_left_out(tmp_path: Path) -> None:
     }
     reasons = {drop["reason"]: drop["count"] for drop in content["dropped"]}
     assert reasons == {failure["reason"]: 1 for failure in content["failures"]}
+    assert "not stored: empty file" in caplog.text and "0004" not in caplog.text
     assert content["failures"][0]["path"] == "files/0004.png"
     # The rows after a gap are still the right ones.
     last = Source("id0019", "files/0019.png")

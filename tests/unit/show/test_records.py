@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from page_fixtures import load, write_results
 from cxr_files.errors import InputError
 from cxrflow.show.records.documentation import main as render
 from cxrflow.show.records.documentation import rendered
+from cxrflow.show.records.record import main as write_record
 from cxrflow.show.records.record import read_record, read_records, record
 from cxrflow.show.tables.verdicts import NOT_SHOWN
 
@@ -87,6 +89,31 @@ def test_another_schema_is_refused(recorded: Path, tmp_path, change, said) -> No
     (tmp_path / "run.json").write_text(json.dumps(run | change))
     with pytest.raises(InputError, match=said):
         read_record(tmp_path)
+
+
+def test_a_record_that_was_changed_is_refused(recorded: Path, tmp_path) -> None:
+    copy = shutil.copytree(recorded / "records/demo", tmp_path / "demo")
+    table = copy / "biovil/table5.csv"
+    table.write_text(table.read_text().replace("BioViL", "BioVil", 1))
+    with pytest.raises(InputError, match=r"biovil/table5\.csv: damaged, its SHA-256"):
+        read_record(copy)
+    table.unlink()
+    with pytest.raises(InputError, match=r"biovil/table5\.csv: missing"):
+        read_record(copy)
+
+
+def test_a_record_replaces_an_earlier_one_and_nothing_else(recorded: Path, monkeypatch) -> None:
+    monkeypatch.chdir(recorded)
+    for _ in range(2):
+        write_record(["--results", "results", "--output", "records/again"])
+    Path("notes").mkdir()
+    Path("notes/mine.md").write_text("mine")
+    with pytest.raises(InputError, match="notes: holds files that no earlier run wrote"):
+        write_record(["--results", "results", "--output", "notes"])
+    with pytest.raises(InputError, match="notes: holds files that no earlier run wrote"):
+        record(Path("results"), Path("notes"))
+    assert Path("notes/mine.md").read_text() == "mine"
+    shutil.rmtree("records/again")
 
 
 def test_pages_show_what_is_recorded(recorded: Path) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.])")  # what a spreadsheet computes begins so
+# What a spreadsheet computes begins so; -1+cmd|… is a formula, -1 is a number.
+FORMULA = re.compile(r"[=@\t\r]|[+-](?!(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$)")
 
 
 def inert(texts: "pd.Series") -> "pd.Series":

@@ -20,6 +20,7 @@ import pandas as pd
 from cxr_files.atomic import CHECKSUMS, atomic_path, file_digest, fingerprint, write_json
 from cxr_files.drops import Tally
 from cxr_files.errors import PassingError
+from cxr_files.ids import in_brackets
 from cxr_files.outputs import claim_folder
 from cxr_files.parallel import chunks, guarded_map
 from cxr_files.progress import progress
@@ -90,7 +91,7 @@ def build_store(
 
         def spend(failures: Iterable[Failure]) -> None:
             for failure in failures:
-                log.warning("%s: not stored: %s", failure.path, failure.reason)
+                log.warning("not stored: %s%s", failure.reason, in_brackets([failure.path]))
                 tally.drop(failure.reason, [failure.path], failed=True)
                 tally.kept -= 1
             tally.require_few(folder, settings.max_failed_share)

@@ -150,7 +150,11 @@ def _agreed(output: Path, argv: Sequence[str] | None) -> bool:
             f"nothing is written: there is no terminal to ask on; type `cxrflow adopt {words} "
             "--yes` if the above is right"
         )
-    return input(f"Write {output}? [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return input(f"Write {output}? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:  # Ctrl-D is no yes
+        print()
+        return False
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ is no radiograph of a chest from the front is set aside, each file for one reaso
 words are those of PS3.3, C.8.1 and C.8.11 (modality, view, presentation intent).
 """
 
+import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -80,11 +81,12 @@ def read_archive(root: Path, besides: Path, threads: int = 1) -> pd.DataFrame:
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: folder cannot be read ({error.strerror})")
 
-    reports = besides.resolve()
+    # Not Path.resolve, which refuses links in a circle; such a file is set aside by name.
+    reports = os.path.realpath(besides)
     paths = [
         path.relative_to(root).as_posix()
         for path in walk_files(root, onerror=refuse)
-        if not path.resolve().is_relative_to(reports)
+        if not Path(os.path.realpath(path)).is_relative_to(reports)
     ]
     blocks = ordered_map(
         partial(_read_chunk, root), chunks(paths, CHUNK), threads if len(paths) > CHUNK else 1

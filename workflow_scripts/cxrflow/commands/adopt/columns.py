@@ -11,6 +11,7 @@ from typing import Literal
 
 import pandas as pd
 
+from cxr_files.csv_text import is_sentence, shown
 from cxr_files.errors import InputError
 from cxr_labels.label_sources import section_of
 from cxrflow.commands.adopt.dates import are_dates
@@ -32,6 +33,7 @@ LEAST_DATES = 0.8  # share of a column's values
 # Of the ids of a column or of the export, whichever are fewer: less may be chance.
 LEAST_IDS, LEAST_PATIENTS = 0.1, 0.5
 SUFFIXES = (".dcm", ".dicom", ".png", ".jpg", ".jpeg")  # other dots are part of a name
+OF_FLOAT = re.compile(r"^(\d+)\.0$")
 NUMBERED = re.compile(r"[_\s.-]+\d{1,4}$")  # s101_2 is the second image of s101
 
 
@@ -60,17 +62,22 @@ class Columns:
     def lines(self) -> Iterator[str]:
         """A line a column, for the preview."""
         for key, column in self.keys.items():
-            yield f"study    '{column}': {self.reasons[key]}"
+            yield f"study    '{shown(column)}': {self.reasons[key]}"
         for kind in ("patient", "date"):
             column = getattr(self, kind)
-            shown = f"'{column}': " if column else ""
-            yield f"{kind:8} {shown}{self.reasons[kind]}"
-        yield f"text     {', '.join(map(repr, self.text))}: {self.reasons['text']}"
+            named = f"'{shown(column)}': " if column else ""
+            yield f"{kind:8} {named}{self.reasons[kind]}"
+        yield f"text     {', '.join(repr(shown(n)) for n in self.text)}: {self.reasons['text']}"
+
+
+def compared(name: str) -> str:
+    """Return an id as it is compared: without blanks, case and the ``.0`` of a spreadsheet."""
+    return OF_FLOAT.sub(r"\1", name.strip()).casefold()
 
 
 def same(ids: pd.Series) -> pd.Series:
-    """Return ids as they are compared: without blanks, case and the ``.0`` of a spreadsheet."""
-    return ids.str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True).str.casefold()
+    """Return ids as they are compared."""
+    return ids.map(compared, na_action="ignore").astype("str")
 
 
 def plain(ids: pd.Series) -> pd.Series:
@@ -125,6 +132,11 @@ def _text(columns: Columns, table: ReportTable, column: str | None) -> None:
     if column is not None:
         columns.text, columns.reasons["text"] = (column,), "named by --text-column"
         return
+    if sentences := [name for name in words if is_sentence(name)]:
+        raise InputError(
+            f"{table.source}: its first row holds {shown(sentences[0])}; expected a header with the "
+            "names of the columns, or --text-column"
+        )
     of_section = {section_of(name): name for name in words if section_of(name)}
     sections = [of_section[name] for name in ("findings", "impression") if name in of_section]
     long = [n for n, count in words.items() if count >= FEWEST_WORDS and n not in sections]
@@ -281,6 +293,12 @@ def _date(columns: Columns, remaining: pd.DataFrame, column: str | None) -> None
         for name in remaining
         if not OF_BIRTH.search(str(name))
     }
+    called = [name for name in shares if NAMES["date"].search(name)]
+    unread = "".join(
+        f"; '{shown(name)}' is none: {shares[name]:.0%} of it are dates in a form that is read "
+        f"(expected {LEAST_DATES:.0%}, or --date-column)"
+        for name in sorted(called, key=lambda name: -shares[name])[:1]
+    )
     ranked = sorted(
         (name for name, share in shares.items() if share >= LEAST_DATES),
         key=lambda n: (bool(OF_EXAMINATION.search(n)), bool(NAMES["date"].search(n)), shares[n]),
@@ -288,5 +306,5 @@ def _date(columns: Columns, remaining: pd.DataFrame, column: str | None) -> None
     )
     columns.date = next(iter(ranked), None)
     columns.reasons["date"] = (
-        f"{shares[ranked[0]]:.0%} are dates" if ranked else "the table has none"
+        f"{shares[ranked[0]]:.0%} are dates" if ranked else f"the table has none{unread}"
     )

@@ -18,7 +18,7 @@ ISO = r"^(\d{4})([-/.])(\d{1,2})\2(\d{1,2})$"
 NUMBERS = r"^(\d{1,2})([-/. ])(\d{1,2})\2(\d{4})$"
 PACKED = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}  # by their length
 WORDS = ("%d %b %Y", "%d %B %Y", "%b %d %Y", "%B %d %Y")
-NEAR = pd.Timedelta(days=3)  # from an examination to its report
+NEAR = pd.Timedelta(days=3)  # from an examination to its report, or to another image of it
 
 
 class Numbers(NamedTuple):

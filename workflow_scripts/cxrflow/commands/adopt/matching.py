@@ -1,8 +1,9 @@
 """Which report belongs to which study: by accession number, then study UID, then ids in names.
 
 An accession number that two patients have says nothing alone: such a study is matched where the
-table has the headers' patients, and otherwise left out. Of several reports of a study the last in
-the table counts, with the addenda behind it.
+table has the headers' patients, and otherwise left out. So is one of images of several days, as a
+patient's number is. Of several reports of a study the last in the table counts, with the addenda
+behind it.
 """
 
 import re
@@ -16,12 +17,15 @@ import pandas as pd
 from cxr_files.errors import InputError
 from cxr_labels.label_sources import section_of
 from cxrflow.commands.adopt.columns import Columns, Key, levels, plain, same
+from cxrflow.commands.adopt.dates import NEAR
 from cxrflow.commands.adopt.report_table import ReportTable
 
+ALMOST = "patients whose ids differ in zeros or punctuation alone, and who count as several"
 ALIKE = 0.5  # share of equal patients above which both sides number them in one way
 PLAIN = "\0"  # stands before ids in their plain form, as in no id
 ADDENDUM = re.compile(r"\s*addend", re.I)
 HEADINGS = {"findings": "FINDINGS: ", "impression": "IMPRESSION: "}
+OF_DAYS = "its id is that of examinations on several days, and the table does not say which"
 OF_SEVERAL = "its id is that of several patients, and the table does not say which"
 NOT_ITS = "the header of its study names another patient"
 NO_IMAGE = "no image has its id"
@@ -94,6 +98,10 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
     texts = _texts(table.rows, columns.text)
     for row in texts.index[texts.isna()]:
         matching.unread[row] = "report is blank"
+    numbered = table.rows[columns.patient] if columns.patient else pd.Series(dtype="str")
+    spelled = _first_spellings([archive["patient"], numbered])
+    archive = archive.assign(patient=same(archive["patient"]).map(spelled).astype("str"))
+    numbered = same(numbered).map(spelled).astype("str")
     files = archive[archive["aside"].isna()]
     paths = levels(archive["place"])
     names = paths.get(columns.level, pd.Series(index=archive.index, dtype="str"))
@@ -101,21 +109,19 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
     rows = {
         key: _rows_of(table.rows.loc[texts.notna(), column]) for key, column in columns.keys.items()
     }
-    patients = (
-        plain(same(table.rows[columns.patient])) if columns.patient else pd.Series(dtype="str")
-    )
     ids = {key: _both(names if key == "name" else files[key]) for key in rows}
     order = {row: place for place, row in enumerate(table.rows.index)}
     for study in studies:
         study.rows = sorted(_rows_for(study, ids, rows), key=order.__getitem__)
-    _by_patients(studies, patients.to_dict(), matching)
+    _by_patients(studies, plain(same(numbered)).to_dict(), matching)
+    _of_one_examination(studies, matching)
     studies = _together(studies)
     for study in studies:
         if study.rows:
             study.text = one_text(texts[study.rows])
             if columns.patient and (study.patient is None or columns.patient_named):
-                numbers = table.rows.loc[study.rows, columns.patient].dropna().unique()
-                study.patient = str(numbers[0]).strip() if len(numbers) == 1 else study.patient
+                numbers = numbered[study.rows].dropna().unique()
+                study.patient = numbers[0] if len(numbers) == 1 else study.patient
         else:
             study.no_report = study.no_report or "no report has its id"
     _count(studies, matching, table, texts)
@@ -130,7 +136,16 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
         for place in files.loc[study.images, "place"]:
             matching.unmatched[place] = "patient not known"
     matching.studies = [study for study in studies if study.patient is not None]
+    patients = pd.Series(list({study.patient for study in matching.studies}), dtype="str")
+    if almost := int(plain(same(patients)).duplicated(keep=False).sum()):
+        matching.counts[ALMOST] = almost
     return matching
+
+
+def _first_spellings(numbers: Sequence[pd.Series]) -> dict[str, str]:
+    """The first spelling of each patient's number, by the number as it is compared."""
+    texts = pd.concat([each.dropna().str.strip() for each in numbers]).drop_duplicates()
+    return dict(zip(same(texts)[::-1], texts[::-1], strict=True))
 
 
 def require_matched(matching: Matching, table: ReportTable) -> None:
@@ -188,9 +203,15 @@ def _studies(
 
 
 def _both(ids: pd.Series) -> dict[int, tuple[str, str]]:
-    """The id of each image as it is compared, and marked in its plain form."""
+    """The id of each image as it is compared, and marked in its plain form.
+
+    Of ids with one plain form, as 0012 and 12, each is but itself.
+    """
     exact = same(ids).dropna()
-    return dict(zip(exact.index, zip(exact, PLAIN + plain(exact), strict=True), strict=True))
+    forms = plain(exact)
+    alone = forms.map(exact.groupby(forms).nunique()) == 1
+    marked = (PLAIN + forms).where(alone, exact)
+    return dict(zip(exact.index, zip(exact, marked, strict=True), strict=True))
 
 
 def _rows_of(ids: pd.Series) -> dict[str, list[Any]]:
@@ -249,6 +270,19 @@ def _by_patients(studies: list[Study], patients: dict[Any, Any], matching: Match
         if any(len(claims[row]) > 1 for row in study.rows):
             matching.unread |= dict.fromkeys(study.rows, OF_SEVERAL)
             study.no_report = OF_SEVERAL
+            study.rows = []
+
+
+def _of_one_examination(studies: list[Study], matching: Matching) -> None:
+    """Leave out reports that studies of several days claim: their id is one of more than a study."""
+    days: dict[Any, list[pd.Timestamp]] = defaultdict(list)
+    for study in studies:
+        for row in study.rows if study.date is not None else ():
+            days[row].append(study.date)
+    for study in studies:
+        if any(days[row] and max(days[row]) - min(days[row]) > NEAR for row in study.rows):
+            matching.unread |= dict.fromkeys(study.rows, OF_DAYS)
+            study.no_report = OF_DAYS
             study.rows = []
 
 

@@ -1,7 +1,8 @@
 """Names of studies and patients in the adopted folder: as they are, or a keyed hash.
 
 The hash is HMAC-SHA256 (RFC 2104): without the key nobody can try out numbers until one fits, and
-with it the same number gets the same name, so that a later export can be joined.
+with it the same number gets the same name, so that a later export can be joined. Spellings that are
+one number for the matching are one for the hash.
 """
 
 import hashlib
@@ -10,11 +11,12 @@ import re
 from pathlib import Path
 
 from cxr_files.errors import InputError
+from cxrflow.commands.adopt.columns import compared
 
 FEWEST_BYTES = 16  # of a key
 DIGITS = 20  # of a hash, in hexadecimal: 80 bits
 NO_NAME = re.compile(r"[^\w.-]+")
-LONGEST = 120  # characters of a name
+LONGEST = 120  # bytes of a name
 
 
 def read_key(path: Path) -> bytes:
@@ -58,10 +60,11 @@ class NewIds:
 
     def _hash(self, kind: str, text: str) -> str:
         assert self._key is not None, "asked of ids that are kept"
-        message = f"{kind}:{text}".encode()
+        message = f"{kind}:{compared(text)}".encode()
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
 
 
 def _file_name(text: str) -> str:
     """A name that any file system takes; ``2019/1234`` becomes ``2019-1234``."""
-    return NO_NAME.sub("-", text).lstrip(".")[:LONGEST] or "unnamed"
+    name = NO_NAME.sub("-", text).lstrip(".").encode()[:LONGEST]
+    return name.decode(errors="ignore") or "unnamed"

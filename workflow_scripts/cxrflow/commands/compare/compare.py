@@ -9,7 +9,7 @@ whether the intervals are apart. What only one folder has is counted. `--output`
 filters and sorts, or a CSV.
 """
 
-import csv
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import jinja2
 
-from cxr_files.atomic import atomic_path
+from cxr_files.atomic import atomic_path, read_object
 from cxr_files.csv_table import require_root
 from cxr_files.errors import InputError
 from cxr_files.program import parser, run
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.living import LivingColumn, json_text, living_table
-from cxrflow.show.tables.text import MINUS, csv_text, unescaped
+from cxrflow.show.tables.text import MINUS, csv_lines, csv_text
 
 RECORD = "run.json"  # in the folder of a recorded run
 NO_TABLE = "orderings.csv"
@@ -87,20 +87,28 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two folders: cells of both, and how many only one has."""
+    """Two folders: cells of both, how many only one has, and the scale of each where known."""
 
     names: tuple[str, str]
     pairs: list[Pair]
     only: tuple[int, int]
+    scales: tuple[str | None, str | None] = (None, None)
 
     @property
     def counts(self) -> str:
         """One line about all cells."""
         apart = Counter(pair.apart for pair in self.pairs)
         first, second = self.names
+        scale, other = self.scales
+        unlike = (
+            f". The runs are of different scale: {scale} and {other}"
+            if scale and other and scale != other
+            else ""
+        )
         return (
             f"{len(self.pairs)} cells in both, intervals apart in {apart[True]}, overlapping in "
             f"{apart[False]}; {self.only[0]} only in {first}, {self.only[1]} only in {second}"
+            f"{unlike}"
         )
 
 
@@ -115,7 +123,8 @@ def read_scores(folder: Path) -> dict[Place, Score]:
     numbers and left out.
 
     Raises:
-        InputError: there are no tables, or one lacks a column or holds what is no number.
+        InputError: there are no tables, or one lacks a column, has a cell twice, or an end of an
+            interval that is no number.
     """
     root = require_root(folder)
     tables = root if (root / RECORD).is_file() else root / "tables"
@@ -131,33 +140,59 @@ def read_scores(folder: Path) -> dict[Place, Score]:
 
 
 def _table(file: Path, paper: str) -> dict[Place, Score]:
-    scores = {}
-    with file.open(encoding="utf-8", newline="") as lines:
-        reader = csv.DictReader(lines)
-        for name in FIELDS:
-            if name not in (reader.fieldnames or ()):
-                raise InputError(f"{file}: column '{name}' is missing")
-        for line in map(unescaped, reader):
-            value = _number(line["ours"])
-            if value is not None:
-                place = Place(paper, file.stem, line["row"], line["column"])
-                scores[place] = Score(value, _number(line["low"]), _number(line["high"]))
+    scores: dict[Place, Score] = {}
+    for number, line in csv_lines(file, FIELDS):
+        value = _number(line["ours"])
+        if value is None:
+            continue
+        ends = {name: _number(line[name]) for name in ("low", "high")}
+        for name, end in ends.items():
+            if end is None and line[name]:
+                raise InputError(
+                    f"{file}:{number}: {name} is {line[name]!r:.40}; expected a number or a blank"
+                )
+        place = Place(paper, file.stem, line["row"], line["column"])
+        if place in scores:
+            raise InputError(
+                f"{file}:{number}: row '{place.row}', column '{place.column}' stands there twice; "
+                "expected each cell once"
+            )
+        scores[place] = Score(value, ends["low"], ends["high"])
     return scores
 
 
-def _number(text: str | None) -> float | None:
+def _number(text: str) -> float | None:
+    """A finite number; None where the text is another."""
     try:
-        return float(text or "")
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
+
+
+def read_scale(folder: Path) -> str | None:
+    """The scale of a recorded run or of a results folder with a page; None where none is said.
+
+    Raises:
+        InputError: the record is damaged.
+    """
+    if (folder / RECORD).is_file():
+        return str(read_object(folder / RECORD, {"scale": str})["scale"])
+    configuration = folder / "report/config.json"
+    if not configuration.is_file():
+        return None
+    values = read_object(configuration, {"values": dict})["values"]
+    return str(values["scale"]) if "scale" in values else None
 
 
 def compare(first: Path, second: Path) -> Comparison:
     """Compare two folders, in the order of the first.
 
     Raises:
-        InputError: as :func:`read_scores`, or they have no cell in common.
+        InputError: as :func:`read_scores`, or they are one folder, or have no cell in common.
     """
+    if first.resolve() == second.resolve():
+        raise InputError(f"{second}: is {first}, too; expected two folders")
     ours, others = read_scores(first), read_scores(second)
     pairs = [Pair(place, ours[place], others[place]) for place in ours if place in others]
     if not pairs:
@@ -166,7 +201,9 @@ def compare(first: Path, second: Path) -> Comparison:
             "expected tables of the same papers"
         )
     only = (len(ours) - len(pairs), len(others) - len(pairs))
-    return Comparison((str(first), str(second)), pairs, only)
+    return Comparison(
+        (str(first), str(second)), pairs, only, (read_scale(first), read_scale(second))
+    )
 
 
 def comparison_text(compared: Comparison) -> str:

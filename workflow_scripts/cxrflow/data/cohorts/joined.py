@@ -34,13 +34,27 @@ def join(cohorts: Sequence[Path], roots: Sequence[Path], common: str, output: Pa
         output: the folder to write.
 
     Raises:
-        InputError: a patient, a study or an image has the same name in two, or they have labels of
-            different classes.
+        InputError: a patient, a study or an image has the same name in two, one is synthetic and
+            another is not, or they have labels of different classes.
     """
     flows = [read_json(folder / "flow.json") for folder in cohorts]
+    if len({bool(flow["synthetic"]) for flow in flows}) > 1:
+        drawn = next(flow["dataset"] for flow in flows if flow["synthetic"])
+        real = next(flow["dataset"] for flow in flows if not flow["synthetic"])
+        raise InputError(
+            f"{output}: {drawn} is synthetic and {real} is not; expected data sets of one kind, as "
+            "of synthetic ones images and texts are shown"
+        )
     tables = [read_table(folder / "pairs.parquet", COLUMNS) for folder in cohorts]
+    pictures = [read_table(folder / "images.parquet") for folder in cohorts]
+    # The split names patients without a pair, too, and the images those of priors alone.
+    splits = [
+        pd.read_csv(folder / "split.csv", dtype="str", keep_default_na=False) for folder in cohorts
+    ]
     for column in NAMES:
-        _require_apart(cohorts, tables, column)
+        for kind in (tables, pictures, splits):
+            if column in kind[0]:
+                _require_apart(cohorts, kind, column)
     classes = {tuple(flow.get("classes", ())) for flow in flows}
     if len(classes) > 1:
         named = "; ".join(", ".join(names) or "none" for names in sorted(classes))
@@ -49,10 +63,8 @@ def join(cohorts: Sequence[Path], roots: Sequence[Path], common: str, output: Pa
             "`labels: reports`, or none"
         )
     rows = _under(common, roots, tables)
-    images = _under(common, roots, [read_table(each / "images.parquet") for each in cohorts])
-    split = pd.concat(
-        pd.read_csv(folder / "split.csv", dtype="str", keep_default_na=False) for folder in cohorts
-    )
+    images = _under(common, roots, pictures)
+    split = pd.concat(splits)
     documents = pd.concat(read_table(folder / "documents.parquet") for folder in cohorts)
     unit = "images" if flows[0]["settings"]["unit"] == "image" else "studies"
     flow = Flow(output, 1.0)
@@ -109,7 +121,7 @@ def _account(flows: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> dict[str
         "dataset": f"{MARK}{names}" if cut else names,
         "joined": datasets,
         "kind": first["kind"],
-        "synthetic": any(flow["synthetic"] for flow in flows),
+        "synthetic": first["synthetic"],
         "settings": first["settings"],
         "priors": {
             "found": sum(flow["priors"]["found"] for flow in flows),

@@ -17,17 +17,27 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from cxr_files.atomic import read_object, write_json
+from cxr_files.atomic import (
+    CHECKSUMS,
+    read_checksums,
+    read_object,
+    require_whole,
+    write_checksums,
+    write_json,
+)
 from cxr_files.errors import InputError
+from cxr_files.outputs import require_own_folder, write_mark
 from cxr_files.program import parser, run
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.tables.orderings import compare, orderings_csv
 from cxrflow.show.tables.tests import read_tests
-from cxrflow.show.tables.text import unescaped
+from cxrflow.show.tables.text import csv_lines
 from cxrflow.show.tables.verdicts import Comparison, read_comparisons
 
 SCHEMA = 1
+TABLE_COLUMNS = ("row", "column", "ours", "low", "high", "published")
+PRODUCT = "record"
 FILE, ORDERINGS = "run.json", "orderings.csv"
 FIELDS = {
     **{"schema": int, "commit": str, "date": str, "configuration": list, "scale": str},
@@ -62,16 +72,17 @@ class Record:
         path = self.folder / paper / f"{table}.csv"
         if not path.is_file():
             raise InputError(f"{path}: file not found; the run has no such table")
-        with path.open(encoding="utf-8", newline="") as file:
-            return [unescaped(line) for line in csv.DictReader(file)]
+        return [line for _, line in csv_lines(path, TABLE_COLUMNS)]
 
 
 def read_record(folder: Path) -> Record:
     """Read a recorded run.
 
     Raises:
-        InputError: it is damaged, or of another schema.
+        InputError: it is damaged, of another schema, or not as it was recorded (``SHA256SUMS``).
     """
+    for name in read_checksums(folder) if (folder / CHECKSUMS).is_file() else ():
+        require_whole(folder / name)
     path = folder / FILE
     content = read_object(path, {"schema": int})
     if content["schema"] != SCHEMA:
@@ -93,6 +104,7 @@ def record(results: Path, output: Path, config: Path | None = None) -> Path:
     Raises:
         InputError: a table of the run is missing, or the checkout has changes that no commit holds.
     """
+    require_own_folder(output, PRODUCT)
     folder = RunFolder.read(config or results / "report/config.json", results)
     commit = _commit()
     staged = output.with_name(f".{output.name}.new")
@@ -134,6 +146,8 @@ def record(results: Path, output: Path, config: Path | None = None) -> Path:
         "seconds": _seconds(results / "timings"),
     }
     write_json(staged / FILE, content)
+    write_checksums(staged)
+    write_mark(staged, PRODUCT)  # by which a later record may replace this one
     shutil.rmtree(output, ignore_errors=True)
     staged.rename(output)
     return output

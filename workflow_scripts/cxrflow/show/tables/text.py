@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from hashlib import sha256
@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from cxr_files.atomic import atomic_path
+from cxr_files.csv_text import text_rows
 from cxr_files.errors import InputError
 from cxr_files.formulas import FORMULA
 from cxrflow.papers.table import Column
@@ -57,6 +58,27 @@ def unescaped(line: Mapping[str, str]) -> dict[str, str]:
         name: text[1:] if text[:1] == "'" and FORMULA.match(text[1:]) else text
         for name, text in line.items()
     }
+
+
+def csv_lines(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the lines of such a CSV, each with its number and its texts as they were.
+
+    Raises:
+        InputError: there is no such file, it is not UTF-8, lacks one of the ``columns``, or a line
+            has another number of fields than the header.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: file not found; expected a table as CSV")
+    rows = text_rows(path)
+    _, header = next(rows, (1, []))
+    for name in columns:
+        if name not in header:
+            found = ", ".join(header) or "none"
+            raise InputError(f"{path}: column '{name}' is missing; found {found}; make it again")
+    for line, row in rows:
+        if len(row) != len(header):
+            raise InputError(f"{path}:{line}: {len(row)} fields; expected {len(header)}")
+        yield line, unescaped(dict(zip(header, row, strict=True)))
 
 
 def write_texts(prefix: str, texts: Mapping[str, str]) -> None:

@@ -4,7 +4,6 @@ A line of ``orderings.csv`` holds all that the verdict reads, so that a recorded
 the same rules as the one that is being made (docs/inference.md).
 """
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import explain
 from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.metrics.crossed import Spread, half_width
-from cxrflow.show.tables.text import unescaped
+from cxrflow.show.tables.text import csv_lines
 
 HOLDS, OPPOSITE, NOT_SHOWN = "holds", "opposite", "not shown"
 NOT_COMPARABLE, NOT_RUN = "not comparable", "not run"
@@ -159,20 +158,7 @@ def read_comparisons(file: Path) -> list[Comparison]:
     Raises:
         InputError: the file is missing, or has other columns, or a value of another kind.
     """
-    try:
-        with file.open(encoding="utf-8", newline="") as content:
-            reader = csv.DictReader(content)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise InputError(
-                    f"{file}: columns are {', '.join(reader.fieldnames or ['none'])}; expected "
-                    f"{', '.join(COLUMNS)}: record the run again"
-                )
-            return [
-                _comparison(file, number, unescaped(row))
-                for number, row in enumerate(reader, start=2)
-            ]
-    except FileNotFoundError:
-        raise InputError(f"{file}: file not found") from None
+    return [_comparison(file, number, row) for number, row in csv_lines(file, COLUMNS)]
 
 
 def _comparison(file: Path, number: int, row: dict[str, str]) -> Comparison:

@@ -54,11 +54,14 @@
     return down ? -order : order;
   }
 
+  // As a person types it: a minus sign is a hyphen, and nothing is no word.
+  const typed = (value) => String(value ?? "").toLowerCase().replaceAll("\u2212", "-");
+
   function draw() {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = typed(search.value).split(/\s+/).filter(Boolean);
     found = lines.filter((line) =>
       picks.every(({ select, at }) => !select.value || line[at] === select.value) &&
-      words.every((word) => shown.some(({ at }) => String(line[at]).toLowerCase().includes(word))));
+      words.every((word) => shown.some(({ at }) => typed(line[at]).includes(word))));
     if (sorted) found = found.toSorted ? found.toSorted(compare) : [...found].sort(compare);
     heads.forEach((cell, at) => {
       if (shown[at] === sorted) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -81,7 +84,7 @@
   // What a spreadsheet would take for a formula begins with an apostrophe.
   const field = (value) => {
     if (value === null || value === undefined) return "";
-    const text = typeof value === "string" && /^([=@\t\r]|[+-](?![\d.]))/.test(value) ? `'${value}` : String(value);
+    const text = typeof value === "string" && /^([=@\t\r]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$))/i.test(value) ? `'${value}` : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   function csv() {
