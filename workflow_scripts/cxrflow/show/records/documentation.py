@@ -120,7 +120,7 @@ def ours(each: Comparison) -> str:
     """Both values, and the interval of their difference or the intervals of both."""
 
     def number(value: float) -> str:
-        return f"{value:,.{each.digits}f}".replace("-", MINUS)
+        return f"{value:z,.{each.digits}f}".replace("-", MINUS)
 
     def side(value: float | None, low: float | None, high: float | None) -> str:
         text = "–" if value is None else number(value)
@@ -163,16 +163,17 @@ def _cell(cell: dict[str, str] | None) -> str:
     if cell is None:
         return "–"
     text = _short(cell["ours"])
-    if cell["low"] and cell["high"]:
+    if cell["low"] and cell["high"] and cell["low"] != cell["high"]:
         text += f" ({_short(cell['low'])} to {_short(cell['high'])})"
     return f"{text} [{cell['published']}]" if cell["published"] else text
 
 
 def _short(text: str) -> str:
     try:
-        return format(float(text), ".3g").replace("-", MINUS)
+        value = float(text)
     except ValueError:
         return text
+    return format(value, ",.0f" if abs(value) >= 1000 else "z.3g").replace("-", MINUS)
 
 
 def runs(records: Sequence[Record]) -> str:

@@ -28,7 +28,7 @@ SUM = "<!-- sha256 "
 
 def number(value: float, column: Column, sign: bool = False) -> str:
     """A number of ours with the column's decimals, thousands apart and a true minus sign."""
-    text = f"{value:{'+' if sign else ''},.{column.digits}f}"
+    text = f"{value:{'+' if sign else ''}z,.{column.digits}f}"
     return text.replace("-", MINUS)
 
 

@@ -101,6 +101,8 @@ class Comparison(BaseModel):
             return HOLDS, ""
         if high < 0 and gain < 0:
             return OPPOSITE, ""
+        if round(gain, self.digits) == 0:
+            return NOT_SHOWN, "no difference"
         order = "in order" if gain > 0 else "in the opposite order"
         return NOT_SHOWN, f"{order}, may be chance"
 
