@@ -219,6 +219,25 @@ def test_any_bit_of_a_list_is_found(results: Path) -> None:
         path.write_bytes(content)
 
 
+def test_any_bit_of_a_table_for_programs_is_found(results: Path) -> None:
+    """An end of a line that becomes a vertical tab, too; a table of no paper is counted."""
+    path, random = results / "tables/biovil/table5.csv", Random(5)
+    content = path.read_bytes()
+    ends = [place for place, byte in enumerate(content) if byte == ord("\n")]
+    for place in [ends[0], ends[-1], *random.sample(range(len(content)), 8)]:
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=f"^{re.escape(str(path))}"):
+            list(verify_results(results, 1))
+    path.write_bytes(content)
+    shutil.copy(path, path.with_name("mine.csv"))
+    assert (
+        "1 tables are of no paper of this run and were not compared (tables/biovil/mine.csv)"
+        in (list(verify_results(results, 1)))
+    )
+
+
 def test_what_is_not_there_is_counted(results: Path, capsys) -> None:
     shutil.rmtree(results / "cohorts")
     (results / f"benchmarks/{TASK}/biovil/biovil/seed0/predictions.parquet").unlink()

@@ -136,6 +136,11 @@ def test_pages_show_what_is_recorded(recorded: Path) -> None:
     ("page", "said"),
     [
         ("<!-- recorded: runs -->\n", "has no '<!-- end of recorded -->'"),
+        (
+            "<!-- recorded : runs -->\nSTALE\n<!-- end of recorded -->",
+            "1 times, after 0 beginnings",
+        ),
+        ("<!-- recorded: claims nobody -->\n<!-- end of recorded -->", "page.md: .*nobody"),
         ("<!-- recorded: claim biovil -->\n<!-- end of recorded -->", "expected claims PAPER"),
         ("<!-- recorded: table x a b -->\n<!-- end of recorded -->", "no recorded run 'x'"),
         ("<!-- recorded: table demo a b -->\n<!-- end of recorded -->", "has no such table"),

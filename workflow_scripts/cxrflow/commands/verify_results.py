@@ -60,8 +60,12 @@ def verify_results(root: Path, threads: int) -> Iterator[str]:
     records = sorted(root.glob("report/**/config.json"))
     if not records:
         raise InputError(f"{root / 'report/config.json'}: file not found; expected a run's record")
+    followed: set[Path] = set()
     for record in records:
-        yield from _tables(RunFolder.read(record, root))
+        yield from _tables(RunFolder.read(record, root), followed)
+    if others := sorted({*root.glob("tables/**/*.csv")} - followed):
+        named = ", ".join(str(file.relative_to(root)) for file in others[:NAMED])
+        yield f"{len(others)} tables are of no paper of this run and were not compared ({named})"
     yield f"root {root_of(root)}"
 
 
@@ -202,7 +206,8 @@ def _close(recorded: Any, again: Any) -> bool:
     return numbers and math.isclose(recorded, again, rel_tol=ROUNDING, abs_tol=ABSOLUTE)
 
 
-def _tables(folder: RunFolder) -> Iterator[str]:
+def _tables(folder: RunFolder, followed: set[Path]) -> Iterator[str]:
+    """A line a paper; ``followed`` gets the files that follow from the results."""
     for paper, chosen in folder.config.results.items():
         place, counts = folder.root / "tables" / paper, Counter[str]()
         for name in dict.fromkeys([*chosen.tables("headline"), *chosen.tables("all")]):
@@ -214,6 +219,7 @@ def _tables(folder: RunFolder) -> Iterator[str]:
             results = read_results(_metrics(folder, chosen.cells(name)), absent)
             cells = make_cells(chosen.table(name), results, tests)
             _require_text(file, table_csv(cells))
+            followed.add(file)
             counts["tables"] += 1
             counts["cells"] += len(cells)
         file = place / "orderings.csv"
@@ -225,6 +231,7 @@ def _tables(folder: RunFolder) -> Iterator[str]:
             )
             compared = compare(chosen.paper, results, _tests(folder, paper, names, Counter()))
             _require_text(file, orderings_csv(compared))
+            followed.add(file)
             counts["rankings"] = len(compared)
         yield (
             f"{paper}: {counts['cells']} cells of {counts['tables']} tables, "
@@ -262,8 +269,9 @@ def _tests(folder: RunFolder, paper: str, names: Sequence[str], counts: Counter[
 
 
 def _require_text(file: Path, again: str) -> None:
-    written = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    lines = again.splitlines()
+    # Not splitlines, for which a flipped bit of a line's end may be another line's end.
+    written = file.read_bytes().decode(errors="replace").split("\n")
+    lines = again.split("\n")
     if len(written) != len(lines):
         raise InputError(f"{file}: {len(written)} lines; from the results there are {len(lines)}")
     for number, (line, expected) in enumerate(zip(written, lines, strict=True), 1):

@@ -134,8 +134,8 @@ def _text(columns: Columns, table: ReportTable, column: str | None) -> None:
         return
     if sentences := [name for name in words if is_sentence(name)]:
         raise InputError(
-            f"{table.source}: its first row holds {shown(sentences[0])}; expected a header with the "
-            "names of the columns, or --text-column"
+            f"{table.source}: its first row holds {shown(sentences[0])}; expected a header with "
+            "the names of the columns, or --text-column"
         )
     of_section = {section_of(name): name for name in words if section_of(name)}
     sections = [of_section[name] for name in ("findings", "impression") if name in of_section]

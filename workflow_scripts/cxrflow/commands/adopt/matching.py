@@ -274,11 +274,12 @@ def _by_patients(studies: list[Study], patients: dict[Any, Any], matching: Match
 
 
 def _of_one_examination(studies: list[Study], matching: Matching) -> None:
-    """Leave out reports that studies of several days claim: their id is one of more than a study."""
+    """Leave out reports that studies of several days claim: their id is that of more than one."""
     days: dict[Any, list[pd.Timestamp]] = defaultdict(list)
     for study in studies:
-        for row in study.rows if study.date is not None else ():
-            days[row].append(study.date)
+        if study.date is not None:
+            for row in study.rows:
+                days[row].append(study.date)
     for study in studies:
         if any(days[row] and max(days[row]) - min(days[row]) > NEAR for row in study.rows):
             matching.unread |= dict.fromkeys(study.rows, OF_DAYS)

@@ -38,7 +38,7 @@ def rendered(text: str, records: Sequence[Record], page: str) -> str:
     """The text of a page with all that is recorded in its place.
 
     Raises:
-        InputError: a place has no end, or names what is not there.
+        InputError: a place has no end or no beginning, or names what is not there.
     """
     pieces, position = [], 0
     for start in START.finditer(text):
@@ -47,6 +47,11 @@ def rendered(text: str, records: Sequence[Record], page: str) -> str:
             raise InputError(f"{page}: '{start[0].strip()}' has no '{END}'")
         pieces += [text[position : start.end()], "\n", block(start["what"], records, page), "\n"]
         position = end
+    if (ends := text.count(END)) > (starts := len(START.findall(text))):
+        raise InputError(
+            f"{page}: '{END}' stands there {ends} times, after {starts} beginnings; expected a "
+            "line '<!-- recorded: … -->' before each"
+        )
     return "".join([*pieces, text[position:]])
 
 
@@ -54,6 +59,10 @@ def block(place: str, records: Sequence[Record], page: str) -> str:
     """What stands in a place."""
     kind, *names = place.split()
     if kind == "claims" and len(names) == 1:
+        try:
+            load_paper(names[0])
+        except InputError as error:
+            raise InputError(f"{page}: 'recorded: {place}': {error}") from None
         return claims(names[0], records)
     if kind == "verdicts" and not names:
         return verdicts(records)
