@@ -214,7 +214,9 @@ def test_the_row_of_a_job_is_that_of_its_wildcards_or_of_a_plain_mapping():
 def test_it_is_written_as_a_table(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(ROOT)
     main(["--paper", "low_data", "--output", str(tmp_path / "plan.tsv")])
-    assert capsys.readouterr().out.startswith("low_data: 199 of 396 published cells\n")
+    said = capsys.readouterr().out
+    assert said.startswith("low_data: 199 of 396 published cells\n")
+    assert said.endswith("a run makes of these:\n  low_data: 5 of 396 published cells\n")
     with (tmp_path / "plan.tsv").open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert len(rows) == 396 and sum(row["made"] == "yes" for row in rows) == 199

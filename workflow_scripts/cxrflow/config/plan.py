@@ -4,8 +4,9 @@
     cxrflow plan --configfile paper.yaml --paper convirt --output plan.tsv
 
 For each paper, table and row: the published cells that have a value of ours in a run of every row,
-and for those that have none the reason, with the line of configuration that gives it. ``--output``
-writes a line a cell: paper, table, row, column, made, reason, lines.
+and for those that have none the reason, with the line of configuration that gives it. Where a run
+makes the headline alone, the last lines count its cells. ``--output`` writes a line a cell: paper,
+table, row, column, made, reason, lines.
 """
 
 import csv
@@ -233,6 +234,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.output is not None:
         write_tsv(cells, options.output)
     print("\n".join(lines(cells)))
+    if config.values.extent == "headline":
+        papers_cells = [planned_cells(config, paper, "headline") for paper in papers]
+        print("with `extent: headline`, as here, a run makes of these:")
+        print("\n".join(f"  {each[0].paper}: {count(each)}" for each in papers_cells if each))
 
 
 if __name__ == "__main__":
