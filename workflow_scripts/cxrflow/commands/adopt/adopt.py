@@ -61,15 +61,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     require_matched(matching, table)
     dates = date_studies(matching, table, columns, options.order)
     print("\n".join(preview(files, table, columns, matching)))
-    chosen, with_text = list(some_pairs(files, table, columns, matching)), not options.no_text
+    compared, with_text = list(some_pairs(files, table, columns, matching)), not options.no_text
     if sys.stdout.isatty():
-        print("", *(line for each in chosen for line in lines_of(each, with_text)), "", sep="\n")
+        print("", *(line for each in compared for line in lines_of(each, with_text)), "", sep="\n")
     else:
         print("pairs are shown on a terminal alone")
     if options.pairs_page is not None:
         with atomic_path(options.pairs_page) as temporary:
             temporary.touch(mode=0o600)
-            words = pairs_page(options.export, chosen, with_text)
+            words = pairs_page(options.export, compared, with_text)
             temporary.write_text(words, encoding="utf-8")
         print(
             f"{options.pairs_page} shows them with their pictures; delete it when you have looked"

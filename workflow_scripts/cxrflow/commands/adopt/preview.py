@@ -73,7 +73,7 @@ def some_pairs(
         header = [study.name, study.patient, day, _known(first["view"]) or "view not known"]
         named = dict.fromkeys([*columns.keys.values(), columns.patient, columns.date])
         beside = [_known(row[name]) or "blank" for name in named if name]
-        yield Pair(first["place"], list(map(str, header)), beside, study.text or "")
+        yield Pair(str(first["place"]), list(map(str, header)), beside, study.text or "")
 
 
 def lines_of(pair: Pair, with_text: bool) -> Iterator[str]:
