@@ -56,6 +56,19 @@ def test_tables_are_the_runs_own(recorded: Path) -> None:
     }
 
 
+def test_a_page_shows_some_rows_and_columns_of_a_table(recorded: Path) -> None:
+    records = read_records(recorded / "records")
+    cells = [cell for cell in records[0].table("biovil", "table5") if cell["ours"]]
+    row, column = cells[-1]["row"], cells[-1]["column"]
+    place = "<!-- recorded: table demo biovil table5{} -->\n<!-- end of recorded -->"
+    whole = rendered(place.format(""), records, "page.md").splitlines()
+    part = rendered(place.format(f": {column} of {row}"), records, "page.md").splitlines()
+    assert len(whole) > len(part) == 6  # a blank line, heads, their rule, one row between comments
+    assert part[4].startswith(f"| {row} | ") and part[4].count("|") == 3
+    with pytest.raises(InputError, match="no value of 'no such row'"):
+        rendered(place.format(f": {column} of no such row"), records, "page.md")
+
+
 def test_changes_that_no_commit_holds_are_refused(recorded: Path, monkeypatch) -> None:
     monkeypatch.chdir(recorded)
     config = Path("results/report/config.json")

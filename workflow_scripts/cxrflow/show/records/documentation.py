@@ -10,7 +10,8 @@ A page says between two comments what stands there; all between them is replaced
 - ``claims PAPER``: each comparison of the paper's claims: published, ours, the verdict, what would
   decide it, and the run it is from, that with the most seeds of those that have it.
 - ``verdicts``: how many comparisons of each paper have which verdict.
-- ``table RUN PAPER TABLE``: a table of a run, ours beside the published values.
+- ``table RUN PAPER TABLE``: a table of a run, ours beside the published values. With
+  ``: COLUMN COLUMN of ROW | ROW`` behind it these columns of these rows alone.
 - ``runs``: the runs, each with commit, data, sizes and hours.
 
 With ``--check`` nothing is written, and a page that would change is an error.
@@ -57,7 +58,8 @@ def rendered(text: str, records: Sequence[Record], page: str) -> str:
 
 def block(place: str, records: Sequence[Record], page: str) -> str:
     """What stands in a place."""
-    kind, *names = place.split()
+    head, _, selection = place.partition(": ")
+    kind, *names = head.split()
     if kind == "claims" and len(names) == 1:
         try:
             load_paper(names[0])
@@ -73,12 +75,17 @@ def block(place: str, records: Sequence[Record], page: str) -> str:
             raise InputError(
                 f"{page}: there is no recorded run '{names[0]}'; there are {runs_there}"
             )
-        return table(by_name[names[0]], *names[1:])
+        columns, _, rows = selection.partition(" of ")
+        paper, name = names[1:]
+        try:
+            return table(by_name[names[0]], paper, name, columns.split(), _names(rows))
+        except KeyError as error:
+            raise InputError(f"{page}: 'recorded: {place}': no value of {error} there") from None
     if kind == "runs" and not names:
         return runs(records)
     raise InputError(
-        f"{page}: 'recorded: {place}'; expected claims PAPER, verdicts, table RUN PAPER TABLE, or "
-        "runs"
+        f"{page}: 'recorded: {place}'; expected claims PAPER, verdicts, table RUN PAPER TABLE "
+        "[: COLUMN … of ROW | …], or runs"
     )
 
 
@@ -157,15 +164,36 @@ def verdicts(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
-def table(record: Record, paper: str, name: str) -> str:
-    """A table of a run: rows that have values of ours, ours beside the published ones."""
-    cells = [cell for cell in record.table(paper, name) if cell["ours"]]
-    columns = list(dict.fromkeys(cell["column"] for cell in cells))
-    lines = [markdown_row(["", *columns]), markdown_row(["---"] * (1 + len(columns)))]
-    for row in dict.fromkeys(cell["row"] for cell in cells):
-        of_row = {cell["column"]: cell for cell in cells if cell["row"] == row}
-        lines.append(markdown_row([row, *(_cell(of_row.get(column)) for column in columns)]))
+def table(
+    record: Record,
+    paper: str,
+    name: str,
+    columns: Sequence[str] = (),
+    rows: Sequence[str] = (),
+) -> str:
+    """A table of a run: rows that have values of ours, ours beside the published ones.
+
+    ``columns`` and ``rows``: those that are shown, in this order; none: all.
+
+    Raises:
+        KeyError: one of them has no value in the table.
+    """
+    cells = {(c["row"], c["column"]): c for c in record.table(paper, name) if c["ours"]}
+    rows_there, columns_there = (list(dict.fromkeys(place)) for place in zip(*cells, strict=True))
+    if lost := {*rows} - {*rows_there} | {*columns} - {*columns_there}:
+        raise KeyError(min(lost))
+    labels = {column.key: column.label for column in load_paper(paper).tables[name].columns}
+    columns = columns or columns_there
+    heads = ["", *(labels.get(column, column) for column in columns)]
+    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    for row in rows or rows_there:
+        values = (_cell(cells.get((row, column))) for column in columns)
+        lines.append(markdown_row([row, *values]))
     return "\n".join(lines)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split("|") if name.strip()]
 
 
 def _cell(cell: dict[str, str] | None) -> str:
