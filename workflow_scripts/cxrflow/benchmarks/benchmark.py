@@ -167,4 +167,4 @@ class Benchmark:
             "truth": self.truth == "used",
             "demographics": self.demographics,
         }
-        return {name for name, taken in more.items() if taken}
+        return {name for name, is_read in more.items() if is_read}

@@ -40,12 +40,12 @@ def require_rows(
     folders = {"cohort": folder} | ({} if entry.training else {"training": None})
     inputs = Rows(_Options(**folders), file, getattr(program, "COLUMNS", ()))
     names = [LEARNT] if learnt else [*PARTS, *([] if entry.training else [LEARNT])]
-    parts = [getattr(settings, name, None) for name in names]
-    parts += [] if learnt else getattr(settings, "parts", [])
+    splits = [getattr(settings, name, None) for name in names]
+    splits += [] if learnt else getattr(settings, "parts", [])
     try:
-        for part in dict.fromkeys(parts):
-            if part is not None:
-                inputs.rows(part)
+        for split in dict.fromkeys(splits):
+            if split is not None:
+                inputs.rows(split)
     except InputError as error:
         raise UnmetError(str(error), other_split(folder)) from None
     if learnt:
@@ -98,9 +98,9 @@ class Rows(Inputs):
     def load(self) -> None:
         """There is no model."""
 
-    def ask(self, own: Any, *asked: Any) -> Any:
+    def ask(self, model_function: Any, *arguments: Any) -> Any:
         """Nobody answers."""
-        raise Asked(own.__name__)
+        raise Asked(model_function.__name__)
 
 
 class _Options(NotRead, Namespace):

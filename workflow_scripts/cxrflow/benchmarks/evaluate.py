@@ -47,8 +47,8 @@ INPUTS = sorted([*FOLDERS, "model", "vocabulary", "dataset", "studies_layout"])
 def read_options(argv: Sequence[str] | None) -> tuple[Parser, argparse.Namespace]:
     """Return the options of every benchmark, and the parser, which refuses them."""
     arguments = parser(__doc__)
-    known = f"what is measured: {', '.join(sorted(BENCHMARKS))}, or module:Class"
-    arguments.add_argument("benchmark", help=known)
+    benchmark_help = f"what is measured: {', '.join(sorted(BENCHMARKS))}, or module:Class"
+    arguments.add_argument("benchmark", help=benchmark_help)
     row = arguments.add_mutually_exclusive_group()
     row.add_argument("--model", type=Path, help="results/models/<paper>/<model>/seed<k>")
     row.add_argument("--reference", help="one of the benchmark's reference rows")

@@ -108,11 +108,14 @@ class Inputs:
     ) -> None:
         self.options, self.file, self.columns = options, file, columns
 
-    def ask(self, own: Callable[..., Answer], *asked: Any) -> Answer:
-        """The answer of what is scored: of a model by ``own``, of another row by its method."""
+    def ask(self, model_function: Callable[..., Answer], *arguments: Any) -> Answer:
+        """The answer of what is scored.
+
+        A model gives it by ``model_function``, another row by its method of the same name.
+        """
         if self.row is None:
-            return own(self, *asked)
-        answer: Answer = getattr(self.row, own.__name__)(self, *asked)
+            return model_function(self, *arguments)
+        answer: Answer = getattr(self.row, model_function.__name__)(self, *arguments)
         return answer
 
     @property
@@ -197,15 +200,15 @@ def read_frames(
     from cxrflow.encoders.image_encoder import Frames
     from cxrflow.images.augment import StoredPixels
 
-    seen = view or getattr(pixels, "view", None)
+    applied_view = view or getattr(pixels, "view", None)
 
     def read(rows: NDArray[np.int64], keys: NDArray[np.int64]) -> torch.Tensor:
         block = torch.from_numpy(np.ascontiguousarray(pixels.read(rows)))
-        if seen is None:
+        if applied_view is None:
             return block[:, None].float() / 255
         boxes = getattr(pixels, "boxes", None)
         inside = None if boxes is None else torch.from_numpy(boxes[rows])
-        return seen(StoredPixels(block, torch.from_numpy(keys), inside))
+        return applied_view(StoredPixels(block, torch.from_numpy(keys), inside))
 
     frames = Frames(read(current, current))
     with_prior = np.flatnonzero(prior >= 0)

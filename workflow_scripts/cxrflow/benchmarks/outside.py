@@ -65,18 +65,18 @@ def outside_benchmark(name: str) -> Benchmark:
     description, metrics = getattr(cls, "description", None), getattr(cls, "metrics", ())
     if not isinstance(description, Mapping) or "kind" not in description:
         raise ValueError(f"{name!r}: expected a mapping `description` of the class, with its kind")
-    named = isinstance(metrics, tuple | list) and all(isinstance(each, str) for each in metrics)
-    if not metrics or not named:
+    are_names = isinstance(metrics, tuple | list) and all(isinstance(each, str) for each in metrics)
+    if not metrics or not are_names:
         raise ValueError(f"{name!r}: expected `metrics` of the class, names of what it measures")
-    known = {field.name for field in fields(Benchmark)} - OWN
-    strange = [*(key for key in description if key not in known)]
+    known_fields = {field.name for field in fields(Benchmark)} - OWN
+    strange = [*(key for key in description if key not in known_fields)]
     strange += [each for each in description.get("needs", ()) if each not in NEEDS]
     if strange:
         raise ValueError(
-            f"{name!r}: `description` names '{strange[0]}'; expected some of {', '.join(known)}, "
-            f"and needs of {', '.join(NEEDS)}"
+            f"{name!r}: `description` names '{strange[0]}'; expected some of "
+            f"{', '.join(known_fields)}, and needs of {', '.join(NEEDS)}"
         )
-    own = {
+    own_fields = {
         "program": cls,
         "settings": outside_settings(cls, OutsideBenchmarkSettings),
         "statistic": "" if hasattr(cls, "statistic") else None,
@@ -85,7 +85,7 @@ def outside_benchmark(name: str) -> Benchmark:
         "outside": name,
     }
     try:
-        return TypeAdapter(Benchmark).validate_python({**description, **own})
+        return TypeAdapter(Benchmark).validate_python({**description, **own_fields})
     except ValidationError as error:
         raise ValueError(explain(error, repr(name))) from None
 

@@ -99,7 +99,7 @@ class SeedPredictions:
         """
         columns = [name for name in map(str, self.samples) if RUN.search(name)]
         once, values = np.ones((1, len(self.samples))), set()
-        for run in {found.group() for found in map(RUN.search, columns) if found}:
+        for run in {match.group() for match in map(RUN.search, columns) if match}:
             of_run = {name: self.samples[RUN.sub(run, name)] for name in columns}
             alike = replace(self, samples=self.samples.assign(**of_run))
             values.add(float(alike.statistic()(once)[metric][0]))

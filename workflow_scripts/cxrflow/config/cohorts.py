@@ -27,9 +27,9 @@ class Cohorts(Mapping[str, ResolvedCohort]):
             if values.cohorts.get(name, {}) is not None
         }
         resolved = (data.cohort(name, recipe) for name, recipe in self._recipes.items())
-        known = [cohort for cohort in resolved if cohort is not None]
-        joined = chain.from_iterable(cohort.joined for cohort in known)
-        self._known = {cohort.name: cohort for cohort in (*known, *joined)}
+        known_cohorts = [cohort for cohort in resolved if cohort is not None]
+        joined = chain.from_iterable(cohort.joined for cohort in known_cohorts)
+        self._known = {cohort.name: cohort for cohort in (*known_cohorts, *joined)}
 
     def __getitem__(self, name: str) -> ResolvedCohort:
         return self._known[name]

@@ -50,9 +50,9 @@ def check_curation(config: Config) -> None:
                 "acquisition",
             )
         if not any(
-            config.data.same_patients(holder, own)
+            config.data.same_patients(holder, own_holder)
             for holder in candidates.holders
-            for own in cohort.holders
+            for own_holder in cohort.holders
         ):
             raise WrongKey(
                 (*key, "candidates"),
@@ -64,9 +64,9 @@ def check_curation(config: Config) -> None:
             learnt is not None
             and learnt.recipe.acquisitions != "single"
             and any(
-                config.data.same_patients(one, other)
-                for one in learnt.holders
-                for other in candidates.holders
+                config.data.same_patients(learnt_holder, candidate_holder)
+                for learnt_holder in learnt.holders
+                for candidate_holder in candidates.holders
             )
         ):
             raise WrongKey(

@@ -211,24 +211,24 @@ class Datasets:
         datasets = self.places([recipe.dataset])
         if recipe.kind != "pairs" or len(datasets) < 2:
             return self._of_one_set(name, recipe, self.at(recipe.dataset))
-        for one, other in combinations(datasets, 2):
-            if self._may_be_same(one, other):
+        for first, second in combinations(datasets, 2):
+            if self._may_be_same(first, second):
                 raise WrongKey(
-                    ("datasets", other, "in_place_of"),
-                    f"has people of '{one}', which stands in the same place; their pairs cannot be "
-                    "joined, as a patient could train and test",
+                    ("datasets", second, "in_place_of"),
+                    f"has people of '{first}', which stands in the same place; their pairs cannot "
+                    "be joined, as a patient could train and test",
                 )
         cohorts = [self._of_one_set(f"{name}.{each}", recipe, each) for each in datasets]
-        there = [cohort for cohort in cohorts if cohort is not None]
-        if len(there) < len(cohorts):
+        present_cohorts = [cohort for cohort in cohorts if cohort is not None]
+        if len(present_cohorts) < len(cohorts):
             return None
-        return ResolvedCohort.join(name, there[0].recipe, there)
+        return ResolvedCohort.join(name, present_cohorts[0].recipe, present_cohorts)
 
     def _may_be_same(self, first: str, second: str) -> bool:
         """True if people of one data set may be in another; two of one layout are two hospitals."""
         says = any(self.present[name].says_people for name in (first, second))
-        apart = self.layout(first).name == self.layout(second).name and not says
-        return not apart and bool(self.layout(first).people & self.layout(second).people)
+        two_hospitals = self.layout(first).name == self.layout(second).name and not says
+        return not two_hospitals and bool(self.layout(first).people & self.layout(second).people)
 
     def _of_one_set(
         self, name: str, recipe: CohortRecipe, dataset: str | None
@@ -255,8 +255,10 @@ class Datasets:
         for name_of_set, parts in recipe.held_out.items():
             for place in self.places([name_of_set]):
                 if self.may_share(place, dataset):
-                    both = (held_out[place], parts) if place in held_out else (parts,)
-                    held_out[place] = tuple(dict.fromkeys(chain(*both))) if all(both) else ()
+                    parts_of_both = (held_out[place], parts) if place in held_out else (parts,)
+                    held_out[place] = (
+                        tuple(dict.fromkeys(chain(*parts_of_both))) if all(parts_of_both) else ()
+                    )
         training = self.at(recipe.training)
         if recipe.training and not (training and self.same_patients(training, dataset)):
             return None

@@ -146,12 +146,15 @@ class FullScale:
         ]
         for paper in papers:
             results = self.config.results[paper]
-            parts = {name: results.cells(name) for name in results.tables(extent)}
+            cells_by_table = {name: results.cells(name) for name in results.tables(extent)}
             headline = [cell for name in results.tables("headline") for cell in results.cells(name)]
             planned = planned_cells(self.config, paper, extent)
             heading = f"{paper} ({count(planned)})" if planned else paper
             lines.append(_line(heading, self.total(self.models_of(results.all(extent)))))
-            for name, cells in {"main claim (its headline rows)": headline, **parts}.items():
+            for name, cells in {
+                "main claim (its headline rows)": headline,
+                **cells_by_table,
+            }.items():
                 hours = self.total(self.models_of(cells))
                 lines += [_line(f"  {name.removeprefix(HEADLINE)}", hours)] * (hours.trainings > 0)
         patient = sum(self._training(name).stopping.patience is not None for name in trained)

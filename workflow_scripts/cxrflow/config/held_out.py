@@ -73,18 +73,18 @@ def learners(config: Config, cohort: str, results: Iterable[Result]) -> dict[str
 
     They, or models that start from them, are scored on a cohort, by these results.
     """
-    own, models = _datasets(config, cohort), dict[str, list[str]]()
+    own_datasets, models = _datasets(config, cohort), dict[str, list[str]]()
     scored = [name for task, name in results if config.library.tasks[task].cohort == cohort]
     for name in dict.fromkeys(scored):
         if name is None or name not in config.models:
             continue
         for ancestor in config.models[name].ancestors:
-            other = (
+            learnt = (
                 None if config.models[ancestor].imported else config.models[ancestor].recipe.cohort
             )
-            if other is not None and _datasets(config, other) != own:
-                models.setdefault(other, [])
-                models[other] += [ancestor] * (ancestor not in models[other])
+            if learnt is not None and _datasets(config, learnt) != own_datasets:
+                models.setdefault(learnt, [])
+                models[learnt] += [ancestor] * (ancestor not in models[learnt])
     return models
 
 
@@ -93,11 +93,11 @@ def compared_cohorts(config: Config, results: Iterable[Result]) -> list[Compared
     results = list(results)
     scored = dict.fromkeys(config.library.tasks[task].cohort for task, _ in results)
     return [
-        Compared(cohort, other, names)
+        Compared(cohort, learnt, names)
         for cohort in scored
-        for other, names in learners(config, cohort, results).items()
+        for learnt, names in learners(config, cohort, results).items()
         if not config.data.drawn(*_datasets(config, cohort))
-        and not config.data.drawn(*_datasets(config, other))
+        and not config.data.drawn(*_datasets(config, learnt))
     ]
 
 
@@ -218,8 +218,8 @@ def _trained_on(config: Config, model: str) -> Iterator[tuple[CohortRows, str]]:
             documents = config.texts.cohort(dataset, paper_of(config.models[name].vocabulary))
             if documents is not None:
                 read.append((documents, TRAINED))
-        for cohort, parts in read:
-            yield from ((rows, name) for rows in _rows(config, cohort, *parts))
+        for cohort, splits in read:
+            yield from ((rows, name) for rows in _rows(config, cohort, *splits))
 
 
 def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
@@ -236,10 +236,10 @@ def _rows_of_one_set(
     config: Config, name: str, cohort: ResolvedCohort, splits: Iterable[str]
 ) -> Iterator[CohortRows]:
     parts_by_dataset: dict[tuple[str, bool], set[str]] = {}
-    for part in splits:
-        is_silver = cohort.recipe.kind == "progression" and part != "test"
+    for split in splits:
+        is_silver = cohort.recipe.kind == "progression" and split != "test"
         dataset = (is_silver and cohort.training) or cohort.dataset
-        parts_by_dataset.setdefault((dataset, is_silver), set()).add(part)
+        parts_by_dataset.setdefault((dataset, is_silver), set()).add(split)
     for (dataset, is_silver), parts in parts_by_dataset.items():
         held_out = dict(cohort.held_out) | dict.fromkeys({cohort.dataset} - {dataset}, ())
         yield CohortRows(
@@ -267,16 +267,16 @@ def _stated(config: Config, dataset: str) -> tuple[frozenset[str], str | None] |
     return (described.people, described.ids) if says else None
 
 
-def _published(settings: CohortSettings, parts: Collection[str]) -> frozenset[str] | None:
+def _published(settings: CohortSettings, split_names: Collection[str]) -> frozenset[str] | None:
     """The publisher's parts from which a cohort's own are taken, if they are."""
     if settings.split_method != "official":
         return None
     splits = settings.splits
-    names = set(parts)
+    names = set(split_names)
     if splits.validation is not None and "validate" in names:
         names.add("train")  # from which it is drawn
     if splits.parts is None:
         return frozenset(names)
     return frozenset(
-        PART_NAMES.get(name, name) for name, part in splits.parts.items() if part in names
+        PART_NAMES.get(name, name) for name, split in splits.parts.items() if split in names
     )

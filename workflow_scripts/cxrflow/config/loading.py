@@ -163,8 +163,8 @@ def _meant(item: ErrorDetails) -> str:
         return ""
     *above, name = item["loc"]
     cls: Any = Values
-    for part in above:
-        field = cls.model_fields.get(part)
+    for key in above:
+        field = cls.model_fields.get(key)
         kinds = field and (get_args(field.annotation) or [field.annotation])
         cls = next(
             (k for k in kinds or () if isinstance(k, type) and issubclass(k, BaseModel)), None
@@ -238,7 +238,11 @@ def _check_files(config: Config) -> None:
         if augmentation is not None and augmentation.wordnet is not None:
             place = ("models", name, "settings", "text_augmentation", "wordnet")
             expected.append((place, augmentation.wordnet, "folder"))
-            files = (f"{kind}.{part}" for kind in ("index", "data") for part in WORDNET_PARTS)
+            files = (
+                f"{kind}.{part_of_speech}"
+                for kind in ("index", "data")
+                for part_of_speech in WORDNET_PARTS
+            )
             expected += [(place, Path(augmentation.wordnet, file), "file") for file in files]
     for labels in config.label_comparisons():
         folder = None if labels.holder is None else config.data.present[labels.holder].root

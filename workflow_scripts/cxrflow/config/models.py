@@ -385,6 +385,6 @@ def geometry_name(geometry: str | None, key: Key) -> str | None:
         raise WrongKey(key, str(error)) from None
 
 
-def unknown(name: str, known: Iterable[str]) -> str:
+def unknown(name: str, known_names: Iterable[str]) -> str:
     """Describe a name that refers to nothing, and list the known ones."""
-    return f"'{name}' is not known; there are {', '.join(sorted(known)) or 'none'}"
+    return f"'{name}' is not known; there are {', '.join(sorted(known_names)) or 'none'}"

@@ -95,18 +95,18 @@ def _training(settings: Any) -> TrainingSettings:
     return training
 
 
-def _short_model(model: ResolvedModel, asked: Rehearsal) -> dict[str, Any]:
+def _short_model(model: ResolvedModel, rehearsal: Rehearsal) -> dict[str, Any]:
     """What is laid over the settings of a training, and the geometry of its pixels."""
     settings, geometry = model.settings, model.geometry
-    short = dict(_short(settings, asked))
+    short = dict(_short(settings, rehearsal))
     ghost = getattr(settings, "ghost_batch", None)
     if ghost is not None and short["training"]["batch_size"] % ghost:
         short["ghost_batch"] = short["training"]["batch_size"]
     if getattr(settings, "written_validation", 0):
-        short["written_validation"] = min(asked.samples, short["training"]["batch_size"])
+        short["written_validation"] = min(rehearsal.samples, short["training"]["batch_size"])
     # The positions of a vision transformer are of its own grid.
     if geometry is not None and not hasattr(getattr(settings, "encoder", None), "grid"):
-        short["geometry"] = _small(geometry, asked)
+        short["geometry"] = _small(geometry, rehearsal)
         augmentation = getattr(settings, "augmentation", None)
         size = getattr(augmentation, "size", None)
         if augmentation is not None and size is not None:
@@ -116,22 +116,22 @@ def _short_model(model: ResolvedModel, asked: Rehearsal) -> dict[str, Any]:
     return short
 
 
-def _small(geometry: str, asked: Rehearsal) -> str:
+def _small(geometry: str, rehearsal: Rehearsal) -> str:
     """A geometry whose edge is no longer than is asked for, and its crop in proportion."""
-    edge, image = Geometry.parse(geometry).size, asked.image
+    edge, image = Geometry.parse(geometry).size, rehearsal.image
     if image is None or edge <= image:
         return geometry
     return re.sub(r"\d+", lambda number: str(int(number[0]) * image // edge), geometry)
 
 
-def _short(settings: Settings, asked: Rehearsal) -> Iterator[tuple[str, Any]]:
+def _short(settings: Settings, rehearsal: Rehearsal) -> Iterator[tuple[str, Any]]:
     """Yield what is laid over settings, by field; of inner ones all, as they may be defaults."""
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, Settings):
-            inner = dict(_short(value, asked))
+            inner = dict(_short(value, rehearsal))
             if isinstance(value, TrainingSettings):
-                inner = _short_training(value, asked)
+                inner = _short_training(value, rehearsal)
             elif isinstance(value, IntervalSettings):
                 inner = {"replicates": REPLICATES}
             if inner:
@@ -141,15 +141,15 @@ def _short(settings: Settings, asked: Rehearsal) -> Iterator[tuple[str, Any]]:
         elif name in SEEDS:
             yield name, value[:2]
         elif name == "geometry" and value is not None:
-            yield name, _small(value, asked)
+            yield name, _small(value, rehearsal)
 
 
-def _short_training(training: TrainingSettings, asked: Rehearsal) -> dict[str, Any]:
-    batch = min(training.batch_size, asked.batch or training.batch_size)
+def _short_training(training: TrainingSettings, rehearsal: Rehearsal) -> dict[str, Any]:
+    batch = min(training.batch_size, rehearsal.batch or training.batch_size)
     short: dict[str, Any] = {
         "epochs": None,
-        "steps": asked.steps,
-        "validate_steps": asked.steps,
+        "steps": rehearsal.steps,
+        "validate_steps": rehearsal.steps,
         "validation_batches": 1,
         "log_steps": 1,
         "batch_size": batch,
@@ -208,8 +208,8 @@ def representatives(config: Config) -> Selection:
 def kind_of(model: ResolvedModel) -> Any:
     """What tells a model from others that differ in values alone."""
     settings = model.settings.model_dump(mode="json")
-    parts = {name: settings.get(name) for name in ("encoder", "decoder", "terms")}
-    return model.recipe.program, model.imported and model.name, _shape(parts)
+    structure = {name: settings.get(name) for name in ("encoder", "decoder", "terms")}
+    return model.recipe.program, model.imported and model.name, _shape(structure)
 
 
 def _compared(model: ResolvedModel) -> Any:

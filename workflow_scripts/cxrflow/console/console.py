@@ -159,8 +159,8 @@ class Console:
     def so_far(self) -> str:
         """How much of the tables there is, and when the next one is expected."""
         tables = [number for number, job in self.plan.jobs.items() if job.rule == TABLE]
-        done = sum(number in self.plan.lasted for number in tables)
-        text = f"{now()}: {done} of {len(tables)} tables of this run are made"
+        made_count = sum(number in self.plan.lasted for number in tables)
+        text = f"{now()}: {made_count} of {len(tables)} tables of this run are made"
         waited = [end for job, end in self.plan.ends(self.clock()).items() if job.rule == TABLE]
         if waited:
             text += f", the next one in about {duration(min(waited))}"
@@ -183,14 +183,14 @@ class Console:
         if why.startswith(AGAIN) or (why == self.reasons.get(number) and not is_last):
             return
         self.reasons[number] = why
-        what = "FAILED"
+        outcome = "FAILED"
         if goes_on and attempt <= retries:
             # What a person would do is done already; see `resources:` of config.yaml.
-            what = "STOPPED" if interrupted else what
+            outcome = "STOPPED" if interrupted else outcome
             why = why.partition(BY_HAND)[0]
             why += f"; it is started again by itself, attempt {attempt + 1} of {retries + 1}"
         name = self.names.get(number) or job_name(fields)
-        self.line(f"{now()} {what} {name}: {why}\n  log: {', '.join(logs)}")
+        self.line(f"{now()} {outcome} {name}: {why}\n  log: {', '.join(logs)}")
 
     def message(self, text: str, level: int) -> None:
         """Print what is no job's, unless it is routine or repeats why jobs failed."""
@@ -214,8 +214,11 @@ class Console:
         """The jobs that run, how long they have, how far they are; how many are done."""
         lines = []
         for number, started in list(self.plan.started.items()):
-            expected, (step, left) = self.plan.expected(number), progress(self.plan.logs[number])
-            rest = f"{duration(left)} left" if left is not None else ""
+            expected, (step, remaining_seconds) = (
+                self.plan.expected(number),
+                progress(self.plan.logs[number]),
+            )
+            rest = f"{duration(remaining_seconds)} left" if remaining_seconds is not None else ""
             about = f"of about {duration(expected)}" if expected is not None and not rest else ""
             time_of = " ".join(filter(None, (duration(self.clock() - started), about)))
             lines.append("  ".join(filter(None, (f"  {self.names[number]}", time_of, step, rest))))

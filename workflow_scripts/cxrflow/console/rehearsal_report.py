@@ -120,19 +120,19 @@ class Extrapolation:
 
     # --- how much larger the data are ---------------------------------------------------------
 
-    def rows(self, cohort: str, part: str | None = None) -> float:
+    def rows(self, cohort: str, split: str | None = None) -> float:
         """The rows of a cohort, of one part or all, as the whole list of reports will give them."""
         if joined := self.full.cohorts[cohort].joined:
-            return sum(self.rows(each.name, part) for each in joined)
+            return sum(self.rows(each.name, split) for each in joined)
         flow = self._flow(cohort)
         counts = {name: n for name, n in flow.get("whole", {}).items() if name != "images"}
-        rows = sum(counts.values()) if part is None else counts.get(part, 0)
+        rows = sum(counts.values()) if split is None else counts.get(split, 0)
         return rows * self._reports(self.full.cohorts[cohort].dataset, flow)
 
     def ratio(self, cohort: str) -> float:
         """How many times larger a cohort is than its slice."""
         flow = self._flow(cohort)
-        slice_rows = sum(next(iter(part.values())) for part in flow.get("splits", {}).values())
+        slice_rows = sum(next(iter(counts.values())) for counts in flow.get("splits", {}).values())
         return max(1.0, self.rows(cohort) / max(slice_rows, 1)) if "whole" in flow else 1.0
 
     def _flow(self, cohort: str) -> dict[str, Any]:

@@ -47,9 +47,9 @@ class PromptSet:
 
     def of(self, name: str) -> tuple[Sentences, Sentences]:
         """The sentences of presence and of absence of a class."""
-        own = self.exceptions.get(name.lower())
-        if own is not None:
-            return own
+        exception = self.exceptions.get(name.lower())
+        if exception is not None:
+            return exception
         word = self.words.get(name) or WORDS.get(name) or name.replace("_", " ").lower()
         positive, negative = (
             tuple(text.replace("{}", word) for text in side)
@@ -67,8 +67,8 @@ TURNED: Final = {
 
 def _composed(kinds: str, places: str, degrees: str) -> Sentences:
     """Every degree, kind and place, as GLoRIA composes them; the words are ours."""
-    parts = (words.split(",") for words in (degrees, kinds, places))
-    return tuple(" ".join(" ".join(choice).split()) for choice in product(*parts))
+    word_lists = (words.split(",") for words in (degrees, kinds, places))
+    return tuple(" ".join(" ".join(choice).split()) for choice in product(*word_lists))
 
 
 _SIDES = ",on the left,on the right,on both sides"
@@ -122,7 +122,10 @@ PROMPT_SETS: Final[Mapping[str, PromptSet]] = MappingProxyType(
             negative=("no {}",),
             exceptions={
                 **TURNED,
-                **{name: (there, (f"no {word}",)) for name, (word, there) in _COMPOSED.items()},
+                **{
+                    name: (positive, (f"no {word}",))
+                    for name, (word, positive) in _COMPOSED.items()
+                },
             },
         ),
         "kad": PromptSet(

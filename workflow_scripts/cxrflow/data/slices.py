@@ -126,10 +126,10 @@ def cut_cohort(folder: Path) -> None:
     table = folder / ("pairs.parquet" if flow["kind"] == "pairs" else "samples.parquet")
     cohort, images = read_table(table), read_table(folder / "images.parquet")
     training = rows.training.get(f"{folder.parent.name}/{folder.name}", rows.samples)
-    part = cohort["split"] if "split" in cohort else pd.Series("test", index=cohort.index)
+    split = cohort["split"] if "split" in cohort else pd.Series("test", index=cohort.index)
     places = [
         index
-        for name, of_part in cohort.groupby(part, sort=False)
+        for name, of_part in cohort.groupby(split, sort=False)
         for index in (
             of_part.index
             if flow["kind"] == "retrieval"
@@ -146,7 +146,7 @@ def cut_cohort(folder: Path) -> None:
             content.to_parquet(temporary, index=False)
     flow |= {
         "dataset": f"{MARK}{flow['dataset']}",
-        "whole": {**part.value_counts().to_dict(), "images": len(images)},
+        "whole": {**split.value_counts().to_dict(), "images": len(images)},
         "notes": [*flow["notes"], f"rehearsal: {len(cut)} of {len(cohort)} rows are kept"],
     }
     rewrite_flow(folder, flow)

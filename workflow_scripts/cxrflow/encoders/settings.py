@@ -12,9 +12,9 @@ def equal_heads(width: str = "width", heads: str = "heads") -> Any:
     """A validator: attention splits ``width`` into as many equal parts as there are ``heads``."""
 
     def share(settings: Settings) -> Settings:
-        size, parts = getattr(settings, width), getattr(settings, heads)
-        if size % parts:
-            raise ValueError(f"{width} is {size}; expected a multiple of {heads} {parts}")
+        size, divisor = getattr(settings, width), getattr(settings, heads)
+        if size % divisor:
+            raise ValueError(f"{width} is {size}; expected a multiple of {heads} {divisor}")
         return settings
 
     return model_validator(mode="after")(share)

@@ -46,7 +46,7 @@ def require_finite(weights: Mapping[str, Tensor], path: Path) -> None:
     """
     types = {n: value.dtype for n, value in weights.items() if value.is_floating_point()}
     short = [f"{name} is {kind}" for name, kind in types.items() if kind.itemsize < 2]
-    require_fit([f"{what}, expected numbers of 16 bits or more" for what in short], path)
+    require_fit([f"{flaw}, expected numbers of 16 bits or more" for flaw in short], path)
     finite = {name: value.isfinite() for name, value in weights.items()}
     problems = [
         f"{name} holds {int((~values).sum())} of {values.numel()} numbers that are not finite"

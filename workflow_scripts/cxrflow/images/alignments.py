@@ -79,8 +79,8 @@ def build_alignments(
     stems = [
         f"part-{number:05d}-{fingerprint([decides, chunk])}" for number, chunk in enumerate(chunked)
     ]
-    parts = _whole_parts(folder, stems)
-    missing = [number for number, stem in enumerate(stems) if stem not in parts]
+    path_by_stem = _whole_parts(folder, stems)
+    missing = [number for number, stem in enumerate(stems) if stem not in path_by_stem]
     work = partial(align, store.path, settings=settings)
     remaining = [pair for number in missing for pair in chunked[number]]
     with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as aligned:
@@ -90,10 +90,10 @@ def build_alignments(
             table = pd.DataFrame([next(rows) for _ in chunked[number]]).astype({"failure": "str"})
             content = table.to_parquet(index=False)
             digest = sha256(content).hexdigest()[:16]
-            parts[stems[number]] = path = folder / f"{stems[number]}-{digest}.parquet"
+            path_by_stem[stems[number]] = path = folder / f"{stems[number]}-{digest}.parquet"
             with atomic_path(path) as temporary:
                 temporary.write_bytes(content)
-    table = pd.concat([read_table(parts[stem]) for stem in stems], ignore_index=True)
+    table = pd.concat([read_table(path_by_stem[stem]) for stem in stems], ignore_index=True)
     failed = table[table["failure"].notna()]
     tally = Tally("pairs registered", "pairs", len(table) - len(failed))
     for reason, lost in failed.groupby("failure"):
@@ -108,7 +108,7 @@ def build_alignments(
         "settings": settings.model_dump(mode="json"),
     }
     write_json(folder / "registration.json", record)
-    for path in parts.values():
+    for path in path_by_stem.values():
         path.unlink()
     write_checksums(folder)
     return record
@@ -116,16 +116,16 @@ def build_alignments(
 
 def _whole_parts(folder: Path, stems: Sequence[str]) -> dict[str, Path]:
     """The parts of an interrupted run by stem; damaged ones and those of other runs are deleted."""
-    parts: dict[str, Path] = {}
+    path_by_stem: dict[str, Path] = {}
     for path in sorted(folder.glob("part-*")):
         stem, _, digest = path.stem.rpartition("-")
         if stem in stems and file_digest(path)[:16] == digest:
-            parts[stem] = path
+            path_by_stem[stem] = path
             continue
         if stem in stems:
             log.warning("%s is damaged; its pairs are registered again", path)
         path.unlink()
-    return parts
+    return path_by_stem
 
 
 def align(root: Path, pair: Pair, settings: RegistrationSettings) -> dict[str, Any]:

@@ -39,15 +39,15 @@ def likenesses(store: PixelStore) -> Floats:
     try:
         with np.load(path, allow_pickle=False) as file:
             if str(file["store"]) == store.fingerprint:
-                found: Floats = file["likenesses"]
-                return found
+                likeness_N3X: Floats = file["likenesses"]
+                return likeness_N3X
     except (OSError, ValueError, KeyError):  # there is none, or it was cut off
         pass
     likenesses_of = [likeness(store.read(np.array([row]))[0]) for row in range(len(store))]
-    found = np.array(likenesses_of, dtype=np.float16).reshape(len(store), PARTS, CELLS**2)
+    likeness_N3X = np.array(likenesses_of, dtype=np.float16).reshape(len(store), PARTS, CELLS**2)
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, store=store.fingerprint, likenesses=found)
-    return found
+        np.savez(file, store=store.fingerprint, likenesses=likeness_N3X)
+    return likeness_N3X
 
 
 def copies(scored: PixelStore, learnt: PixelStore, ids: Sequence[Iterable[str]]) -> list[Copy]:
@@ -60,10 +60,12 @@ def copies(scored: PixelStore, learnt: PixelStore, ids: Sequence[Iterable[str]])
         rows = np.flatnonzero(store.index["image_id"].isin(set(of_store)))
         likenesses_of.append(likenesses(store)[rows])
         names.append(store.index["image_id"].astype(str).to_numpy()[rows])
-    found: dict[str, Copy] = {}
-    for one, other, _ in alike(*likenesses_of):
-        found.setdefault(names[0][one], Copy(names[0][one], names[1][other]))
-    return list(found.values())
+    copy_by_id: dict[str, Copy] = {}
+    for scored_place, learnt_place, _ in alike(*likenesses_of):
+        copy_by_id.setdefault(
+            names[0][scored_place], Copy(names[0][scored_place], names[1][learnt_place])
+        )
+    return list(copy_by_id.values())
 
 
 def compared_copies(results: Path, scored: str, learnt: str) -> list[Copy] | None:
@@ -92,13 +94,14 @@ def require_none(results: Path, pairs: Iterable[Compared]) -> None:
         InputError: names the cohorts, the images, and the models.
     """
     for pair in pairs:
-        found = compared_copies(results, pair.scored, pair.learnt)
-        if found:
-            excerpt = ", ".join(f"{one.scored} is {one.learnt}" for one in found[:NAMED])
+        found_copies = compared_copies(results, pair.scored, pair.learnt)
+        if found_copies:
+            excerpt = ", ".join(f"{copy.scored} is {copy.learnt}" for copy in found_copies[:NAMED])
             raise InputError(
-                f"{results}: {len(found)} test images of cohort {pair.scored} are copies of images "
-                f"of {pair.learnt} ({excerpt}), from which {', '.join(pair.learners)} would learn; "
-                f"expected their patients held out (`people`, `ids`, `held_out`), or `leave_out: "
+                f"{results}: {len(found_copies)} test images of cohort {pair.scored} are copies "
+                f"of images of {pair.learnt} ({excerpt}), from which "
+                f"{', '.join(pair.learners)} would learn; expected their patients held out "
+                f"(`people`, `ids`, `held_out`), or `leave_out: "
                 f"[{', '.join(pair.learners)}]` in the configuration"
             )
 
@@ -116,6 +119,6 @@ def _store(results: Path, cohort: str) -> PixelStore | None:
     return PixelStore(contents[0].parent) if contents else None
 
 
-def _images(results: Path, cohort: str, parts: Sequence[str]) -> list[str]:
+def _images(results: Path, cohort: str, splits: Sequence[str]) -> list[str]:
     rows = patients_of([results / "cohorts" / cohort])
-    return rows.loc[rows["split"].isin(parts), "image_id"].drop_duplicates().tolist()
+    return rows.loc[rows["split"].isin(splits), "image_id"].drop_duplicates().tolist()

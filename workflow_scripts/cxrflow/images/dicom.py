@@ -165,9 +165,9 @@ def _decode_dataset(dataset: pydicom.Dataset, most: int) -> Decoded:
 
 def _syntax(dataset: pydicom.Dataset) -> UID:
     """The transfer syntax; where the file does not name it, that by which pydicom has read it."""
-    named = str(dataset.file_meta.get("TransferSyntaxUID") or "")
-    if named:
-        return UID(named)
+    syntax_name = str(dataset.file_meta.get("TransferSyntaxUID") or "")
+    if syntax_name:
+        return UID(syntax_name)
     if dataset["PixelData"].is_undefined_length:
         raise DecodeError("no transfer syntax is named, and the pixels are compressed")
     implicit, little = dataset.original_encoding
@@ -201,16 +201,16 @@ def _check_stream(
 
 def _photometric(dataset: pydicom.Dataset) -> str:
     """The photometric interpretation as the standard spells it, also where pydicom looks for it."""
-    named = str(dataset.PhotometricInterpretation)
-    spelled = " ".join(named.upper().split())
+    stated_name = str(dataset.PhotometricInterpretation)
+    spelled = " ".join(stated_name.upper().split())
     compact = spelled.replace(" ", "")
-    known = next((name for name in KNOWN if name in (spelled, compact)), None)
-    if known is None:
+    standard_name = next((name for name in KNOWN if name in (spelled, compact)), None)
+    if standard_name is None:
         raise DecodeError(
-            f"PhotometricInterpretation is {named[:32]!r}, expected {', '.join(KNOWN)}"
+            f"PhotometricInterpretation is {stated_name[:32]!r}, expected {', '.join(KNOWN)}"
         )
-    dataset.PhotometricInterpretation = known
-    return known
+    dataset.PhotometricInterpretation = standard_name
+    return standard_name
 
 
 def _falls(dataset: pydicom.Dataset, keyword: str) -> bool:

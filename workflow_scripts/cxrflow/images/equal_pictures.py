@@ -85,9 +85,9 @@ def _account(rows: pd.DataFrame) -> dict[str, Any]:
     """Count the images whose picture several patients have, and those that are in two parts."""
     by_picture = rows.groupby("picture")
     several = rows[by_picture["patient"].transform("nunique") > 1]
-    apart = several[several.groupby("picture")["split"].transform("nunique") > 1]
+    across_splits = several[several.groupby("picture")["split"].transform("nunique") > 1]
     return {
         "of_several_patients": int(several["image_id"].nunique()),
-        "in_two_parts": int(apart["image_id"].nunique()),
-        "examples": shown(apart["image_id"].drop_duplicates().head(EXAMPLES).tolist()),
+        "in_two_parts": int(across_splits["image_id"].nunique()),
+        "examples": shown(across_splits["image_id"].drop_duplicates().head(EXAMPLES).tolist()),
     }

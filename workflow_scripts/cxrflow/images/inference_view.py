@@ -58,10 +58,10 @@ def require_seen_geometry(
     run: Mapping[str, Any], geometry: Geometry, model: str = "the model"
 ) -> Geometry:
     """Return :func:`seen_geometry`; an InputError names the ``model`` whose view has none."""
-    seen = seen_geometry(run, geometry)
-    if seen is None:
+    view_geometry = seen_geometry(run, geometry)
+    if view_geometry is None:
         raise InputError(
             f"{model} sees images of geometry {geometry} without what surrounds them, at a size of "
             "its own; expected one that sees stored squares, in which boxes lie"
         )
-    return seen
+    return view_geometry

@@ -55,12 +55,15 @@ def alike(first: Floats, second: Floats | None = None) -> Iterator[Alike]:
     targets = first if second is None else second
     coarse, coarse_others = _coarse(first), _coarse(targets)
     for start in range(0, len(first), ROWS):
-        for other in range(0 if second is not None else start, len(targets), ROWS):
-            block, against = coarse[start : start + ROWS], coarse_others[other : other + ROWS]
+        for target_start in range(0 if second is not None else start, len(targets), ROWS):
+            block, against = (
+                coarse[start : start + ROWS],
+                coarse_others[target_start : target_start + ROWS],
+            )
             near = np.zeros((len(block), len(against)), dtype=bool)
-            for one, two in product(range(PARTS), repeat=2):
-                near |= block[:, one] @ against[:, two].T >= COARSE_LEAST
-            for i, j in np.argwhere(near) + (start, other):
+            for part_of_first, part_of_target in product(range(PARTS), repeat=2):
+                near |= block[:, part_of_first] @ against[:, part_of_target].T >= COARSE_LEAST
+            for i, j in np.argwhere(near) + (start, target_start):
                 if second is None and j <= i:
                     continue
                 best = float((first[i].astype(np.float32) @ targets[j].astype(np.float32).T).max())

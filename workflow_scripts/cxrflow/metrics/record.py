@@ -153,8 +153,8 @@ def _require_possible(name: str, metric: Metric, is_ours: bool) -> None:
         least = 0.0
     slack = ROUNDING * max(1.0, abs(value))
     if not least - slack <= value <= greatest + slack:
-        wanted = f"{least:g} or more" if math.isinf(greatest) else f"{least:g} to {greatest:g}"
-        raise ValueError(f"value is {value:g}; expected {wanted}")
+        bounds = f"{least:g} or more" if math.isinf(greatest) else f"{least:g} to {greatest:g}"
+        raise ValueError(f"value is {value:g}; expected {bounds}")
     low, high = (value if end is None else end for end in (metric.low, metric.high))
     if not low - slack <= value <= high + slack:
         raise ValueError(
@@ -173,8 +173,8 @@ def read_metrics(path: str | Path) -> dict[str, Any]:
     try:
         record = _Record.model_validate(content)
     except ValidationError as error:
-        said = explain(error, str(path)).partition("\n")[0]
-        raise InputError(said.replace(": key ", ": field ", 1)) from None  # of an object of JSON
+        reason = explain(error, str(path)).partition("\n")[0]
+        raise InputError(reason.replace(": key ", ": field ", 1)) from None  # of an object of JSON
     for name, metric in record.metrics.items():
         try:
             _require_possible(name, metric, not is_outside(record.benchmark))

@@ -87,13 +87,15 @@ def card(model: Path, record: Mapping[str, Any], parameters: Mapping[str, int]) 
         "finished": record.get("finished"),
         "cxrflow": record.get("code_version"),
     }
-    known = {key: "unknown" if value is None else value for key, value in trained.items()}
+    training_facts = {key: "unknown" if value is None else value for key, value in trained.items()}
     none = "No results lie beside the model that it was exported from."
     template = Template(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
     text = template.substitute(
         name=name or model.name,
-        trained="\n".join(f"- {key}: {value}" for key, value in known.items()),
-        sizes="\n".join(f"- {part}: {number:,} parameters" for part, number in parameters.items()),
+        trained="\n".join(f"- {key}: {value}" for key, value in training_facts.items()),
+        sizes="\n".join(
+            f"- {encoder}: {number:,} parameters" for encoder, number in parameters.items()
+        ),
         scores="\n".join(scores) if rows else none,
         limits="\n".join(f"- {line}" for line in limits),
         licence=_licence(bool(synthetic)),
@@ -107,8 +109,10 @@ def _chosen_by(selection: Mapping[str, Any]) -> dict[str, str]:
     if not selection:
         return {}
     name = selection.get("name") or selection.get("dataset") or "data that are not recorded"
-    drawn = " (synthetic)" if selection.get("synthetic") else ""
-    return {"checkpoint chosen by": f"{selection.get('benchmark', 'a task')} on {name}{drawn}"}
+    synthetic_note = " (synthetic)" if selection.get("synthetic") else ""
+    return {
+        "checkpoint chosen by": f"{selection.get('benchmark', 'a task')} on {name}{synthetic_note}"
+    }
 
 
 def _losses(terms: Mapping[str, Any]) -> str | None:

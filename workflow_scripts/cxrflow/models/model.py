@@ -105,9 +105,9 @@ class Model:
             run, similarity = read_run(folder), load_similarity(folder)
         if similarity is None or isinstance(similarity, Cosine):
             similarity = Cosine() if text is None else _of_heads(text, folder)
-        for part in (text, image_encoder, decoder, similarity):
-            if part is not None:
-                part.eval().to(device)
+        for module in (text, image_encoder, decoder, similarity):
+            if module is not None:
+                module.eval().to(device)
         tokenizer = None
         if text is not None:
             tokenizer = read_tokenizer(folder)
@@ -120,21 +120,21 @@ class Model:
 
     def __repr__(self) -> str:
         """The folder, its encoders and the device, in a line."""
-        parts = []
+        descriptions = []
         if self.text_encoder is not None:
             sizes = self.text_encoder.config
             layers, width = sizes.num_hidden_layers, sizes.hidden_size
             kind = "CLIP" if sizes.hidden_act == "quick_gelu" else "BERT"
-            parts.append(f"text: {kind} of {layers} layers, width {width}")
+            descriptions.append(f"text: {kind} of {layers} layers, width {width}")
         if self.image_encoder is not None:
             settings = self.image_encoder.settings
             alone = "" if self.image_encoder.projector is not None else ", no projection"
-            parts.append(f"image: {settings.kind}{alone}")
+            descriptions.append(f"image: {settings.kind}{alone}")
         if self.decoder is not None:
-            parts.append(f"writes reports: {type(self.decoder).__name__}")
+            descriptions.append(f"writes reports: {type(self.decoder).__name__}")
         if not isinstance(self.similarity, Cosine):
-            parts.append(f"compares by {type(self.similarity).__name__}")
-        return f"<cxrflow model {self.folder}: {'; '.join(parts)}; on {self.device}>"
+            descriptions.append(f"compares by {type(self.similarity).__name__}")
+        return f"<cxrflow model {self.folder}: {'; '.join(descriptions)}; on {self.device}>"
 
     @property
     def geometry(self) -> str:
@@ -207,7 +207,7 @@ class Model:
                     f"priors of shape {list(image.prior.shape)} for images of "
                     f"{list(image.current.shape)}; expected one for each, or Frames with `rows`"
                 )
-        return image.each(lambda part: part.to(self.device))
+        return image.each(lambda pixels: pixels.to(self.device))
 
     def _pixels(self, images: Images) -> Tensor:
         """Bring images to pixels [B, 1, S, S]; a tensor holds them already."""
@@ -224,13 +224,13 @@ class Model:
         from cxrflow.images.settings import PixelSettings
         from cxrflow.images.shards import read_images
 
-        listed = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
-        if not listed:
+        image_list = [images] if isinstance(images, str | Path | np.ndarray) else list(images)
+        if not image_list:
             raise InputError("no images were given; expected at least one")
-        if any(image is None for image in listed):
+        if any(image is None for image in image_list):
             raise InputError("an image is None; if only some have a prior, give Frames with `rows`")
         geometry = Geometry.parse(self.geometry)
-        sizes, stored = zip(*read_images(listed, PixelSettings(), geometry), strict=True)
+        sizes, stored = zip(*read_images(image_list, PixelSettings(), geometry), strict=True)
         pixels = torch.from_numpy(np.concatenate(stored))
         view = inference_view(self.run, geometry)
         if view is None:

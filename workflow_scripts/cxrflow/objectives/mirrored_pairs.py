@@ -22,7 +22,7 @@ def side_scores(images_N2P: Tensor, texts_N2P: Tensor, temperature: float) -> Te
     >>> side_scores(images, texts, temperature=0.5).tolist()
     [[[2.0, 0.0], [0.0, 2.0]]]
     """
-    images, texts = (normalize(both.float(), dim=2) for both in (images_N2P, texts_N2P))
+    images, texts = (normalize(sides_N2P.float(), dim=2) for sides_N2P in (images_N2P, texts_N2P))
     return products(images, texts) / temperature
 
 

@@ -287,8 +287,8 @@ def _own(resolved: Any, written: Any) -> Any:
     """The part of resolved values that is ``written``, with its ``extends``."""
     if not isinstance(resolved, Mapping) or not isinstance(written, Mapping):
         return resolved
-    part = {key: _own(resolved[key], written[key]) for key in written if key in resolved}
-    return part | ({EXTENDS: written[EXTENDS]} if EXTENDS in written else {})
+    own_values = {key: _own(resolved[key], written[key]) for key in written if key in resolved}
+    return own_values | ({EXTENDS: written[EXTENDS]} if EXTENDS in written else {})
 
 
 def _laid(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -56,8 +56,8 @@ def training_parser(name: str, description: str | None) -> argparse.ArgumentPars
         trained = "models of the same recipe, trained on shuffled pairs, that are twins as well"
         add("--shuffled-twins", type=Path, nargs="+", default=[], help=trained)
     add("--model", required=True, help="name of this model")
-    drawn = "of new weights, batches, augmentation, masks and dropout"
-    add("--seed", type=seed_number, required=True, help=drawn)
+    seed_help = "of new weights, batches, augmentation, masks and dropout"
+    add("--seed", type=seed_number, required=True, help=seed_help)
     add("--state", type=Path, required=True, help="folder of the resumable state")
     add("--output", type=Path, required=True, help="model folder to write")
     return options

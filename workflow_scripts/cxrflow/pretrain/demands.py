@@ -70,19 +70,19 @@ def _require_rows_of(seed: int, folder: Path, reader: str, settings: Any, packed
     size = settings.training.batch_size
     stored = isinstance(settings, StoredImagesSettings)
     share = settings.share(seed) if stored else TrainingShare()
-    parts = PARTS[1:] if packed else PARTS
+    splits = PARTS[1:] if packed else PARTS
 
     def read(fewest: int) -> dict[str, SampleTable]:
         pairs = table(folder / file, share._replace(fewest=fewest))
         if packed:
-            return {part: pairs.samples(pairs.split(part)) for part in parts}
-        return {part: samples(settings, pairs, part) for part in parts}
+            return {split: pairs.samples(pairs.split(split)) for split in splits}
+        return {split: samples(settings, pairs, split) for split in splits}
 
     try:
         by_part = read(size)
     except InputError as error:
         present = read_table(folder / file, ("split",))["split"].unique()
-        has_parts = set(parts) <= set(present)
+        has_parts = set(splits) <= set(present)
         remedy = _smaller_batch(read) if has_parts else other_split(folder)
         raise UnmetError(str(error), remedy) from None
     if packed:
@@ -123,35 +123,35 @@ def _require_samples(kind: Any, term: Any, train: SampleTable, settings: Any) ->
 
 
 @singledispatch
-def samples(settings: Any, pairs: Any, part: str) -> SampleTable:
+def samples(settings: Any, pairs: Any, split: str) -> SampleTable:
     """The samples of a part (train, validate) of ``pairs``."""
     raise NotImplementedError(type(settings).__name__)
 
 
 @samples.register
-def _(settings: TextPretrainingSettings, pairs: Pairs, part: str) -> SampleTable:
+def _(settings: TextPretrainingSettings, pairs: Pairs, split: str) -> SampleTable:
     section = single_section(pairs, settings)
     if section is None:
-        return pairs.samples(matched_reports(pairs, part, settings))
-    return pairs.samples(matched_reports(pairs, part, words_alone(settings, section), (section,)))
+        return pairs.samples(matched_reports(pairs, split, settings))
+    return pairs.samples(matched_reports(pairs, split, words_alone(settings, section), (section,)))
 
 
 @samples.register
-def _(settings: ImagePretrainingSettings, pairs: Pairs, part: str) -> SampleTable:
-    return pairs.samples(pairs.split(part, (), STORE), "image_id")
+def _(settings: ImagePretrainingSettings, pairs: Pairs, split: str) -> SampleTable:
+    return pairs.samples(pairs.split(split, (), STORE), "image_id")
 
 
 @samples.register
-def _(settings: SupervisedSettings, pairs: Any, part: str) -> SampleTable:
-    table: SampleTable = pairs.labelled(pairs.split(part, (), STORE), settings.terms.findings)
+def _(settings: SupervisedSettings, pairs: Any, split: str) -> SampleTable:
+    table: SampleTable = pairs.labelled(pairs.split(split, (), STORE), settings.terms.findings)
     return table
 
 
 @samples.register
-def _(settings: JointPretrainingSettings, pairs: Any, part: str) -> SampleTable:
+def _(settings: JointPretrainingSettings, pairs: Any, split: str) -> SampleTable:
     two_images = settings.encoder.takes_prior
-    reports: pd.DataFrame = pairs.samples_of(pairs.rows(part, settings, STORE, two_images))
-    if settings.shuffled_pairs and part == "train":
+    reports: pd.DataFrame = pairs.samples_of(pairs.rows(split, settings, STORE, two_images))
+    if settings.shuffled_pairs and split == "train":
         other_patients(reports["subject_id"], 0)
     with_prior = reports[PRIOR].notna().to_numpy() if two_images else None
     table: SampleTable = pairs.samples(reports, with_prior=with_prior)
@@ -159,14 +159,14 @@ def _(settings: JointPretrainingSettings, pairs: Any, part: str) -> SampleTable:
 
 
 @samples.register
-def _(settings: ReportTrainingSettings, pairs: Pairs, part: str) -> SampleTable:
+def _(settings: ReportTrainingSettings, pairs: Pairs, split: str) -> SampleTable:
     reads = settings.decoder
     if reads.prior_report:
         require_earlier_priors(pairs)
     required = "impression" if "impression" in reads.sections else "findings"
-    return pairs.samples(pairs.split(part, (required,), STORE))
+    return pairs.samples(pairs.split(split, (required,), STORE))
 
 
 @samples.register
-def _(settings: CaptionTrainingSettings, pairs: Pairs, part: str) -> SampleTable:
-    return pairs.samples(pairs.reported(part, settings.decoder.report.sections, STORE, 1.0))
+def _(settings: CaptionTrainingSettings, pairs: Pairs, split: str) -> SampleTable:
+    return pairs.samples(pairs.reported(split, settings.decoder.report.sections, STORE, 1.0))

@@ -76,9 +76,9 @@ class Batch(NamedTuple):
             raise InputError("a term reads groups, but the program's samples have none")
         return self.samples.groups[self.own]
 
-    def gather(self, *parts: Tensor) -> tuple[list[Tensor], slice]:
+    def gather(self, *shares: Tensor) -> tuple[list[Tensor], slice]:
         """The rows of all processes, and where this one's are: ``Processes.gather``."""
-        return self.processes.gather(len(self.rows), *parts)
+        return self.processes.gather(len(self.rows), *shares)
 
     def gather_words(self, words: "Words") -> "Words":
         """The words of the texts of all processes, padded to the longest of them."""
@@ -281,8 +281,8 @@ class TermsProgram(Program):
         trunk: Any = encoders.get("trunk") if image is None else image.encoder
         text: Any = encoders.get("text")
         readable = Encoders(train, trunk, image, text, cast(Any, vocabulary), ghost_batch)
-        named = settings.terms.named().items()
-        self.terms = {name: self._term(name, values, readable) for name, values in named}
+        term_settings = settings.terms.named().items()
+        self.terms = {name: self._term(name, values, readable) for name, values in term_settings}
         self.compares = any(term.compares for term in self.terms.values())
         kind, size, world = training.sampler, training.batch_size, processes.world
         self.sampler = choose_sampler(kind, train, size, seed, world, self.compares)
@@ -340,8 +340,8 @@ class TermsProgram(Program):
     def prepare(self, epoch: int, index: int) -> Any:
         """The views of a batch, as far as they can be computed without weights."""
         rows, (seed, _, processes) = self.sampler.rows(epoch, index), self.run
-        known = self.samples["train"], index, self.batches_per_epoch
-        views = self.views("train", Batch(rows, seed, epoch, processes, *known))
+        batch_fields = self.samples["train"], index, self.batches_per_epoch
+        views = self.views("train", Batch(rows, seed, epoch, processes, *batch_fields))
         views.prepare(self.needs)
         return views
 

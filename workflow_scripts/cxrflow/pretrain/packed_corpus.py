@@ -70,11 +70,11 @@ class PackedCorpusProgram(TermsProgram):
 
     def _packed_rows(self, epoch: int, index: int) -> Plan:
         """Rows of a batch; the plan of the current epoch is kept, as making one takes seconds."""
-        known = self._plan  # another thread may set it meanwhile
-        if known is None or known[0] != epoch:
-            self._plan = known = epoch, self.corpus.plan(self.run.seed, epoch)
+        plan = self._plan  # another thread may set it meanwhile
+        if plan is None or plan[0] != epoch:
+            self._plan = plan = epoch, self.corpus.plan(self.run.seed, epoch)
         size = min(self.settings.training.batch_size, self.corpus.rows)
-        return known[1][index * size : (index + 1) * size]
+        return plan[1][index * size : (index + 1) * size]
 
     def batch_ids(self, epoch: int, index: int) -> Sequence[str]:
         """Packed rows have no ids of their own: epoch and number."""

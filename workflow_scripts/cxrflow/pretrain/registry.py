@@ -173,8 +173,10 @@ TERMS = {
 
 def recorded_needs(terms: Mapping[str, Any]) -> Needs:
     """What the terms of a ``run.json`` read together; of those from outside nothing is known."""
-    known = {name: values for name, values in terms.items() if name in TERMS and values is not None}
-    settings = (from_record(TERMS[name], values, name) for name, values in known.items())
+    known_terms = {
+        name: values for name, values in terms.items() if name in TERMS and values is not None
+    }
+    settings = (from_record(TERMS[name], values, name) for name, values in known_terms.items())
     return Needs.of_all(each.needs for each in settings)
 
 

@@ -167,10 +167,10 @@ class TextPasses:
     def together(self, words: Sequence[Words], batch: Batch) -> list[TextOutput]:
         """Encode several sets of texts in one pass; words are masked in the first set alone."""
         texts, masked = [tokens for tokens, _ in words], words[0][1]
-        parts = [(text["input_ids"], text["attention_mask"]) for text in texts]
+        ids_and_masks = [(text["input_ids"], text["attention_mask"]) for text in texts]
         if masked is not None:
-            parts[int(self.stacked) : 1] = [(masked.input_ids, parts[0][1])]
-        states = self._states(parts)
+            ids_and_masks[int(self.stacked) : 1] = [(masked.input_ids, ids_and_masks[0][1])]
+        states = self._states(ids_and_masks)
         predicted = None
         if masked is not None:
             hidden = states.pop(1)[-1] if self.stacked else states[0][-1]
@@ -182,21 +182,21 @@ class TextPasses:
         outputs[0].masked = predicted
         return outputs
 
-    def _states(self, parts: Sequence[tuple[Tensor, Tensor]]) -> list[list[Tensor]]:
+    def _states(self, ids_and_masks: Sequence[tuple[Tensor, Tensor]]) -> list[list[Tensor]]:
         """Return the states of the last layers for each of several ids and masks."""
-        width = max(ids.shape[1] for ids, _ in parts)
+        width = max(ids.shape[1] for ids, _ in ids_and_masks)
         ids, mask = (
-            torch.cat([pad(one, (0, width - one.shape[1])) for one in of_all])
-            for of_all in zip(*parts, strict=True)
+            torch.cat([pad(tensor, (0, width - tensor.shape[1])) for tensor in of_all])
+            for of_all in zip(*ids_and_masks, strict=True)
         )
         layers = self.encoder.last_states(sent(ids, self.device), mask, max(1, self.layers))
-        if len(parts) == 1:
+        if len(ids_and_masks) == 1:
             return [layers]
-        sizes = [len(ids) for ids, _ in parts]
+        sizes = [len(ids) for ids, _ in ids_and_masks]
         by_part = zip(*(layer.split(sizes) for layer in layers), strict=True)
         return [
             [state[:, : ids.shape[1]] for state in states]
-            for states, (ids, _) in zip(by_part, parts, strict=True)
+            for states, (ids, _) in zip(by_part, ids_and_masks, strict=True)
         ]
 
     def _predicted(self, masked: MaskedBatch, hidden: Tensor, batch: Batch) -> MaskedText:

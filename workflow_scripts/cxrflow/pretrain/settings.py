@@ -109,8 +109,8 @@ class StoredImagesSettings(Settings):
         monitor = self.training.stopping.monitor
         why = ", but written_validation is 0" if monitor in self.written else ""
         if not monitor.startswith("selection/"):
-            others = ", or a value of the recipe's selection (selection/...)"
-            require_monitored(self.training, ["loss", *validated, *written], why, others)
+            alternatives = ", or a value of the recipe's selection (selection/...)"
+            require_monitored(self.training, ["loss", *validated, *written], why, alternatives)
         return self
 
     @model_validator(mode="after")

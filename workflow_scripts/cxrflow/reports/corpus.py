@@ -231,8 +231,8 @@ def build_corpus(
 def main(argv: Sequence[str] | None = None) -> None:
     """Command line; see the module's docstring."""
     options = parser(__doc__)
-    known = f"one of {', '.join(holders('reports'))}, or module:Class"
-    options.add_argument("--layout", required=True, help=known)
+    layout_help = f"one of {', '.join(holders('reports'))}, or module:Class"
+    options.add_argument("--layout", required=True, help=layout_help)
     options.add_path("--root", "the data set's folder, as published")
     options.add_argument("--stanza", type=Path, help="stanza's models, for splitter: stanza")
     options.add_argument("--threads", type=thread_count, default=1, help="parallel processes")

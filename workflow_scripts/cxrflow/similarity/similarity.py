@@ -154,8 +154,8 @@ class Similarity(nn.Module, ABC):
     ) -> Iterable[NDArray[np.float32]]:
         """Scores [B, T] of each batch of images with all texts."""
         for batch in images:
-            parts = [self.scores(batch, of_texts).cpu().numpy() for of_texts in texts]
-            yield np.concatenate(parts, axis=1)
+            score_blocks = [self.scores(batch, of_texts).cpu().numpy() for of_texts in texts]
+            yield np.concatenate(score_blocks, axis=1)
 
     def prompt_scores(
         self, images: EncodedImages, prompts: EncodedTexts, average: PromptAverage

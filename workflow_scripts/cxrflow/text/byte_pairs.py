@@ -81,7 +81,9 @@ def write_byte_pairs(vocabulary: Path, folder: Path) -> None:
     tokenizer = byte_pair_tokenizer(read_merges(vocabulary), str(vocabulary))
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 77}
-    named = {f"{sign.strip('[]').lower()}_token": sign for sign in ("[CLS]", "[SEP]", *ADDED)}
+    special_tokens = {
+        f"{sign.strip('[]').lower()}_token": sign for sign in ("[CLS]", "[SEP]", *ADDED)
+    }
     (folder / "tokenizer_config.json").write_text(
-        json.dumps(settings | named, indent=2) + "\n", encoding="utf-8"
+        json.dumps(settings | special_tokens, indent=2) + "\n", encoding="utf-8"
     )

@@ -51,8 +51,8 @@ def build_corpus(
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = parser(__doc__)
-    known = f"one of {', '.join(layouts.holders('documents'))}, or module:Class"
-    options.add_argument("--layout", required=True, help=known)
+    layout_help = f"one of {', '.join(layouts.holders('documents'))}, or module:Class"
+    options.add_argument("--layout", required=True, help=layout_help)
     options.add_path("--root", "folder of the data set")
     options.add_argument(
         "--threads", type=thread_count, default=1, help="PubMed files read at once"

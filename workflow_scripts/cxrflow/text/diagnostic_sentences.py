@@ -69,7 +69,7 @@ def read_report(
     continues_V: NDArray[np.bool_],
 ) -> ReadReport:
     """Read the sentences of a text. ``continues_V``: pieces that continue a word."""
-    return ReadReport(sentences, [diagnostic(one.text) for one in sentences], continues_V)
+    return ReadReport(sentences, [diagnostic(sentence.text) for sentence in sentences], continues_V)
 
 
 def pasted(

@@ -51,14 +51,14 @@ def cut_sentences(sentences: Iterable[ReportSentence], length: int) -> list[Repo
 
     What the cut leaves of a sentence keeps its tokens and no text, as it says nothing for certain.
     """
-    kept, room = [], length - 2
+    kept_sentences, room = [], length - 2
     for sentence in sentences:
         if room <= 0:
             break
-        whole = len(sentence.tokens) <= room
-        kept.append(sentence if whole else ReportSentence("", sentence.tokens[:room]))
+        fits = len(sentence.tokens) <= room
+        kept_sentences.append(sentence if fits else ReportSentence("", sentence.tokens[:room]))
         room -= len(sentence.tokens)
-    return kept
+    return kept_sentences
 
 
 @dataclass(frozen=True)

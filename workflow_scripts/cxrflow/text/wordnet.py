@@ -31,43 +31,53 @@ class WordNet:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._data = {part: self._read(f"data.{part}") for part in WORDNET_PARTS}
-        self._offsets = {part: self._index(f"index.{part}") for part in WORDNET_PARTS}
+        self._data = {
+            part_of_speech: self._read(f"data.{part_of_speech}") for part_of_speech in WORDNET_PARTS
+        }
+        self._offsets = {
+            part_of_speech: self._index(f"index.{part_of_speech}")
+            for part_of_speech in WORDNET_PARTS
+        }
         if not any(self._offsets.values()):
             raise InputError(f"{self.folder}: index.noun and the others have no word")
-        self._exceptions = {part: self._irregular(f"{part}.exc") for part in WORDNET_PARTS}
+        self._exceptions = {
+            part_of_speech: self._irregular(f"{part_of_speech}.exc")
+            for part_of_speech in WORDNET_PARTS
+        }
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str) -> list[str]:
         """Return the synonyms of a word of a-z, in alphabetical order; some are several words."""
         members = {
             " ".join(re.sub(r"[^a-z ]", "", re.sub("[_-]", " ", member.lower())).split())
-            for part in WORDNET_PARTS
-            for lemma in self._lemmas(word, part)
-            for offset in self._offsets[part][lemma]
-            for member in self._synset(part, offset)
+            for part_of_speech in WORDNET_PARTS
+            for lemma in self._lemmas(word, part_of_speech)
+            for offset in self._offsets[part_of_speech][lemma]
+            for member in self._synset(part_of_speech, offset)
         }
         return sorted(members - {word, ""})
 
-    def _lemmas(self, word: str, part: str) -> list[str]:
+    def _lemmas(self, word: str, part_of_speech: str) -> list[str]:
         """Return the forms of a word that the index has, itself first."""
-        irregular = self._exceptions[part].get(word)
+        irregular = self._exceptions[part_of_speech].get(word)
         forms = irregular or [
             word.removesuffix(ending) + replacement
-            for ending, replacement in ENDINGS[part]
+            for ending, replacement in ENDINGS[part_of_speech]
             if word.endswith(ending)
         ]
-        return [form for form in dict.fromkeys([word, *forms]) if form in self._offsets[part]]
+        return [
+            form for form in dict.fromkeys([word, *forms]) if form in self._offsets[part_of_speech]
+        ]
 
-    def _synset(self, part: str, offset: int) -> list[str]:
+    def _synset(self, part_of_speech: str, offset: int) -> list[str]:
         """Return the words of a synset: "offset file type count word id word id …", in hex."""
-        data = self._data[part]
+        data = self._data[part_of_speech]
         line = data[offset : data.find(b"\n", offset)].decode(errors="replace")
         synset = re.match(r"(\d{8}) \d\d \w ([0-9a-f]{2}) (.+)", line)
         if synset is None or int(synset[1]) != offset:
             raise InputError(
-                f"{self.folder / f'data.{part}'}: no synset at byte {offset}, where index.{part} "
-                "says; expected both files of one version"
+                f"{self.folder / f'data.{part_of_speech}'}: no synset at byte {offset}, "
+                f"where index.{part_of_speech} says; expected both files of one version"
             )
         words = synset[3].split(" ")[: 2 * int(synset[2], 16) : 2]
         return [re.sub(r"\(.+\)$", "", word) for word in words]  # "(p)": a place in the sentence

@@ -344,8 +344,8 @@ class Engine:
         """The model as it is now, for itself."""
         with atomic_folder(path, "model") as temporary:
             self.program.export(temporary)
-            shown = {name: x if math.isfinite(x) else None for name, x in values.items()}
-            write_json(temporary / "validation.json", {"step": self.step, **shown})
+            finite_values = {name: x if math.isfinite(x) else None for name, x in values.items()}
+            write_json(temporary / "validation.json", {"step": self.step, **finite_values})
 
     def _line(self, values: dict[str, float]) -> str:
         # A line has no room for what a term counts by class or reason; metrics.jsonl has it.

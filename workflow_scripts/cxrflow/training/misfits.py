@@ -37,12 +37,12 @@ def require_best(saved: Any, fresh: dict[str, Any], folder: Path) -> None:
     _require_none(misfits(saved, fresh), "best weights do", folder)
 
 
-def _require_none(found: Iterator[str], what: str, folder: Path) -> None:
-    misfit = next(found, None)
+def _require_none(problems: Iterator[str], subject: str, folder: Path) -> None:
+    misfit = next(problems, None)
     if misfit is not None:
         raise InputError(
-            f"{folder}: its {what} not fit the model that this code makes ({misfit}). Delete the "
-            "folder to start afresh"
+            f"{folder}: its {subject} not fit the model that this code makes ({misfit}). Delete "
+            "the folder to start afresh"
         )
 
 

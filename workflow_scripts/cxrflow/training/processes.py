@@ -49,17 +49,17 @@ class Processes:
             )
         return np.array_split(rows, self.world)[self.rank]
 
-    def gather(self, total: int, *parts: Tensor) -> tuple[list[Tensor], slice]:
+    def gather(self, total: int, *shares: Tensor) -> tuple[list[Tensor], slice]:
         """All ``total`` rows of tensors of whose rows every process holds its share.
 
-        Each of ``parts`` is [own rows, ...]; results are [total, ...], and the slice says where the
-        own rows are. Gradients reach every process's rows from all processes.
+        Each of ``shares`` is [own rows, ...]; results are [total, ...], and the slice says where
+        the own rows are. Gradients reach every process's rows from all processes.
         """
         if self.world == 1:
-            return list(parts), slice(0, total)
+            return list(shares), slice(0, total)
         sizes = [len(share) for share in np.array_split(np.arange(total), self.world)]
         begin = sum(sizes[: self.rank])
-        gathered = [_Gather.apply(part, sizes, self.rank) for part in parts]
+        gathered = [_Gather.apply(share, sizes, self.rank) for share in shares]
         return gathered, slice(begin, begin + sizes[self.rank])
 
     def sum(self, values: Tensor) -> Tensor:
@@ -93,11 +93,11 @@ class Processes:
                 result = work()
             except BaseException as error:  # noqa: BLE001 raised below, once the others know
                 failure = error
-        done = [failure is None]
-        dist.broadcast_object_list(done, src=0)
+        success = [failure is None]
+        dist.broadcast_object_list(success, src=0)
         if failure is not None:
             raise failure
-        if not done[0]:
+        if not success[0]:
             raise SystemExit(1)
         return result
 

@@ -8,14 +8,14 @@ from cxrflow.training.settings import TrainingSettings
 
 
 def require_monitored(
-    training: TrainingSettings, values: Iterable[str], why: str = "", others: str = ""
+    training: TrainingSettings, values: Iterable[str], why: str = "", alternatives: str = ""
 ) -> None:
-    """The monitored value is one that a validation gives. ``others``: what it may be besides."""
+    """The monitored value is one that a validation gives. ``alternatives``: what else it may be."""
     monitor = training.stopping.monitor
     if monitor not in values:
         raise ValueError(
             f"training.stopping.monitor is {monitor!r}{why}; expected one of "
-            f"{', '.join(values)}{others}"
+            f"{', '.join(values)}{alternatives}"
         )
 
 

@@ -92,8 +92,11 @@ class KindsSampler:
             pairs, singles, batch_size, shares
         )
         size, self._extra = divmod(batch_size, shares)  # so many shares are one row larger
-        used = (self._larger + self._smaller) * size + self._larger
-        self.left_out = pairs - used, singles - (self.batches_per_epoch * batch_size - used)
+        used_pairs = (self._larger + self._smaller) * size + self._larger
+        self.left_out = (
+            pairs - used_pairs,
+            singles - (self.batches_per_epoch * batch_size - used_pairs),
+        )
         self._epoch = lru_cache(maxsize=1)(self.epoch)
 
     def rows(self, epoch: int, index: int) -> np.ndarray:
@@ -112,8 +115,8 @@ class KindsSampler:
         sizes = [len(share) for share in np.array_split(np.arange(self.batch_size), self.shares)]
         pair_slots = np.repeat(holds_pairs, sizes, axis=1)
         rows = np.empty((self.batches_per_epoch, self.batch_size), dtype=np.int64)
-        taken = np.count_nonzero(pair_slots)
-        rows[pair_slots], rows[~pair_slots] = pairs[:taken], singles[: rows.size - taken]
+        pair_count = np.count_nonzero(pair_slots)
+        rows[pair_slots], rows[~pair_slots] = pairs[:pair_count], singles[: rows.size - pair_count]
         return rows
 
 
@@ -133,14 +136,14 @@ def _pair_shares(pairs: int, singles: int, batch_size: int, shares: int) -> tupl
         rows = batches * batch_size
         fewest = np.maximum(fewest, max(rows - singles, min(pairs, 1)))
         most = np.minimum(most, min(pairs, rows - min(singles, 1)))
-        wanted = rows * pairs / samples
-        used = np.clip(round(wanted), fewest, most)
-        distance = np.where(fewest <= most, np.abs(used - wanted), np.inf)
+        proportional_pairs = rows * pairs / samples
+        used_pairs = np.clip(round(proportional_pairs), fewest, most)
+        distance = np.where(fewest <= most, np.abs(used_pairs - proportional_pairs), np.inf)
         # Of equals, what gives the larger and the smaller shares the same proportion of pairs.
         from_even = np.abs(numbers - numbers[-1] * pairs / samples)
         best = int(np.lexsort((from_even, distance))[0])
         if distance[best] < np.inf:
-            larger = int(used[best]) - best * size
+            larger = int(used_pairs[best]) - best * size
             return batches, larger, best - larger
         # A batch fewer leaves more to choose from.
     raise InputError(

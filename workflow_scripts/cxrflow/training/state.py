@@ -135,9 +135,9 @@ class StateFolder:
         self._named[states[0]] = step
         if not all(state in self._named for state in states):
             return
-        named = {self._best(self._named[state]) for state in states}
+        named_paths = {self._best(self._named[state]) for state in states}
         for path in self.path.glob("best-*.pt"):
-            if path not in named:
+            if path not in named_paths:
                 path.unlink()
 
     def _best(self, step: int) -> Path:

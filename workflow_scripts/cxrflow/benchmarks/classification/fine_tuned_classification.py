@@ -87,12 +87,12 @@ class FineTuningProgram(Program):
         ][0].numpy()
         return batch
 
-    def losses(self, batch: tuple[int, int], part: int, parts: int) -> Losses:
-        """The share of a part of a batch in the mean over the batch's rows, or known labels."""
+    def losses(self, batch: tuple[int, int], micro_batch: int, micro_batches: int) -> Losses:
+        """The share of a ``micro_batch`` in the mean over the batch's rows, or known labels."""
         rows, exclusive = self.rows(*batch), self.settings.exclusive
         every_BC = self.labels_NC[rows]
         number = len(rows) if exclusive else max(1, int(every_BC.isfinite().sum()))
-        own_rows = np.array_split(rows, parts)[part]
+        own_rows = np.array_split(rows, micro_batches)[micro_batch]
         stored = self.stored[own_rows]
         frames = read_frames(self.pixels, stored, np.full(len(stored), -1))
         frames = frames.each(lambda images: images.to(self.device))

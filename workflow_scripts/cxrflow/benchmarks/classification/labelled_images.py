@@ -73,10 +73,10 @@ class LabelledImages:
         if size.max() == 1:
             return scores_NC
         first_SC = scores_NC[np.unique(self.groups_N, return_index=True)[1]]
-        total, others = np.zeros_like(first_SC, np.float64), np.zeros(first_SC.shape)
+        total, differing_SC = np.zeros_like(first_SC, np.float64), np.zeros(first_SC.shape)
         np.add.at(total, self.groups_N, scores_NC)
-        np.add.at(others, self.groups_N, scores_NC != first_SC[self.groups_N])
-        return np.where(others > 0, total / size[:, None], first_SC)
+        np.add.at(differing_SC, self.groups_N, scores_NC != first_SC[self.groups_N])
+        return np.where(differing_SC > 0, total / size[:, None], first_SC)
 
     def run_columns(
         self, scores: Mapping[str, Iterable[Floats]], seeds: Sequence[int]
@@ -123,8 +123,8 @@ def labelled_images(
             labels, or the images of a group are labelled differently.
     """
     cohort_classes, without = cohort.classes, settings.without or ()
-    kept = [name for name in cohort_classes if name not in without]
-    classes = tuple(kept if settings.classes is None else settings.classes)
+    remaining_classes = [name for name in cohort_classes if name not in without]
+    classes = tuple(remaining_classes if settings.classes is None else settings.classes)
     uncertain = settings.uncertain if isinstance(settings.uncertain, dict) else {}
     names_by_key = {
         "classes": classes,

@@ -214,9 +214,9 @@ def over_runs(
             estimates[f"{kind}_sd{key}"] = Estimate.counted(spread, number)
     control = exchanged(predictions, settings)
     if len(control):
-        once, wanted = np.ones((1, len(control))), settings.metrics[0]
+        once, metric = np.ones((1, len(control))), settings.metrics[0]
         for share, metrics in metrics_by_share(control, settings).items():
-            mean = float(np.mean([of_run(once)[wanted][0] for of_run in metrics]))
+            mean = float(np.mean([of_run(once)[metric][0] for of_run in metrics]))
             estimates[f"{OTHER}/{share}"] = Estimate.counted(mean, len(control))
     return estimates
 

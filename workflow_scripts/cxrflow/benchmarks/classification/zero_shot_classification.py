@@ -215,8 +215,8 @@ def predict(inputs: ModelInputs, settings: ZeroShotClassificationSettings) -> Pr
     """Score the labelled images for the prompts of each class."""
     features = inputs.features
 
-    def scored(part: str | None) -> tuple[LabelledImages, dict[str, Floats]]:
-        images = labelled_images(inputs.rows(part), inputs.cohort, features, settings)
+    def scored(split: str | None) -> tuple[LabelledImages, dict[str, Floats]]:
+        images = labelled_images(inputs.rows(split), inputs.cohort, features, settings)
         by_kind = inputs.ask(scores, images, settings)
         return images, {kind: images.of_samples(x) for kind, x in by_kind.items()}
 

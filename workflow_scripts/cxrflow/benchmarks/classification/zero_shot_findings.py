@@ -39,8 +39,8 @@ def read_in_reports(table: pd.DataFrame, settings: LabelledReports) -> pd.Series
 
 def label_studies(inputs: ModelInputs, settings: LabelledReports) -> list[dict[str, Any]]:
     """Make the labelled studies the cohort, and return what was left out."""
-    parts = settings.parts if isinstance(settings, ZeroShotFindingsSettings) else [settings.split]
-    rows = pd.concat([inputs.rows(part) for part in parts], ignore_index=True)
+    splits = settings.parts if isinstance(settings, ZeroShotFindingsSettings) else [settings.split]
+    rows = pd.concat([inputs.rows(split) for split in splits], ignore_index=True)
     studies = usable_studies(rows, inputs.pixels, settings.sections)
     table = studies.table.assign(group_id=studies.table["study_id"], subgroup=None)
     if settings.label_source == "reports":
@@ -59,8 +59,8 @@ def label_studies(inputs: ModelInputs, settings: LabelledReports) -> list[dict[s
 def compared_globally(model: Any) -> Any:
     """The model as it compares whole images with whole texts."""
     names = ("encode_image", "encode_texts", "takes_prior")
-    whole = model.similarity.whole
-    return SimpleNamespace(similarity=whole, **{name: getattr(model, name) for name in names})
+    similarity = model.similarity.whole
+    return SimpleNamespace(similarity=similarity, **{name: getattr(model, name) for name in names})
 
 
 def source_words(settings: LabelledReports) -> str:

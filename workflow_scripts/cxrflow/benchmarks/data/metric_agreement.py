@@ -30,8 +30,8 @@ COLUMNS = ("sample_id", "pair_id", "premise", "hypothesis", "split", *ERRORS)
 
 def f1_of_pairs(counts_N3: Floats) -> Floats:
     """F1 [N] from what both texts have, the one and the other; 1 where neither has any."""
-    common, one, other = counts_N3.T
-    return np.where(one + other > 0, 2 * common / np.maximum(one + other, 1), 1.0)
+    common, first, second = counts_N3.T
+    return np.where(first + second > 0, 2 * common / np.maximum(first + second, 1), 1.0)
 
 
 def metrics_of_pairs(rows: pd.DataFrame, scorer: Scorer) -> pd.DataFrame:
@@ -69,7 +69,9 @@ def statistic(predictions: pd.DataFrame) -> CountedStatistic:
 
 def predict(inputs: Inputs, settings: MetricAgreementSettings) -> Predictions:
     """Score the pairs of the split."""
-    rows, asked = inputs.rows(settings.split), cast(Any, settings)
-    scored = metrics_of_pairs(rows, Scorer(asked, getattr(inputs.options, "stanza", None)))
+    rows, metric_settings = inputs.rows(settings.split), cast(Any, settings)
+    scored = metrics_of_pairs(
+        rows, Scorer(metric_settings, getattr(inputs.options, "stanza", None))
+    )
     table = pd.concat([rows[["sample_id", *ERRORS]], scored], axis=1).assign(pair=rows["pair_id"])
     return Predictions(table, statistic(table), {"pairs": len(table)}, {"score": "Kendall's tau-b"})

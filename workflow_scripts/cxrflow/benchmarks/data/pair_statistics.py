@@ -20,9 +20,9 @@ TOTAL = "total"
 def count(rows: pd.DataFrame) -> dict[str, Estimate]:
     """Return all metrics; ``n`` is the number of pairs."""
     patients = rows["subject_id"].fillna(rows["study_id"])
-    parts = {TOTAL: rows["split"].notna(), **{part: rows["split"] == part for part in SPLITS}}
+    masks = {TOTAL: rows["split"].notna(), **{split: rows["split"] == split for split in SPLITS}}
     metrics = {}
-    for name, inside in parts.items():
+    for name, inside in masks.items():
         pairs = int(inside.sum())
         metrics[f"pairs/{name}"] = Estimate.counted(pairs, pairs)
         metrics[f"subjects/{name}"] = Estimate.counted(patients[inside].nunique(), pairs)

@@ -46,12 +46,12 @@ def calibrate(
     ]
     patches_NhwP = torch.cat([batch.patches for batch in encoded if batch.patches is not None])
     places = [pixels.placement(int(row)) for row in pixels.rows(table["image_id"])]
-    shown = [shown_cells(place, *patches_NhwP.shape[1:3]) for place in places]
+    cell_masks = [shown_cells(place, *patches_NhwP.shape[1:3]) for place in places]
     by_section = (sentences_of(table, section) for section in settings.sections)
     sentences = [list(chain(*report)) for report in zip(*by_section, strict=True)]
     labels = make_labeller(settings.labels).label(sentences)
     return Calibration(
         EncodedImages(torch.cat([batch.embedding for batch in encoded]).cpu(), patches_NhwP.cpu()),
-        torch.from_numpy(np.stack(shown)),
+        torch.from_numpy(np.stack(cell_masks)),
         np.array([list(row) for row in labels], dtype=np.float64),
     )

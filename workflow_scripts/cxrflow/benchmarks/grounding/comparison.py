@@ -109,12 +109,12 @@ class PhraseSheet:
         boxes = placement.boxes([list(map(float, box)) for box in sample["boxes"]])
         panels = [panel(picture, longer=PANEL) for picture in prior]
         panels.append(panel(current, longer=PANEL))
-        labels, drawn = (
+        labels, drawn_maps = (
             [],
             [(label, result, row, result.map(row, placement)) for label, result, row in maps],
         )
-        scale = scale_of(values for *_, values in drawn)
-        for label, result, row, values in drawn:
+        scale = scale_of(values for *_, values in drawn_maps)
+        for label, result, row, values in drawn_maps:
             panels.append(panel(current, values, boxes, longer=PANEL, scale=scale))
             contrast = float(result.scores["signed_cnr"][row])
             labels.append(f"{label} {contrast:+.2f}" if np.isfinite(contrast) else f"{label} –")

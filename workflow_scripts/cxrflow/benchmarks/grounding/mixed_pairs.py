@@ -70,10 +70,10 @@ def truth_of(inputs: ModelInputs, settings: MixedPairsSettings) -> Truth:
     sentences = read_truth(inputs.options.truth, "sentences", (*keys, "sentence"))
     stated: dict[tuple[str, str], set[str]] = {}
     for study, name, sentence in sentences[[*keys, "sentence"]].itertuples(index=False):
-        parts = (
+        statements = (
             [s.cleaned for s in cleaned_sentences([sentence])] if settings.cleaned else [sentence]
         )
-        stated.setdefault((str(study), name), set()).update(map(cleaned_words, parts))
+        stated.setdefault((str(study), name), set()).update(map(cleaned_words, statements))
     return Truth(stated, read_true_boxes(inputs.options.truth))
 
 
@@ -90,18 +90,23 @@ def read_reports(
             [(s.cleaned, s.written) for s in cleaned_sentences(report)] for report in sections
         ]
     else:
-        parts = (sentences_of(table, name) for name in settings.sections)
-        reports = [[(s, s) for part in report for s in part] for report in zip(*parts, strict=True)]
+        by_section = (sentences_of(table, name) for name in settings.sections)
+        reports = [
+            [(s, s) for section in report for s in section]
+            for report in zip(*by_section, strict=True)
+        ]
     distinct = list(dict.fromkeys(sentence for report in reports for sentence, _ in report))
     encoded = model.tokenizer.encode_batch_fast(distinct, add_special_tokens=False)
-    tokens = {s: np.array(one.ids, np.int32) for s, one in zip(distinct, encoded, strict=True)}
+    tokens = {
+        s: np.array(encoding.ids, np.int32) for s, encoding in zip(distinct, encoded, strict=True)
+    }
     finder = positive_findings if settings.sentences == "labeller" else None
     diagnostic = DiagnosticSentences(settings.classes, finder)
     texts = []
     for report in reports:
         sentences = (ReportSentence(written, tokens[sentence]) for sentence, written in report)
-        kept = cut_sentences(sentences, settings.length)
-        texts.append(read_report(kept, diagnostic, vocabulary.continues))
+        kept_sentences = cut_sentences(sentences, settings.length)
+        texts.append(read_report(kept_sentences, diagnostic, vocabulary.continues))
     return texts
 
 
@@ -279,7 +284,7 @@ def score_pairs(
         for row, measure in ((source, "source_region"), (target, "target_region")):
             if measures[measure] == 1:
                 visible |= sides_of(boxes_of(row, name), widths[row])
-        named = sides_named(pasted)
+        named_sides = sides_named(pasted)
         scored.append(
             {
                 "sample_id": f"{images[source]}>{images[target]}/{slug(name)}",
@@ -287,7 +292,9 @@ def score_pairs(
                 "category": name,
                 "sentence_correct": float(np.mean([cleaned_words(s) in true for s in pasted])),
                 **measures,
-                "side_contradiction": float(bool(visible - named)) if visible and named else np.nan,
+                "side_contradiction": float(bool(visible - named_sides))
+                if visible and named_sides
+                else np.nan,
             }
         )
     return pd.DataFrame(scored)

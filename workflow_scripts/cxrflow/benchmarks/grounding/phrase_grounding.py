@@ -363,8 +363,8 @@ def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictio
     pixels = inputs.pixels = stored_squares(inputs.pixels)
     samples, dropped = usable_samples(samples, pixels, settings)
     by_control, geometry, rescale = inputs.ask(maps, samples, settings)
-    own = by_control["own"]
-    scores = score_samples(own, samples, geometry, settings, rescale)
+    own_maps = by_control["own"]
+    scores = score_samples(own_maps, samples, geometry, settings, rescale)
     scores = scores.assign(**score_controls(by_control, samples, geometry, settings, rescale))
     scores = scores.assign(**map_shifts(by_control))
     unscored = scores["unscored"].value_counts()
@@ -374,9 +374,9 @@ def predict(inputs: ModelInputs, settings: PhraseGroundingSettings) -> Predictio
     def draw(metrics: Mapping[str, Estimate]) -> list[Figure]:
         from cxrflow.benchmarks.grounding.pictures import draw_examples
 
-        return draw_examples(samples, scores, own, pixels, geometry, settings, rescale)
+        return draw_examples(samples, scores, own_maps, pixels, geometry, settings, rescale)
 
-    grids = own if isinstance(own, np.ndarray) else None
+    grids = own_maps if isinstance(own_maps, np.ndarray) else None
     return Predictions(
         scores,
         statistic(scores, settings),

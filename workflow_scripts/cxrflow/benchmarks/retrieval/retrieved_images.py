@@ -36,10 +36,10 @@ def own_ranks(score_NN: Floats) -> NDArray[np.int64]:
     return 1 + above_N + (equal_N - 1) // 2
 
 
-def shown_places(score_N: Floats, own: int) -> list[int]:
+def shown_places(score_N: Floats, query: int) -> list[int]:
     """The own image, the most similar, the second and the least similar of a text."""
     order = np.argsort(-score_N, kind="stable")
-    return [own, *order[:2].tolist(), int(order[-1])]
+    return [query, *order[:2].tolist(), int(order[-1])]
 
 
 @torch.inference_mode()
@@ -61,12 +61,17 @@ def draw(inputs: FigureInputs, settings: RetrievedFigureSettings) -> FigureDrawi
     rank_N = own_ranks(score_NN)
     strips, lines = [], []
     for query in at_quantiles(pd.Series(rank_N), settings.count):
-        shown = shown_places(score_NN[query], query)
-        notes = [f"{name}, {score_NN[query, n]:.2f}" for name, n in zip(WHICH, shown, strict=True)]
+        shown_images = shown_places(score_NN[query], query)
+        notes = [
+            f"{name}, {score_NN[query, n]:.2f}" for name, n in zip(WHICH, shown_images, strict=True)
+        ]
         notes[0] = f"rank {rank_N[query]} of {len(table)}, {score_NN[query, query]:.2f}"
-        reports = table["text"].iloc[shown].tolist()
+        reports = table["text"].iloc[shown_images].tolist()
         for picture, report, note in zip(
-            pixels.read(pixels.rows(table["image_id"].iloc[shown])), reports, notes, strict=True
+            pixels.read(pixels.rows(table["image_id"].iloc[shown_images])),
+            reports,
+            notes,
+            strict=True,
         ):
             strips.append(Strip(report, [panel(picture, longer=PANEL)], [note]))
         lines.append(

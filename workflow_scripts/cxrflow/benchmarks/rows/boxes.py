@@ -109,9 +109,9 @@ def phrases_detected(pixels: Pixels, samples: pd.DataFrame, geometry: Geometry) 
     image_of_N, image_ids = pd.factorize(samples["image_id"])
     images = surroundings(pixels.read(pixels.rows(image_ids.tolist())), truths.shape[1])
     findings_N = pd.factorize(samples["category"])[0]
-    known = [reference_maps(name, samples, geometry) for name in ("finding_box", "place_box")]
-    known.append(np.broadcast_to(findings_N[:, None, None], truths.shape).astype(np.float64))
-    features = np.concatenate([images[image_of_N], np.stack(known, axis=-1)], axis=-1)
+    known_maps = [reference_maps(name, samples, geometry) for name in ("finding_box", "place_box")]
+    known_maps.append(np.broadcast_to(findings_N[:, None, None], truths.shape).astype(np.float64))
+    features = np.concatenate([images[image_of_N], np.stack(known_maps, axis=-1)], axis=-1)
     return detect_in_folds(features, truths, clusters_of(samples["subject_id"]))
 
 

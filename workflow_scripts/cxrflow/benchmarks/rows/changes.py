@@ -210,8 +210,8 @@ def _stable(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
 def _known(inputs: ModelInputs, pairs: ImagePairs, column: str) -> Any:
     """What a column [N] says of a finding in a prior and an image; of two patients nothing."""
     place = ["image_id", PRIOR, "finding"]
-    known = inputs.cohort.table.drop_duplicates(place).set_index(place)[column]
-    return known.reindex(pd.MultiIndex.from_frame(pairs.table[place]))
+    answers = inputs.cohort.table.drop_duplicates(place).set_index(place)[column]
+    return answers.reindex(pd.MultiIndex.from_frame(pairs.table[place]))
 
 
 def _true(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:

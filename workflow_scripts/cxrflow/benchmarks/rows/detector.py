@@ -52,16 +52,17 @@ def detect(learnt_NhwF: Floats, boxes_Nhw: Floats, judged_NhwF: Floats) -> Float
 
     features = learnt_NhwF.shape[-1]
     cells_XF, inside_X = learnt_NhwF.reshape(-1, features), boxes_Nhw.ravel() > 0.5
-    drawn = np.random.default_rng(0).permutation(len(cells_XF))[:_CELLS]
-    if len({*inside_X[drawn]}) < 2:
+    sampled_cells = np.random.default_rng(0).permutation(len(cells_XF))[:_CELLS]
+    if len({*inside_X[sampled_cells]}) < 2:
         raise InputError(
-            f"samples.parquet: column 'boxes' covers {inside_X[drawn].sum()} of {len(drawn)} "
-            "cells; expected some within and some without, as the detector tells them apart"
+            f"samples.parquet: column 'boxes' covers {inside_X[sampled_cells].sum()} of "
+            f"{len(sampled_cells)} cells; expected some within and some without, "
+            "as the detector tells them apart"
         )
     head: Any = HistGradientBoostingClassifier(
         max_iter=_TREES, max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0
     )
-    head.fit(cells_XF[drawn], inside_X[drawn])
+    head.fit(cells_XF[sampled_cells], inside_X[sampled_cells])
     inside_X = head.predict_proba(judged_NhwF.reshape(-1, features))[:, 1]
     return np.sqrt(inside_X).reshape(judged_NhwF.shape[:3])
 

@@ -149,30 +149,30 @@ class ExternalTable:
         """
         table = inputs.cohort.table
         absent = self.rows(table) < 0
-        used = table[self.key].notna()
+        in_task = table[self.key].notna()
         if "image_id" in table and inputs.has_pixels:  # others are left out of every row
-            used &= inputs.pixels.holds(table["image_id"].fillna(""))
+            in_task &= inputs.pixels.holds(table["image_id"].fillna(""))
         parts = pd.Series(None, table.index, dtype="object")  # of rows that are not scored
         if settings.split is not None and "split" in table:
-            others = [getattr(settings, name, None) for name in OTHER_PARTS]
-            parts = table["split"].where(table["split"].isin(others))
-            used &= parts.notna() | table["split"].isin([settings.split])
+            other_splits = [getattr(settings, name, None) for name in OTHER_PARTS]
+            parts = table["split"].where(table["split"].isin(other_splits))
+            in_task &= parts.notna() | table["split"].isin([settings.split])
         if "part" in table:  # of retrieval
             parts = table["part"].where(table["part"] != "query")
-        lost = used & absent
-        if lost.sum() == used.sum():
-            example = table[self.key][used].astype("str").head(1).tolist()
+        lost = in_task & absent
+        if lost.sum() == in_task.sum():
+            example = table[self.key][in_task].astype("str").head(1).tolist()
             raise InputError(
                 f"{self.path}: holds no {self.key} of {inputs.source}, such as {example}; "
                 f"but {', '.join(self._index[:1])}"
             )
-        for name, of_part in parts[used].fillna("").groupby(parts[used].fillna("")):
+        for name, of_part in parts[in_task].fillna("").groupby(parts[in_task].fillna("")):
             ids, count = table[self.key][of_part.index][lost].astype("str"), len(of_part)
             if count - len(ids) < least_share * count:
-                what = f"of the part '{name}'" if name else "that are scored"
+                role = f"of the part '{name}'" if name else "that are scored"
                 raise InputError(
                     f"{self.path}: holds {count - len(ids):,} of the {count:,} rows of "
-                    f"{inputs.source} {what}, and lacks such as {', '.join(ids[:2])}; expected at "
+                    f"{inputs.source} {role}, and lacks such as {', '.join(ids[:2])}; expected at "
                     f"least {least_share:.4g} of them (the model's least_share, --least-share)"
                 )
         inputs.cohort = replace(inputs.cohort, table=table[~lost].reset_index(drop=True))
@@ -180,7 +180,7 @@ class ExternalTable:
         drops = [Drop.of(why, ids[lost & parts.isna()])]
         names = parts[lost].dropna().unique()
         drops += [Drop.of(why, ids[lost & parts.isin([name])], part=name) for name in names]
-        return [drop for drop in drops if drop.count], int(used.sum())
+        return [drop for drop in drops if drop.count], int(in_task.sum())
 
 
 def _number(value: Any) -> float:
@@ -203,8 +203,8 @@ def _read(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: file not found")
     with unpacked(path) as file:
         end = b""
-        while part := file.read(1 << 20):
-            end = part
+        while chunk := file.read(1 << 20):
+            end = chunk
     if not end.rstrip(b"\0").endswith((b"\n", b"\r")):
         raise InputError(
             f"{path}: its last line has no line end, as in a file that was cut off; expected a "
@@ -270,11 +270,11 @@ class ExternalFile(Row):
             by_kind["pooled"] = torch.from_numpy(table.vectors(images))
         return Features(images[["image_id"]], by_kind, GEOMETRY, inputs.pixels.fingerprint)
 
-    def scores(self, inputs: Inputs, asked: Any, settings: Any) -> RunScores | dict[str, Floats]:
+    def scores(self, inputs: Inputs, labelled: Any, settings: Any) -> RunScores | dict[str, Floats]:
         """Scores of heads that learn from the vectors, or those of the file for prompts."""
-        if isinstance(asked, LabelledSplits):
-            return scores_of_features(self.features(inputs), asked, settings)
-        return self._of_prompts(asked, settings)
+        if isinstance(labelled, LabelledSplits):
+            return scores_of_features(self.features(inputs), labelled, settings)
+        return self._of_prompts(labelled, settings)
 
     def _of_prompts(self, images: LabelledImages, settings: Any) -> dict[str, Floats]:
         """Scores of a column a class; ``<class>/<pair>``: by another pair of prompts, if any."""

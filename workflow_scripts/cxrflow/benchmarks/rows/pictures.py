@@ -202,8 +202,8 @@ class Prompted(Row):
         return super().completed(predictions)
 
     def _table(self, inputs: ModelInputs) -> pd.DataFrame:
-        parts = [inputs.rows(part) for part in self.settings.parts]
-        return pd.concat(parts, ignore_index=True)
+        tables = [inputs.rows(split) for split in self.settings.parts]
+        return pd.concat(tables, ignore_index=True)
 
 
 class _Heads:
@@ -316,9 +316,9 @@ def head_settings(settings: TransferSettings) -> LinearClassificationSettings:
     if isinstance(settings, LinearClassificationSettings):
         return settings
     assert isinstance(settings, FineTunedClassificationSettings)
-    training, every = settings.training, settings.training.validate_steps
-    validations = training.epochs or -(-(training.steps or 1) // (every or 1))
-    own = {
+    training, validate_steps = settings.training, settings.training.validate_steps
+    validations = training.epochs or -(-(training.steps or 1) // (validate_steps or 1))
+    training_values = {
         "learning_rate": training.optimiser.learning_rate,
         "weight_decay": training.optimiser.weight_decay,
         "batch_size": training.batch_size,
@@ -326,11 +326,11 @@ def head_settings(settings: TransferSettings) -> LinearClassificationSettings:
         "plateau": training.schedule.patience,
         "patience": training.stopping.patience or validations,
         "epochs": validations,
-        "validate_steps": every,
+        "validate_steps": validate_steps,
         "monitor": training.stopping.monitor,
     }
     shared = {name: getattr(settings, name) for name in TransferSettings.model_fields}
-    return LinearClassificationSettings.model_validate({**shared, **own})
+    return LinearClassificationSettings.model_validate({**shared, **training_values})
 
 
 def optima(

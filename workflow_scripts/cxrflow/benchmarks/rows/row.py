@@ -25,8 +25,10 @@ class Row:
 
     def __init__(self, name: str, settings: Any) -> None:
         self.name = name
-        known = {n: v for n, v in WITHOUT_MODEL.items() if n in type(settings).model_fields}
-        self.settings = settings.model_copy(update=known)
+        settings_without_model = {
+            n: v for n, v in WITHOUT_MODEL.items() if n in type(settings).model_fields
+        }
+        self.settings = settings.model_copy(update=settings_without_model)
         self.protocol: dict[str, Any] = {}
 
     @property

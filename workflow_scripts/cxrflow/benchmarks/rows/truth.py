@@ -32,9 +32,9 @@ def answers(table: pd.DataFrame) -> Floats:
     return same_category(table["category"], table["category"].drop_duplicates())
 
 
-def same_category(categories: pd.Series, others: pd.Series) -> Floats:
+def same_category(categories: pd.Series, other_categories: pd.Series) -> Floats:
     """1 where two categories are the same, and else 0: [N, M]."""
-    return (categories.to_numpy()[:, None] == others.to_numpy()).astype(np.float64)
+    return (categories.to_numpy()[:, None] == other_categories.to_numpy()).astype(np.float64)
 
 
 def states(folder: Path, table: pd.DataFrame, source: Path) -> pd.Series:
@@ -43,9 +43,9 @@ def states(folder: Path, table: pd.DataFrame, source: Path) -> pd.Series:
     Raises:
         InputError: the folder does not know a study of ``source``.
     """
-    known = read_truth(folder, "states", ("study_id", "state"))
-    known = known.assign(study_id=known["study_id"].map(str))
-    state_N = table["study_id"].map(str).map(known.set_index("study_id")["state"])
+    known_states = read_truth(folder, "states", ("study_id", "state"))
+    known_states = known_states.assign(study_id=known_states["study_id"].map(str))
+    state_N = table["study_id"].map(str).map(known_states.set_index("study_id")["state"])
     if state_N.isna().any():
         study = table["study_id"][state_N.isna()].iloc[0]
         raise InputError(f"{folder / TABLES['states'].file}: has no study {study} of {source}")
@@ -61,19 +61,19 @@ def grades(states_N: pd.Series, classes: Sequence[str]) -> Floats:
     """How severe each observation is [N, C], in [0, 1]; without any but devices: no finding."""
     graded_NC = np.zeros((len(states_N), len(classes)))
     for grade_C, state in zip(graded_NC, states_N, strict=True):
-        present = [part for part in parts(state) if not part.startswith(_RESOLVED)]
+        present = [finding for finding in parts(state) if not finding.startswith(_RESOLVED)]
         for place, name in enumerate(classes):
-            degrees = [_degree(part) for part in present if part.startswith(f"{name} ")]
+            degrees = [_degree(finding) for finding in present if finding.startswith(f"{name} ")]
             grade_C[place] = max(degrees, default=0.0)
             if name == _NOTHING:
-                others = (part for part in present if not part.startswith(_DEVICES))
-                grade_C[place] = 1 - max(map(_degree, others), default=0.0)
+                findings = (finding for finding in present if not finding.startswith(_DEVICES))
+                grade_C[place] = 1 - max(map(_degree, findings), default=0.0)
     return graded_NC
 
 
-def _degree(part: str) -> float:
+def _degree(finding: str) -> float:
     """The degree of a finding."""
-    return next(GRADES[word] for word in part.split() if word in GRADES)
+    return next(GRADES[word] for word in finding.split() if word in GRADES)
 
 
 def nearest(states_N: pd.Series, states_M: pd.Series) -> NDArray[np.int64]:
@@ -81,10 +81,12 @@ def nearest(states_N: pd.Series, states_M: pd.Series) -> NDArray[np.int64]:
 
     By the share of parts in both of those in either (Jaccard); of several the first.
     """
-    others = [frozenset(parts(state) or [_NOTHING]) for state in states_M]
+    candidates_M = [frozenset(parts(state) or [_NOTHING]) for state in states_M]
     places: dict[str, int] = {}
     for state in set(states_N):
         of_state = frozenset(parts(state) or [_NOTHING])
-        shares = [len(of_state & other) / len(of_state | other) for other in others]
+        shares = [
+            len(of_state & candidate) / len(of_state | candidate) for candidate in candidates_M
+        ]
         places[state] = int(np.argmax(shares))
     return np.array([places[state] for state in states_N], dtype=np.int64)

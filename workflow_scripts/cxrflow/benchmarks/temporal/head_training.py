@@ -100,13 +100,13 @@ class HeadTrainingProgram(Program):
         self.weights_C = class_weights(splits.train.labels, classes).to(device)
         self.augmentation = Augmentation(learning.augmentation)
 
-    def losses(self, batch: tuple[int, int], part: int, parts: int) -> Losses:
-        """Return the summand of a batch's ``part`` of ``parts`` in the batch's weighted mean."""
+    def losses(self, batch: tuple[int, int], micro_batch: int, micro_batches: int) -> Losses:
+        """Return the summand of part ``micro_batch`` of a batch in the batch's weighted mean."""
         epoch, index = batch
         rows = self.sampler.rows(epoch, index)
         train = self.splits.train
         total = self.weights_C[torch.from_numpy(train.labels[rows]).to(self.device)].sum()
-        pairs = train.rows(np.array_split(rows, parts)[part])
+        pairs = train.rows(np.array_split(rows, micro_batches)[micro_batch])
         frames = read_frames(
             self.pixels,
             pairs.current,

@@ -110,13 +110,15 @@ def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedS
     read_twice = {name: (quality == name).to_numpy() for name in sorted({*quality.dropna()})}
 
     def of_run(run: _Run, rows: NDArray[np.bool_], counts: Floats) -> dict[str, Floats]:
-        both, moved = counts[:, rows], rows & changed
+        row_counts, moved = counts[:, rows], rows & changed
         return {
-            "macro_accuracy": recalls(labels[rows], run.answers[rows], names, both).mean(axis=-1),
+            "macro_accuracy": recalls(labels[rows], run.answers[rows], names, row_counts).mean(
+                axis=-1
+            ),
             "direction_auroc": auroc(
                 labels[moved] == WORSENING, run.worse[moved], counts[:, moved]
             ),
-            "change_auroc": auroc(changed[rows], run.changed[rows], both),
+            "change_auroc": auroc(changed[rows], run.changed[rows], row_counts),
         }
 
     def metrics(counts: Floats) -> dict[str, Floats]:
@@ -140,8 +142,8 @@ def statistic(predictions: pd.DataFrame, settings: TemporalSettings) -> CountedS
     sizes = {slug(name): rows for name, rows in rows_by_finding.items()} | read_twice
 
     def size(name: str) -> int:
-        metric, _, part = name.partition("/")
-        rows = sizes.get(part, np.ones(len(labels), dtype=bool))
+        metric, _, subset = name.partition("/")
+        rows = sizes.get(subset, np.ones(len(labels), dtype=bool))
         return int((rows & changed if metric.startswith("direction_auroc") else rows).sum())
 
     classes, worse = {}, (labels == WORSENING).astype(float)

@@ -66,9 +66,9 @@ def predict(inputs: ModelInputs, settings: TemporalZeroShotSettings) -> Predicti
     findings = settings.findings or sorted({*inputs.rows(settings.split)["finding"]})
     samples, dropped = in_store(inputs, pixels, findings, [settings.split])
     table = samples[settings.split]
-    own = ImagePairs.of(table, pixels, sorted({*table["label"]}))
-    for test, pairs in {OWN_PRIOR: own, OTHER_PRIOR: own.other_priors()}.items():
-        scores_NC = np.zeros((len(own), len(classes)))
+    own_pairs = ImagePairs.of(table, pixels, sorted({*table["label"]}))
+    for test, pairs in {OWN_PRIOR: own_pairs, OTHER_PRIOR: own_pairs.other_priors()}.items():
+        scores_NC = np.zeros((len(own_pairs), len(classes)))
         for finding in findings:
             rows = np.flatnonzero(table["finding"] == finding)
             if len(rows):
@@ -96,9 +96,10 @@ def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> 
     }
     answers = {test: answer_sets(scores_NC, sizes_N) for test, scores_NC in scored.items()}
     set_scores = {
-        test: (said & true_NC).sum(1) / (said | true_NC).sum(1) for test, said in answers.items()
+        test: (answers_NC & true_NC).sum(1) / (answers_NC | true_NC).sum(1)
+        for test, answers_NC in answers.items()
     }
-    every = np.ones(len(predictions), dtype=bool)
+    every_row = np.ones(len(predictions), dtype=bool)
     first_N = true_NC[np.arange(len(true_NC)), scored[OWN_PRIOR].argmax(1)]
     recalls = {
         f"recall/{name}": (answers[OWN_PRIOR][:, c], true_NC[:, c])
@@ -114,8 +115,8 @@ def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> 
     }
     plain = means(
         {
-            "set_score": (set_scores[OWN_PRIOR], every),
-            "other_prior": (set_scores[OTHER_PRIOR], every),
+            "set_score": (set_scores[OWN_PRIOR], every_row),
+            "other_prior": (set_scores[OTHER_PRIOR], every_row),
             **recalls,
             **of_findings,
         }
@@ -123,7 +124,7 @@ def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> 
 
     def metrics(counts: Floats) -> dict[str, Floats]:
         values = dict(plain(counts))
-        values["accuracy"] = weighted_mean(counts * sizes_N, first_N / sizes_N, every)
+        values["accuracy"] = weighted_mean(counts * sizes_N, first_N / sizes_N, every_row)
         values["macro_recall"] = np.nanmean([values[name] for name in recalls], axis=0)
         return values
 
@@ -133,7 +134,7 @@ def statistic(predictions: pd.DataFrame, settings: TemporalZeroShotSettings) -> 
 
     def behind(name: str) -> dict[str, int]:
         """How many rows have each direction."""
-        rows = of_findings.get(name, (None, every))[1]
+        rows = of_findings.get(name, (None, every_row))[1]
         return dict(zip(classes, true_NC[rows].sum(0).tolist(), strict=True))
 
     return CountedStatistic(metrics, size, behind=behind)

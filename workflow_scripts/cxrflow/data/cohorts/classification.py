@@ -48,8 +48,8 @@ def build(
         by_image = settings.split_method == "ordered"
     unit = images["image_id"] if by_image else splits.groups(images)
     # A split by patient is that of a cohort of pairs: all listed patients, with an image or not.
-    listed = unit if by_image else splits.groups(tables.studies)
-    split = splits.assign(listed.drop_duplicates(), official, {}, settings, tables.source)
+    listed_units = unit if by_image else splits.groups(tables.studies)
+    split = splits.assign(listed_units.drop_duplicates(), official, {}, settings, tables.source)
     split = split[split.index.isin(unit)]
     split[unit[images["subject_id"].isin(frozenset().union(*held_out.values()))]] = "test"
     rows = images.assign(split=unit.map(split))

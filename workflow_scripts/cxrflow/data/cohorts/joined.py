@@ -57,9 +57,9 @@ def join(cohorts: Sequence[Path], roots: Sequence[Path], common: str, output: Pa
                 _require_apart(cohorts, kind, column)
     classes = {tuple(flow.get("classes", ())) for flow in flows}
     if len(classes) > 1:
-        named = "; ".join(", ".join(names) or "none" for names in sorted(classes))
+        class_lists = "; ".join(", ".join(names) or "none" for names in sorted(classes))
         raise InputError(
-            f"{output}: its data sets have labels of different classes ({named}); expected "
+            f"{output}: its data sets have labels of different classes ({class_lists}); expected "
             "`labels: reports`, or none"
         )
     rows = _under(common, roots, tables)
@@ -142,6 +142,6 @@ def _notes(cohorts: Sequence[Path], flows: Sequence[Mapping[str, Any]]) -> list[
     """How many rows are of which data set, and where each is accounted for."""
     notes = []
     for folder, flow in zip(cohorts, flows, strict=True):
-        pairs = sum(next(iter(part.values())) for part in flow["splits"].values())
+        pairs = sum(next(iter(counts.values())) for counts in flow["splits"].values())
         notes.append(f"{pairs} rows are of {flow['dataset']} ({folder.name}/flow.json)")
     return notes

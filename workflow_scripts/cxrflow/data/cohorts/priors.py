@@ -72,8 +72,8 @@ def with_times(studies: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
     earliest = earliest.drop_duplicates("study_id").set_index("study_id")
     filled = studies.copy()
     for name in ("study_time", "order"):
-        known = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
-        filled[name] = filled[name].fillna(known)
+        earliest_times = filled["study_id"].map(earliest[name]).astype(filled[name].dtype)
+        filled[name] = filled[name].fillna(earliest_times)
     return filled
 
 

@@ -256,11 +256,13 @@ class CohortSettings(Settings):
         """
         if self.split_method != "auto":
             return self
-        given = self.splits.model_dump(include=self.splits.model_fields_set) | {"method": method}
+        split_values = self.splits.model_dump(include=self.splits.model_fields_set) | {
+            "method": method
+        }
         _require_read(self.splits, method, "this data set's labelled images")
         if method == "patients":
-            given.setdefault("shares", LABELLED_SHARES)
-        return self.model_copy(update={"splits": SplitSettings(**given)})
+            split_values.setdefault("shares", LABELLED_SHARES)
+        return self.model_copy(update={"splits": SplitSettings(**split_values)})
 
     @property
     def split_rule(self) -> tuple[object, ...] | None:
@@ -270,12 +272,16 @@ class CohortSettings(Settings):
         """
         of, method = self.splits, self.split_method
         # Of the images that the filters before it keep.
-        kept = (self.views, self.choose, self.seed) if self.frontal else ()
-        drawn = of.validation and (of.seed, *of.validation.model_dump().values(), *kept)
+        filters = (self.views, self.choose, self.seed) if self.frontal else ()
+        validation_rule = of.validation and (
+            of.seed,
+            *of.validation.model_dump().values(),
+            *filters,
+        )
         rules: dict[str, tuple[object, ...]] = {
             "patients": (method, of.seed, *of.shares.values()),
             "folders": (method, *sorted(of.folders.items())),
-            "official": (method, of.parts and tuple(sorted(of.parts.items())), drawn),
+            "official": (method, of.parts and tuple(sorted(of.parts.items())), validation_rule),
             "file": (method, of.file),
         }
         return rules.get(method)

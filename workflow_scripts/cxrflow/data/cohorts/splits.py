@@ -209,9 +209,11 @@ def assign(
     elif method == "folders":
         split = by_folder(patients, settings.splits, source)
     elif method == "ordered":
-        drawn = ordered(patients[~out], settings.splits).rename_axis("subject_id").rename("split")
-        parts = rename_parts(drawn.reset_index(), settings.splits.parts, source)
-        split = parts.set_index("subject_id")["split"]
+        ordered_splits = (
+            ordered(patients[~out], settings.splits).rename_axis("subject_id").rename("split")
+        )
+        renamed_splits = rename_parts(ordered_splits.reset_index(), settings.splits.parts, source)
+        split = renamed_splits.set_index("subject_id")["split"]
     elif method == "file":
         split = from_file(settings.splits)
     elif method == "official":

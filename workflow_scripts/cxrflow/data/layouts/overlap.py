@@ -52,10 +52,10 @@ class CohortRows:
 
     def holds_out(self, evaluated: "CohortRows") -> bool:
         """True if no patient of these rows is one of ``evaluated``, which its test part has."""
-        held = [parts for name, parts in self.held_out if name == evaluated.dataset]
+        held_parts = [parts for name, parts in self.held_out if name == evaluated.dataset]
         published = evaluated.published
         return any(
-            not parts or (published is not None and published <= parts) for parts in held
+            not parts or (published is not None and published <= parts) for parts in held_parts
         ) and not ("test" in self.parts or evaluated.silver)
 
 

@@ -109,8 +109,8 @@ def _views(images: pd.DataFrame, path: Path) -> pd.Series:
     views = images["view"].fillna("").str.upper().str.split(";")
     place = images.groupby("study_id")["number"].rank(method="first").astype("int64") - 1
     count = images.groupby("study_id")["image_id"].transform("size")
-    named = views.map(len)
-    wrong = (named > 1) & (named != count)
+    view_count = views.map(len)
+    wrong = (view_count > 1) & (view_count != count)
     if wrong.any():
         first = images[wrong].iloc[0]
         raise InputError(
@@ -181,7 +181,7 @@ def patients_together(root: Path, images: pd.DataFrame, threads: int) -> tuple[d
         names = {together.get(name, name) for name in patients}
         first = min(names)
         together |= {name: first for name in {*names, *patients}}
-        together |= {name: first for name, other in together.items() if other in names}
+        together |= {name: first for name, group in together.items() if group in names}
     first_picture = rows.loc[rows["content"] == rows["content"].iloc[0], "image_path"]
     return together, (
         f"{len(rows)} image files of {len(together)} patients are the same as one of another "

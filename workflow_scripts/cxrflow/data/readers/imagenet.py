@@ -84,8 +84,8 @@ def _training(root: Path, classes: set[str]) -> tuple[list[tuple[str, ...]], lis
     strange = []
     for path in sorted(root.glob("train/*/*")):
         name, place = path.parent.name, path.relative_to(root).as_posix()
-        known = name in classes and printable(place) == place
-        if known and path.suffix == ".JPEG" and path.stem.startswith(f"{name}_"):
+        is_known = name in classes and printable(place) == place
+        if is_known and path.suffix == ".JPEG" and path.stem.startswith(f"{name}_"):
             rows.append((path.stem, place, name, "train"))
         else:
             strange.append(place)

@@ -99,20 +99,20 @@ def _splits(root: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame | None, pd.Ser
     repeated = sorted(names_by_part["train"] & names_by_part["test"])
     source = f"{paths['train'].name} and {paths['test'].name}"
     require_none(repeated, source, "image(s) in both lists", "expected each in one")
-    part = rows["image_id"].map(
+    split_of_image = rows["image_id"].map(
         {name: part for part, names in names_by_part.items() for name in names}
     )
-    splits = rows[["subject_id"]].assign(split=part).dropna().drop_duplicates()
+    splits = rows[["subject_id"]].assign(split=split_of_image).dropna().drop_duplicates()
     shared = splits.loc[splits["subject_id"].duplicated(), "subject_id"]
     require_none(shared, source, "patient(s) with images in both lists", "expected each in one")
-    absent = int(part.isna().sum())
+    absent = int(split_of_image.isna().sum())
     strange = sorted(names_by_part["train"].union(names_by_part["test"]) - set(rows["image_id"]))
     notes = {
         f"{absent} images of the table are in neither official list": absent,
         f"{len(strange)} lines of the official lists are no image of the table "
         f"(e.g. {', '.join(strange[:1])})": len(strange),
     }
-    stray = part.isna() & rows["subject_id"].isin(splits["subject_id"])
+    stray = split_of_image.isna() & rows["subject_id"].isin(splits["subject_id"])
     return splits, stray, [note for note, count in notes.items() if count]
 
 

@@ -113,9 +113,9 @@ def _labels(items: pd.Series) -> tuple[pd.DataFrame, Counter[str]]:
     place = {name.casefold(): number for number, name in enumerate(LABELS)}
     labels, unlisted = np.zeros((len(items), len(LABELS)), np.float32), Counter[str]()
     for row, names in enumerate(items):
-        listed = [name for name in names if name.casefold() in place]
-        labels[row, [place[name.casefold()] for name in listed]] = 1
-        unlisted.update(set(names).difference(listed))
+        listed_names = [name for name in names if name.casefold() in place]
+        labels[row, [place[name.casefold()] for name in listed_names]] = 1
+        unlisted.update(set(names).difference(listed_names))
     occurring = np.flatnonzero(labels.sum(axis=0))
     classes = [LABELS[number] for number in occurring]
     return pd.DataFrame(labels[:, occurring], columns=classes, index=items.index), unlisted

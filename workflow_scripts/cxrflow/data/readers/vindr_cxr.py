@@ -40,7 +40,7 @@ _HEADER = ["image_width", "image_height", "failure"]
 
 def read(root: Path, request: Request) -> Tables:
     """Read the tables of labels and, if asked, the headers of the images."""
-    parts, damage = [], []
+    part_tables, damage = [], []
     boxes, box_damage = [shaped("boxes", {})], []
     for part in ("train", "test"):
         path = find_file(require_root(root), *LISTS[part])
@@ -48,17 +48,17 @@ def read(root: Path, request: Request) -> Tables:
             continue
         is_kaggle = path.name.startswith(KAGGLE)
         rows, dropped = _labels_of_boxes(path) if is_kaggle else _labels(path, part)
-        parts.append(rows.assign(part=part))
+        part_tables.append(rows.assign(part=part))
         damage += dropped
         box_path = find_file(root, *LISTS[f"{part}_boxes"])
         if box_path is not None:
             of_part, lost = _boxes(box_path, set(rows["image_id"]))
             boxes.append(of_part)
             box_damage += lost
-    if not parts:
+    if not part_tables:
         expected = " or ".join(LISTS[part][0] for part in ("train", "test"))
         raise InputError(f"{root}: {expected} not found; expected one of them at least")
-    rows = pd.concat(parts, ignore_index=True)
+    rows = pd.concat(part_tables, ignore_index=True)
     repeated = rows.loc[rows["image_id"].duplicated(), "image_id"]
     require_none(repeated, root, "image(s) in both parts", "expected each in one")
     splits = rows[["image_id"]].assign(split=rows["part"])
@@ -125,9 +125,9 @@ def _said(path: Path) -> tuple[pd.DataFrame, pd.DataFrame, list[Drop]]:
     damage.append(Drop.of(f"{path.name}: class_name is none of the classes", names, failed=True))
     rows = rows[~rows["image_id"].isin(names)]
     readers = rows["rad_id"].fillna("all").groupby(rows["image_id"]).nunique()
-    said = rows.assign(rad_id=rows["rad_id"].fillna("all"))
-    said = said.drop_duplicates(["image_id", "class_name", "rad_id"])
-    counts = pd.crosstab(said["image_id"], said["class_name"])
+    readings = rows.assign(rad_id=rows["rad_id"].fillna("all"))
+    readings = readings.drop_duplicates(["image_id", "class_name", "rad_id"])
+    counts = pd.crosstab(readings["image_id"], readings["class_name"])
     return rows, counts.div(readers, axis=0), damage
 
 

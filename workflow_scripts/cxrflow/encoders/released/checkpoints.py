@@ -62,8 +62,8 @@ def read_checkpoint(path: Path, key: str | None = None) -> dict[str, Tensor]:
             "dict: tensors by name"
         )
     for name, value in content.items():
-        if (what := no_plain_numbers(value)) is not None:
-            raise InputError(f"{path}: '{name}' is {what}; expected a dense tensor")
+        if (flaw := no_plain_numbers(value)) is not None:
+            raise InputError(f"{path}: '{name}' is {flaw}; expected a dense tensor")
     weights = {str(name): value for name, value in content.items()}
     require_finite(weights, path)
     return _without_prefix(weights)

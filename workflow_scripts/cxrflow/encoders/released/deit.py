@@ -71,8 +71,8 @@ def released_vit(image: ImageEncoder) -> dict[str, dict[str, Tensor]]:
     """The parameters of a transformer of ours in DeiT's layout, and those of its projection."""
     state = {name: value.detach().cpu().contiguous() for name, value in image.state_dict().items()}
     trunk, projector = (
-        {name.removeprefix(part): x for name, x in state.items() if name.startswith(part)}
-        for part in (TRUNK, PROJECTOR)
+        {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
+        for prefix in (TRUNK, PROJECTOR)
     )
     assert isinstance(image.settings, VitSettings)
     zeros = {name: torch.zeros(shape) for name, shape in _classifier(image.settings).items()}

@@ -185,8 +185,8 @@ def is_released(path: Path) -> bool:
         return True
     if not (path / "config.json").is_file():
         return False
-    ours, *others = TEXT_WEIGHTS
-    if not (path / ours).is_file() and any((path / name).is_file() for name in others):
+    ours, *other_files = TEXT_WEIGHTS
+    if not (path / ours).is_file() and any((path / name).is_file() for name in other_files):
         return True
     config = read_config(path, ReleasedTextConfig)
     return config.model_type == "cxr-bert" or config.projection_size is None

@@ -143,8 +143,8 @@ class PairViews(ComposableViews):
 def neighbours(views: Sequence[Frames[Tensor]]) -> Frames[Tensor]:
     """One batch of all views, in which those of an image stand beside each other."""
 
-    def stacked(parts: Sequence[Tensor | None]) -> Tensor:
-        return torch.stack([part for part in parts if part is not None], dim=1).flatten(0, 1)
+    def stacked(tensors: Sequence[Tensor | None]) -> Tensor:
+        return torch.stack([x for x in tensors if x is not None], dim=1).flatten(0, 1)
 
     current, first = stacked([view.current for view in views]), views[0]
     if first.prior is None:
@@ -223,9 +223,9 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
     Processes that train together wait for every parameter that could have a gradient.
     ``guides``: patches are read by masked words, too.
     """
-    projector, named = image.projector, terms.named().values()
+    projector, term_settings = image.projector, terms.named().values()
     assert projector is not None
-    needs = [term.needs for term in named]
+    needs = [term.needs for term in term_settings]
     words, wholes, pooled = (
         [term.sometimes for term in needs if term.parts & parts]
         for parts in ({"patches", "words"}, {"whole"}, {"pooled"})
@@ -242,7 +242,7 @@ def freeze_unread(terms: Terms, image: ImageEncoder, text: CXRBert, guides: bool
     if not pooled:
         image.encoder.freeze_pooling()
     # A term from outside may have parameters of its own, and skip a step.
-    outside = any(isinstance(term, OutsideTermSettings) for term in named)
+    outside = any(isinstance(term, OutsideTermSettings) for term in term_settings)
     return outside or any(skips and all(skips) for skips in (words, wholes, pooled))
 
 
@@ -251,17 +251,19 @@ def _require_loadable(terms: Mapping[str, Term]) -> None:
 
     Of code outside of the package the workflow trusts the modules that the settings name.
     """
-    own = {name: term.similarity() for name, term in terms.items()}
-    given = {name: similarity for name, similarity in own.items() if similarity is not None}
-    if len(given) > 1:
-        names = " and ".join(f"terms.{name}" for name in given)
+    similarities = {name: term.similarity() for name, term in terms.items()}
+    given_similarities = {
+        name: similarity for name, similarity in similarities.items() if similarity is not None
+    }
+    if len(given_similarities) > 1:
+        names = " and ".join(f"terms.{name}" for name in given_similarities)
         raise InputError(f"{names} both give the model its similarity; expected at most one")
-    for name, similarity in given.items():
+    for name, similarity in given_similarities.items():
         require_loadable(similarity, f"terms.{name}")
         kind, settings = kind_of(similarity), terms[name].settings
-        named = (getattr(settings, "kind", None), settings.similarity)
+        named_code = (getattr(settings, "kind", None), settings.similarity)
         if is_outside(kind) and kind.partition(":")[0] not in {
-            str(code).partition(":")[0] for code in named
+            str(code).partition(":")[0] for code in named_code
         }:
             raise InputError(
                 f"terms.{name}: no setting names the module of its similarity {kind}; expected it "

@@ -67,10 +67,10 @@ def prepare_pairs(
     for split in ("train", "validate"):
         rows = pairs.rows(split, settings, store, priors)
         reports = pairs.samples_of(rows)
-        shown = reports
+        image_reports = reports
         if settings.shuffled_pairs and split == "train":
-            shown = reports.iloc[other_patients(reports["subject_id"], run.seed)]
-        images[split] = pairs.images(store, rows, shown, run.device, priors)
+            image_reports = reports.iloc[other_patients(reports["subject_id"], run.seed)]
+        images[split] = pairs.images(store, rows, image_reports, run.device, priors)
         with_prior = images[split].priors >= 0 if priors else None
         samples[split] = pairs.samples(reports, with_prior=with_prior)
         texts[split] = method.texts(settings, reports, tokenizer, split == "train")

@@ -33,11 +33,11 @@ class PairTable(Pairs):
         return rows
 
     def images(
-        self, store: PixelStore, rows: pd.DataFrame, shown: pd.DataFrame, device: torch.device,
-        priors: bool,
+        self, store: PixelStore, rows: pd.DataFrame, image_reports: pd.DataFrame,
+        device: torch.device, priors: bool,
     ) -> SplitImages:  # fmt: skip
-        """Return the images that stand beside the texts of the samples: those of ``shown``."""
-        return SplitImages(store, shown, device, priors)
+        """Return the images beside the texts of the samples: those of ``image_reports``."""
+        return SplitImages(store, image_reports, device, priors)
 
 
 class StudyTable(PairTable):
@@ -54,11 +54,11 @@ class StudyTable(PairTable):
         return rows.drop_duplicates("study_id", ignore_index=True)
 
     def images(
-        self, store: PixelStore, rows: pd.DataFrame, shown: pd.DataFrame, device: torch.device,
-        priors: bool,
+        self, store: PixelStore, rows: pd.DataFrame, image_reports: pd.DataFrame,
+        device: torch.device, priors: bool,
     ) -> SplitImages:  # fmt: skip
         """Return all images of the studies."""
-        return StudyImages(store, rows, shown["study_id"], device)
+        return StudyImages(store, rows, image_reports["study_id"], device)
 
 
 class PriorTable(PairTable):

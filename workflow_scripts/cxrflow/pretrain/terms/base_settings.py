@@ -138,8 +138,8 @@ class Terms(Settings, extra="allow"):
         """Their modules below ``pretrain/terms``, and of the terms applied to further pairs."""
         inner = [lists for term in self.named().values() for _, lists in term]
         nested = [name for terms in inner if isinstance(terms, Terms) for name in terms.modules]
-        own = [term.place(name)[0] for name, term in self.named().items()]
-        return list(dict.fromkeys([*own, *nested]))
+        module_names = [term.place(name)[0] for name, term in self.named().items()]
+        return list(dict.fromkeys([*module_names, *nested]))
 
     @model_validator(mode="after")
     def _at_least_one(self) -> Self:

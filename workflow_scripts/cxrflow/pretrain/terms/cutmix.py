@@ -217,7 +217,7 @@ class Cutmix(Term):
         self._values["mixed"] = region_Khw.mean((1, 2)).sum() / len(pairs)  # of all processes
         kept_K = (text.mask.sum(1) - 2).tolist()  # without [CLS] and [SEP]
         self._values["cut"] = float(
-            sum(kept < len(whole) for kept, whole in zip(kept_K, tokens, strict=True))
+            sum(kept_count < len(ids) for kept_count, ids in zip(kept_K, tokens, strict=True))
         )
         return global_alignment(image_KP, text_KP, settings.temperature, rows) / 2
 

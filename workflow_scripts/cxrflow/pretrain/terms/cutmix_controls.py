@@ -78,8 +78,8 @@ class OtherClass(Cutmix):
     def donors(
         self, pairs: list[PositivePair], reports: list[ReadReport], patients_N: NDArray[np.str_]
     ) -> dict[PositivePair, PositivePair]:
-        others = {pair: self._next(pair, pairs, reports, patients_N) for pair in pairs}
-        return {pair: other for pair, other in others.items() if other is not None}
+        donor_by_pair = {pair: self._next(pair, pairs, reports, patients_N) for pair in pairs}
+        return {pair: donor for pair, donor in donor_by_pair.items() if donor is not None}
 
     def _next(
         self,
@@ -93,15 +93,15 @@ class OtherClass(Cutmix):
         Its source is another patient than the target, who would get back a sentence of their own.
         """
         start = pairs.index(pair)
-        for other in (*pairs[start + 1 :], *pairs[:start]):
-            report = reports[other.source]
-            pasted_places = report.of(other.class_number, self.settings.first)
+        for donor in (*pairs[start + 1 :], *pairs[:start]):
+            report = reports[donor.source]
+            pasted_places = report.of(donor.class_number, self.settings.first)
             if (
-                other.class_number != pair.class_number
-                and patients_N[other.source] != patients_N[pair.target]
+                donor.class_number != pair.class_number
+                and patients_N[donor.source] != patients_N[pair.target]
                 and set(pasted_places).isdisjoint(report.of(pair.class_number))
             ):
-                return other
+                return donor
         return None
 
 
@@ -115,8 +115,8 @@ class TrueBoxes(Cutmix):
         self, views: ComposableViews, reports: list[ReadReport], pairs: list[PositivePair]
     ) -> Tensor:
         names = [self.settings.classes[pair.class_number] for pair in pairs]
-        shown = views.shown_masks(
+        masks = views.shown_masks(
             [pair.source for pair in pairs], lambda rows: self.true_boxes.masks(rows, names)
         )
         grid = views.images[0].projected_patches.shape[1:3]
-        return adaptive_avg_pool2d(shown, (grid[0], grid[1]))[:, 0]
+        return adaptive_avg_pool2d(masks, (grid[0], grid[1]))[:, 0]

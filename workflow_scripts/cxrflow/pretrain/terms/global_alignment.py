@@ -18,20 +18,20 @@ class GlobalAlignment(Term):
 
     def loss(self, views: Views) -> Tensor:
         image, text = views.images[0].projected_global, views.texts["intact"].projected
-        (image_NP, text_NP), own = views.batch.gather(image, text)
+        (image_NP, text_NP), rows = views.batch.gather(image, text)
         settings = self.settings
         return global_alignment(
             image_NP,
             text_NP,
             settings.temperature,
-            own,
+            rows,
             settings.image_to_text,
             views.equal_texts,
         )
 
     def comparisons(self, views: Views) -> Comparisons:
         projections = views.images[0].projected_global, views.texts["intact"].projected
-        image_NP, text_NP = (normalize(one.float(), dim=1) for one in projections)
+        image_NP, text_NP = (normalize(projection.float(), dim=1) for projection in projections)
         return Comparisons.of_batch(
             products(image_NP, text_NP) / self.settings.temperature, slope=2
         )

@@ -69,5 +69,5 @@ class LocalAlignment(Term):
         similarity_IB = local_similarity(
             patch_IhwP.flatten(1, 2), word_BWP, lengths, self.local.settings.matching
         )
-        (similarity_BB,), own = views.batch.gather(similarity_IB)
-        return self.settings.temp3 * similarity_BB, own
+        (similarity_BB,), rows = views.batch.gather(similarity_IB)
+        return self.settings.temp3 * similarity_BB, rows

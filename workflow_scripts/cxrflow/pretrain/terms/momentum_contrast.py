@@ -56,11 +56,11 @@ class MomentumContrast(Term):
 
     def loss(self, views: Views) -> Tensor:
         query_NP = self.head(views.images[0].pooled)
-        key_NP, own = self.keys(views)
+        key_NP, rows = self.keys(views)
         if self.training:
             self._keys = key_NP
         tau = self.settings.temperature
-        return momentum_contrast(query_NP, key_NP[own], self.queue, tau, len(key_NP))
+        return momentum_contrast(query_NP, key_NP[rows], self.queue, tau, len(key_NP))
 
     def comparisons(self, views: Views) -> Comparisons:
         """Each query with each key of the batch, which takes the place of its own."""
@@ -77,13 +77,13 @@ class MomentumContrast(Term):
         frames, batch = views.pixels(1), views.batch
         order_N = torch.arange(len(batch.rows))
         if self._shuffled:
-            (pixels,), own = batch.gather(frames.current)
-            rows = torch.from_numpy(batch.rows)
-            order_N = row_state(rows, batch.seed, batch.epoch, SHUFFLING).argsort()
-            frames = Frames(pixels[sent(order_N, pixels.device)][own])
+            (pixels,), rows = batch.gather(frames.current)
+            samples = torch.from_numpy(batch.rows)
+            order_N = row_state(samples, batch.seed, batch.epoch, SHUFFLING).argsort()
+            frames = Frames(pixels[sent(order_N, pixels.device)][rows])
         key_NP = self.key_head(self.key_trunk(frames).pooled).to(self.queue.dtype)
-        (key_NP,), own = batch.gather(normalize(key_NP, dim=1))
-        return key_NP[sent(order_N.argsort(), key_NP.device)], own
+        (key_NP,), rows = batch.gather(normalize(key_NP, dim=1))
+        return key_NP[sent(order_N.argsort(), key_NP.device)], rows
 
     def after_update(self) -> None:
         followers = [*self.key_trunk.parameters(), *self.key_head.parameters()]

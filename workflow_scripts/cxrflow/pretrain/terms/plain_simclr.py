@@ -26,8 +26,8 @@ class PlainSimclr(Term):
         )
 
     def loss(self, views: Views) -> Tensor:
-        (first_NP, second_NP), own = views.batch.gather(*self._projected(views))
-        return nt_xent(first_NP, second_NP, self.settings.temperature, own)
+        (first_NP, second_NP), rows = views.batch.gather(*self._projected(views))
+        return nt_xent(first_NP, second_NP, self.settings.temperature, rows)
 
     def comparisons(self, views: Views) -> Comparisons:
         first_NP, second_NP = (normalize(view.float(), dim=1) for view in self._projected(views))

@@ -18,12 +18,12 @@ class SectionMatching(Term):
 
     def loss(self, views: Views) -> Tensor:
         findings, impression = views.texts["findings"], views.texts["impression"]
-        (findings_NP, impression_NP), own = views.batch.gather(
+        (findings_NP, impression_NP), rows = views.batch.gather(
             findings.projected, impression.projected
         )
         settings = self.settings
         return section_matching(
-            findings_NP, impression_NP, settings.temperature, settings.normalised, own
+            findings_NP, impression_NP, settings.temperature, settings.normalised, rows
         )
 
     def comparisons(self, views: Views) -> Comparisons:

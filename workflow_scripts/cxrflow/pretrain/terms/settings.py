@@ -332,12 +332,14 @@ class JointTerms(Terms):
     @model_validator(mode="after")
     def _false_texts_are_no_more_intact(self) -> Self:
         """Texts that an image does not belong with are never masked: [MASK] would tell the true."""
-        named = self.named()
-        apart = [name for name in ("mirrored_pairs", "pair_matching") if name in named]
-        if apart and self.mlm is not None and self.mlm.forward == "shared":
+        term_settings = self.named()
+        false_text_terms = [
+            name for name in ("mirrored_pairs", "pair_matching") if name in term_settings
+        ]
+        if false_text_terms and self.mlm is not None and self.mlm.forward == "shared":
             raise ValueError(
-                f"mlm.forward is shared with {apart[0]}, whose false texts are not masked as the "
-                "true ones would be; expected mlm.forward: separate"
+                f"mlm.forward is shared with {false_text_terms[0]}, whose false texts are not "
+                "masked as the true ones would be; expected mlm.forward: separate"
             )
         return self
 

@@ -33,8 +33,8 @@ class Simclr(Term):
         self.head = projection(encoders.trunk.features, settings.hidden, settings.output)
 
     def loss(self, views: Views) -> Tensor:
-        (gathered_NVP,), own = views.batch.gather(self._projected(views))
-        return nt_xent(gathered_NVP[:, 0], gathered_NVP[:, 1], self.settings.temperature, own)
+        (gathered_NVP,), rows = views.batch.gather(self._projected(views))
+        return nt_xent(gathered_NVP[:, 0], gathered_NVP[:, 1], self.settings.temperature, rows)
 
     def comparisons(self, views: Views) -> Comparisons:
         first_NP, second_NP = normalize(self._projected(views).float(), dim=2).unbind(1)

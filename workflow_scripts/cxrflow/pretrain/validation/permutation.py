@@ -227,12 +227,12 @@ class Validation:
         return {
             question: {
                 "p": twin_p(
-                    [term["rank"] for term in named.values()],
-                    [term["untrained"] + term.get("shuffled", []) for term in named.values()],
+                    [term["rank"] for term in by_term.values()],
+                    [term["untrained"] + term.get("shuffled", []) for term in by_term.values()],
                 ),
-                "terms": named,
+                "terms": by_term,
             }
-            for question, named in terms.items()
+            for question, by_term in terms.items()
         }
 
 

@@ -73,8 +73,8 @@ class Selection:
 
     def _model(self, geometry: str) -> Model:
         text, image = (self.program.modules[half] for half in ("text", "image"))
-        own = [term.similarity() for term in self.program.terms.values()]
-        similarity = next(filter(None, own), None) or Cosine()
+        similarities = [term.similarity() for term in self.program.terms.values()]
+        similarity = next(filter(None, similarities), None) or Cosine()
         run = {**self._record(), "data": {"geometry": geometry}}
         device: Any = self.program.run.device
         text_encoder: Any = text.eval()

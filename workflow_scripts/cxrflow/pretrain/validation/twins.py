@@ -83,8 +83,8 @@ class Twins:
             return None
         ranks: Ranks = read_object(self.path)
         for name, values in ranks.items():
-            whole = isinstance(values, list) and len(values) == self.count
-            if not whole or not all(isinstance(x, float) and 0 <= x <= 1 for x in values):
+            is_complete = isinstance(values, list) and len(values) == self.count
+            if not is_complete or not all(isinstance(x, float) and 0 <= x <= 1 for x in values):
                 raise InputError(
                     f"{self.path}: field '{name}' is {values!r}; expected the ranks of "
                     f"{self.count} twins, from 0 to 1. Delete the file to have them measured again"
@@ -94,9 +94,12 @@ class Twins:
 
 def deciding(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Of a training's record what decides its twins: no seed, no optimiser, no shuffled text."""
-    kept = {k: v for k, v in settings.items() if k not in ("training", "shuffled_pairs")}
+    model_settings = {k: v for k, v in settings.items() if k not in ("training", "shuffled_pairs")}
     return {
-        "settings": {**kept, **{name: settings["training"].get(name) for name in _VALIDATING}},
+        "settings": {
+            **model_settings,
+            **{name: settings["training"].get(name) for name in _VALIDATING},
+        },
         "data": {name: data[name] for name in _VALIDATED},
     }
 
@@ -114,12 +117,13 @@ def shuffled_ranks(
     ranks: Ranks = {}
     for folder in folders:
         path, run = folder / "run.json", read_run(folder)
-        own = {**settings, "shuffled_pairs": True}
-        for name in sorted(own.keys() | run.get("settings", {}).keys()):
-            if _compared(own, name) != _compared(run.get("settings", {}), name):
+        twin_settings = {**settings, "shuffled_pairs": True}
+        for name in sorted(twin_settings.keys() | run.get("settings", {}).keys()):
+            if _compared(twin_settings, name) != _compared(run.get("settings", {}), name):
                 raise InputError(
                     f"{path}: setting '{name}' is {run.get('settings', {}).get(name)!r}; expected "
-                    f"{own.get(name)!r}: a twin differs in `shuffled_pairs` alone, which it has"
+                    f"{twin_settings.get(name)!r}: a twin differs in `shuffled_pairs` "
+                    "alone, which it has"
                 )
         for name in _VALIDATED:
             if run["data"].get(name) != data[name]:
@@ -198,14 +202,14 @@ def _normalise(
     for module in program.modules.values():
         revert(module.eval())
     layers = (layer for module in program.modules.values() for layer in module.modules())
-    drawn = [x for x in layers if isinstance(x, _BatchNorm) and x not in trunks.layers()]
-    if not drawn or len(batch.rows) < 2:  # a single sample has no statistics
+    drawn_layers = [x for x in layers if isinstance(x, _BatchNorm) and x not in trunks.layers()]
+    if not drawn_layers or len(batch.rows) < 2:  # a single sample has no statistics
         return
-    for layer in drawn:
+    for layer in drawn_layers:
         layer.train()
         layer.momentum = 1.0
     views = program.views("validate", batch)
     for name in terms:
         program.terms[name].comparisons(views)
-    for layer in drawn:
+    for layer in drawn_layers:
         layer.eval()

@@ -43,9 +43,9 @@ class Album:
         try:
             with open_file(path) as file, open_picture(file) as picture:
                 check_size(picture.height, picture.width, 4, MAX_BYTES)
-                whole = picture.convert("RGB")
-                shown = without_paper(whole) if sheet else whole
-                shown.save(packed, "WEBP", quality=QUALITY, method=2)
+                rgb = picture.convert("RGB")
+                shown_picture = without_paper(rgb) if sheet else rgb
+                shown_picture.save(packed, "WEBP", quality=QUALITY, method=2)
         except FileNotFoundError:
             raise InputError(f"{path}: file not found, but examples.json lists it") from None
         except (DecodeError, OSError, SyntaxError, ValueError) as error:
@@ -85,9 +85,9 @@ def _pieces(ink: "NDArray[np.bool_]", top: int, left: int) -> "Iterator[tuple[in
         runs = _runs(np.asarray(ink.any(axis=1 - axis)))
         if len(runs) != 1 or runs[0] != (0, ink.shape[axis]):
             for start, end in runs:
-                part = ink[start:end] if axis == 0 else ink[:, start:end]
+                piece = ink[start:end] if axis == 0 else ink[:, start:end]
                 places = (top + start, left) if axis == 0 else (top, left + start)
-                yield from _pieces(part, *places)
+                yield from _pieces(piece, *places)
             return
     yield top, top + ink.shape[0], left, left + ink.shape[1]
 

@@ -21,15 +21,15 @@ def learnt_pictures(run: RunFolder, cohort: str, names: bool) -> dict[str, Any] 
     ``names``: ids may be shown. None where there are no stores to compare.
     """
     compared, shared = [], []
-    for other, models in learners(run.config, cohort, chain(*run.scored.values())).items():
-        found = compared_copies(run.root, cohort, other)
-        if found is None:
+    for learnt, models in learners(run.config, cohort, chain(*run.scored.values())).items():
+        found_copies = compared_copies(run.root, cohort, learnt)
+        if found_copies is None:
             continue
-        compared.append(other)
-        if found:
-            examples = ", ".join(pair.scored for pair in found[:EXAMPLES])
+        compared.append(learnt)
+        if found_copies:
+            examples = ", ".join(pair.scored for pair in found_copies[:EXAMPLES])
             shared.append(
-                f"{len(found)} image(s) are copies of images of {other}"
+                f"{len(found_copies)} image(s) are copies of images of {learnt}"
                 f"{f' ({examples})' if names else ''}, from which {', '.join(models)} learnt"
             )
     if not compared:

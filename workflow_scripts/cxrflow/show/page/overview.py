@@ -87,13 +87,13 @@ def _card(
     tests: Tests,
     controls: Sequence[str],
     starts: Collection[str] = (),
-    made: Sequence[Cell] | None = None,
+    made_cells: Sequence[Cell] | None = None,
 ) -> dict[str, Any] | None:
     """The card of a leading cell; ``made``: the cells of its table, where they are known."""
     column, row = table.column(lead.column), table.row(lead.row)
     spot = TableCell(table, row, column)
-    made = make_cells(table, results, tests) if made is None else made
-    cells = {each.row: each for each in made if each.column == column.key}
+    made_cells = make_cells(table, results, tests) if made_cells is None else made_cells
+    cells = {each.row: each for each in made_cells if each.column == column.key}
     cell = cells[row.label]
     if not isinstance(cell.ours, float):
         return None
@@ -163,19 +163,19 @@ def _compared(
     alike = [entry for entry in floors if entry[0].share == row.share]
     budget = f"{row.share} %" if row.share else "none"
     several = len({floor.share for floor, *_ in floors}) > 1
-    named = [
+    rivals = [
         ("its base", of_base, True),
         ("what it starts from", [entry for entry in of_starts if entry not in of_base], True),
         (f"the strongest baseline{' at any label budget' if several else ''}", floors, not of_base),
     ]
     if several:
-        what = f"the strongest baseline at the same label budget ({budget})"
-        named.append((what, alike, not of_base))
+        rival = f"the strongest baseline at the same label budget ({budget})"
+        rivals.append((rival, alike, not of_base))
     lines = []
-    for what, entries, is_judged in named:
+    for rival, entries, is_judged in rivals:
         best = _beside_best(cell, entries, column)
         if best is not None:
-            lines.append({**best, "what": what, "judged": is_judged})
+            lines.append({**best, "what": rival, "judged": is_judged})
     return lines
 
 

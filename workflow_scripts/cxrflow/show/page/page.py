@@ -257,31 +257,31 @@ def build_pages(
     }
     room: dict[str, int] = {}
     pages = _render(gather(run, room), frame, output.stem)
-    for here, html in pages.items():  # what else there is to show is long: fewer pictures
+    for page, html in pages.items():  # what else there is to show is long: fewer pictures
         excess = len(html.encode()) - LARGEST
         if excess > 0:
-            room[here] = ROOM - excess
+            room[page] = ROOM - excess
     if room:
         pages = _render(gather(run, room), frame, output.stem)
-    for here, html in pages.items():
+    for page, html in pages.items():
         if len(html.encode()) > LARGEST:
             raise InputError(
-                f"{results}: the page '{here}' would be {len(html.encode()):,} bytes, more than "
+                f"{results}: the page '{page}' would be {len(html.encode()):,} bytes, more than "
                 f"{LARGEST:,}; show fewer papers, by the option --papers"
             )
-    return {output.parent / Place(output.stem, here).path: html for here, html in pages.items()}
+    return {output.parent / Place(output.stem, page).path: html for page, html in pages.items()}
 
 
 def _render(content: Mapping[str, Any], frame: Mapping[str, Any], name: str) -> dict[str, str]:
     """Each page's text by its name, the first page last."""
     papers = {chapter["paper"]: chapter for chapter in content["chapters"]}
     pages = {}
-    for here in (*papers, DATA, FRONT):
+    for page in (*papers, DATA, FRONT):
         template = _environment().get_template(
-            "paper.html.jinja" if here in papers else f"{here}.html.jinja"
+            "paper.html.jinja" if page in papers else f"{page}.html.jinja"
         )
-        place = Place(name, here)
-        pages[here] = template.render(
-            **content, **frame, chapter=papers.get(here), here=here, href=place.href
+        place = Place(name, page)
+        pages[page] = template.render(
+            **content, **frame, chapter=papers.get(page), here=page, href=place.href
         )
     return pages

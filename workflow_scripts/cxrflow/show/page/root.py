@@ -11,8 +11,10 @@ PASSING = ("state", "phantom", "logs", "timings")
 
 def checksum_lists(root: Path) -> list[Path]:
     """The ``SHA256SUMS`` of all products, sorted."""
-    parts = (part for part in root.iterdir() if part.is_dir() and part.name not in PASSING)
-    lists = [path for part in parts for path in part.rglob(CHECKSUMS)]
+    folders = (
+        folder for folder in root.iterdir() if folder.is_dir() and folder.name not in PASSING
+    )
+    lists = [path for folder in folders for path in folder.rglob(CHECKSUMS)]
     return sorted([*lists, *root.glob(CHECKSUMS)])
 
 

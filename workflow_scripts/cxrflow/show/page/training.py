@@ -168,9 +168,11 @@ def _begun_late(training: Training) -> list[str]:
     ]
 
 
-def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]]) -> dict[str, Any]:
-    """A model's curves and settings; of ``made`` it is no part where it was not trained."""
-    recipe, trainings = run.config.models[name].recipe, made.get(name, {})
+def model(
+    run: RunFolder, name: str, trainings_by_model: Mapping[str, Mapping[int, Training]]
+) -> dict[str, Any]:
+    """A model's curves and settings; ``trainings_by_model`` lacks it where it was not trained."""
+    recipe, trainings = run.config.models[name].recipe, trainings_by_model.get(name, {})
     parents = list(run.config.models[name].parents.values())
     terms = term_names([training.log for training in trainings.values()]) if trainings else []
     curves = [curve(trainings, term) for term in terms]
@@ -182,7 +184,9 @@ def model(run: RunFolder, name: str, made: Mapping[str, Mapping[int, Training]])
         "unlearnt": unlearnt(trainings),
         "resting": resting(trainings),
         "assessed": all(map(learning, trainings.values())),
-        "unlearnt_parents": [parent for parent in parents if unlearnt(made.get(parent, {}))],
+        "unlearnt_parents": [
+            parent for parent in parents if unlearnt(trainings_by_model.get(parent, {}))
+        ],
         "imported": run.config.models[name].imported,
         "notice": next(
             (training.run["data"].get("notice") for training in trainings.values()), None
@@ -251,10 +255,12 @@ def outline(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
 def models(
     run: RunFolder,
     names: Sequence[str],
-    made: Mapping[str, Mapping[int, Training]],
-    shown: Collection[str],
+    trainings_by_model: Mapping[str, Mapping[int, Training]],
+    shown_models: Collection[str],
 ) -> list[dict[str, Any]]:
     """The models of a paper as an outline of what started from what, less what is shown already."""
-    own = [name for name in names if name not in shown]
-    depths = outline({name: list(run.config.models[name].parents.values()) for name in own})
-    return [model(run, name, made) | {"depth": depth} for name, depth in depths.items()]
+    new_names = [name for name in names if name not in shown_models]
+    depths = outline({name: list(run.config.models[name].parents.values()) for name in new_names})
+    return [
+        model(run, name, trainings_by_model) | {"depth": depth} for name, depth in depths.items()
+    ]

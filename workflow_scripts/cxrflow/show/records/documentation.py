@@ -109,7 +109,7 @@ def claims(paper: str, records: Sequence[Record]) -> str:
     lines.append(markdown_row(["---"] * 6))
     pairs, last = chosen(paper, records), ""
     ran = {each.claim for each, _ in pairs if each.verdict != NOT_RUN}
-    part = dict.fromkeys(each.claim for each, _ in pairs if each.verdict == NOT_RUN)
+    incomplete_claims = dict.fromkeys(each.claim for each, _ in pairs if each.verdict == NOT_RUN)
     for each, name in pairs:
         if each.verdict == NOT_RUN:
             continue
@@ -126,10 +126,12 @@ def claims(paper: str, records: Sequence[Record]) -> str:
         return text
     unrun = dict.fromkeys(claim.title for claim in load_paper(paper).orderings)
     lists = {
-        "Run in part": [title for title in part if title in ran],
+        "Run in part": [title for title in incomplete_claims if title in ran],
         "Not run": [title for title in unrun if title not in ran],
     }
-    return text + "".join(f"\n\n{what}: {'; '.join(each)}." for what, each in lists.items() if each)
+    return text + "".join(
+        f"\n\n{heading}: {'; '.join(each)}." for heading, each in lists.items() if each
+    )
 
 
 def ours(each: Comparison) -> str:
@@ -158,8 +160,10 @@ def verdicts(records: Sequence[Record]) -> str:
     lines = [markdown_row(["paper", *VERDICTS]), markdown_row(["---"] * (1 + len(VERDICTS)))]
     for paper in PAPERS:
         counts = Counter(each.verdict for each, _ in chosen(paper, records))
-        named = {each.claim for each, _ in chosen(paper, records)}
-        counts[NOT_RUN] += sum(claim.title not in named for claim in load_paper(paper).orderings)
+        recorded_claims = {each.claim for each, _ in chosen(paper, records)}
+        counts[NOT_RUN] += sum(
+            claim.title not in recorded_claims for claim in load_paper(paper).orderings
+        )
         lines.append(markdown_row([paper, *(str(counts[word]) for word in VERDICTS)]))
     return "\n".join(lines)
 

@@ -87,8 +87,10 @@ def note_on_learning(cells: Sequence[Cell], columns: Sequence[Column] = ()) -> s
     places = []
     for row, of_row in rows.items():
         keys = [cell.column for cell in of_row if cell.unlearnt]
-        named = [labels[key] for key in keys if key in labels] if len(keys) < len(of_row) else []
-        places += [f"{row} ({', '.join(named)})" if named else row] if keys else []
+        column_labels = (
+            [labels[key] for key in keys if key in labels] if len(keys) < len(of_row) else []
+        )
+        places += [f"{row} ({', '.join(column_labels)})" if column_labels else row] if keys else []
     if not places:
         return ""
     return (
@@ -154,12 +156,12 @@ def notes_on_positives(table: Table, cells: Iterable[Cell], results: Results) ->
                 words = counts_text(run["metrics"].get(metric, {}))
                 if words and "auroc" in metric.split("/")[0]:
                     sides.setdefault((column.label, words), {})[row.label] = None
-    others: RowsByWords = {}
+    to_find: RowsByWords = {}
     for cell in cells:
         if cell.to_find and not cell.counts.keys() & {*COUNTS}:
             place = table.column(cell.column).label, found_text(cell.to_find)
-            others.setdefault(place, {})[cell.row] = None
-    return [*_counted("Positives and negatives", sides), *_counted("To be found", others)]
+            to_find.setdefault(place, {})[cell.row] = None
+    return [*_counted("Positives and negatives", sides), *_counted("To be found", to_find)]
 
 
 def _counted(title: str, rows_by_words: RowsByWords) -> list[str]:
@@ -203,8 +205,8 @@ def _without_value(run: Mapping[str, Any], metric: str) -> str:
         return ""
     few = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
     lack = "lack" if len(names) > 1 else "lacks"
-    what = "a label" if len(names) == len(lacking["auroc"]) else "a label or a threshold"
-    return f"{len(classes) - len(names)} of {len(classes)} classes: {few} {lack} {what}"
+    missing_input = "a label" if len(names) == len(lacking["auroc"]) else "a label or a threshold"
+    return f"{len(classes) - len(names)} of {len(classes)} classes: {few} {lack} {missing_input}"
 
 
 def _classes_of(run: Mapping[str, Any], metric: str) -> list[str]:
@@ -237,12 +239,14 @@ def notes_on_files(table: Table, results: Results) -> list[str]:
                 f"“{row.label}” is scored on fewer samples than others: its file lacks "
                 f"{max(lacking):,} of them."
             )
-        parts: dict[str, int] = {}  # that are not scored
+        missing_by_part: dict[str, int] = {}  # that are not scored
         for run in runs:
             for part, count in run["protocol"].get("rows_missing", {}).items():
-                parts[part] = max(count, parts.get(part, 0))
-        if parts:
-            counts = ", ".join(f"{count:,} of the part {part}" for part, count in parts.items())
+                missing_by_part[part] = max(count, missing_by_part.get(part, 0))
+        if missing_by_part:
+            counts = ", ".join(
+                f"{count:,} of the part {part}" for part, count in missing_by_part.items()
+            )
             notes.append(f"“{row.label}” was given less than others: its file lacks {counts}.")
     return notes
 

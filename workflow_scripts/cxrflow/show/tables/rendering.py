@@ -144,7 +144,7 @@ def _width(table: Table, lines: Sequence[Mapping[str, Any]], in_line: bool = Fal
             sizes += [len(line["published"][place]), BOLD * len(texts.get("value", ""))]
             sizes += [len(f"± {texts['spread']}")] if "spread" in texts else []
             if in_line:
-                sizes.append(len(" ".join(texts.get(part, "") for part in IN_LINE)))
+                sizes.append(len(" ".join(texts.get(key, "") for key in IN_LINE)))
             reason = "" if line["reason"] else texts.get("reason", "")
             sizes += map(len, reason.replace(NOT_IN_HEADLINE, "").split())
         width += CHARACTER * max(sizes) + PADDING

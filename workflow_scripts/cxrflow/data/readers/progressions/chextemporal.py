@@ -75,7 +75,7 @@ def _labels(path: Path, quality: str, parent: str) -> tuple[pd.DataFrame, list[D
         for name in IMAGES
         if name != parent
     }
-    rows, others = without(rows, rows["current"], foreign, failed=False)
+    rows, foreign_drops = without(rows, rows["current"], foreign, failed=False)
     images = {name: rows[name].str.extract(IMAGES[parent])[0] for name in ("current", "prior")}
     label = rows["progression"].str.lower().map(WORDS)
     tests = {
@@ -94,7 +94,7 @@ def _labels(path: Path, quality: str, parent: str) -> tuple[pd.DataFrame, list[D
         "label": label,
         "quality": quality,
     }
-    return pd.DataFrame(columns, index=rows.index), others + damage
+    return pd.DataFrame(columns, index=rows.index), foreign_drops + damage
 
 
 def _columns(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
