@@ -18,7 +18,7 @@ from cxr_files.atomic import atomic_path, fingerprint, read_sealed, write_sealed
 from cxr_files.errors import InputError
 from cxrflow.images.compared import Compared, noted
 from cxrflow.images.equal_pictures import patients_of
-from cxrflow.images.likeness import CELLS, PARTS, Floats, alike, likeness
+from cxrflow.images.likeness import CELLS, LEAST, PARTS, Floats, alike, likeness
 from cxrflow.images.store import PixelStore
 
 LIKENESSES, RECORD = "likeness.npz", "copies.json"
@@ -75,7 +75,9 @@ def compared_copies(results: Path, scored: str, learnt: str) -> list[Copy] | Non
         return None
     ids = [_images(results, scored, SCORED), _images(results, learnt, LEARNT)]
     # The parts of a cohort may change where its images stay.
-    compared = fingerprint([*(store.fingerprint for store in stores if store), *map(sorted, ids)])
+    compared = fingerprint(
+        [LEAST, *(store.fingerprint for store in stores if store), *map(sorted, ids)]
+    )
     record = stores[0].path.parent / RECORD
     records: dict[str, dict[str, Any]] = {}
     with suppress(InputError):  # there is none, or it is damaged
