@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# Two processes of tests on two cores: libraries that each take both wait for one another.
+# Processes of tests share two cores: libraries that each take both wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Many small fits do not end in minutes if OpenBLAS's threads wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
