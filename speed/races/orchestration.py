@@ -81,6 +81,10 @@ class Side:
         return results
 
 
+# What Snakemake says by itself, which is read here, and not what our console says.
+OWN_WORDS = ("--workflow-profile", "none")
+
+
 def run_in(folder: Path, command: Sequence[str]) -> str:
     """Run a command with one thread and this Python's programs; what it printed.
 
@@ -110,6 +114,9 @@ def planned_jobs(dry_run: str) -> list[Job]:
     """The jobs that a dry run with printed commands lists, each after those whose files it needs.
 
     A target rule without a command is no job.
+
+    Raises:
+        ValueError: it lists none.
     """
     jobs = []
     listing = dry_run.rpartition("\nJob stats:")[0]  # printed again after the last job
@@ -120,6 +127,8 @@ def planned_jobs(dry_run: str) -> list[Job]:
             needs, outputs, log = (listed.get(key, "") for key in ("input", "output", "log"))
             makes = (*outputs.split(", "), *filter(None, [log]))
             jobs.append(Job(command.strip(), tuple(needs.split(", ")), makes))
+    if not jobs:
+        raise ValueError(f"no jobs in what Snakemake says: {dry_run[-300:]!r}")
     maker = {file: job for job in jobs for file in job.makes}
     needed = {job: {maker[file] for file in job.needs if file in maker} for job in jobs}
     return list(TopologicalSorter(needed).static_order())
@@ -209,7 +218,7 @@ def race(
             (folder / file).write_text(text, encoding="utf-8")
         sides.append(Side(root, folder, command))
     ours, plain = sides
-    listed = run_in(ours.folder, [*ours.command, "--dry-run", "--printshellcmds"])
+    listed = run_in(ours.folder, [*ours.command, "--dry-run", "--printshellcmds", *OWN_WORDS])
     jobs = planned_jobs(listed)
     (plain.folder / "jobs.sh").write_text(script(jobs), encoding="utf-8")
     notes = [

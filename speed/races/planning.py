@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from speed.race import Race
-from speed.races.orchestration import ROOT, Job, planned_jobs, run_in
+from speed.races.orchestration import OWN_WORDS, ROOT, Job, planned_jobs, run_in
 
 
 def plain(jobs: Sequence[Job]) -> str:
@@ -45,7 +45,7 @@ def races() -> list[Race]:
     holder = TemporaryDirectory(prefix="cxrflow-race-")
     folder = Path(holder.name)
     (folder / "config.yaml").write_text((ROOT / "config.yaml").read_text("utf-8"), "utf-8")
-    options = ["--cores", "1", "--dry-run", "--printshellcmds"]
+    options = ["--cores", "1", "--dry-run", "--printshellcmds", *OWN_WORDS]
 
     def plan(snakefile: Path) -> list[Job]:
         # Bound to `holder`, whose folder would be removed with its last reference.
