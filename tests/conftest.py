@@ -26,12 +26,14 @@ def pytest_configure() -> None:
 class ByFile(LoadScopeScheduling):
     """Of several processes one runs the workflow's tests, which share a finished run.
 
-    The other files go to whichever process is free.
+    Those of Slurm wait for most of their time, and have a process and a run of their own. The other
+    files go to whichever process is free.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "workflow" if "workflow" in Path(file).parts else file
+        workflow = "workflow" in Path(file).parts and Path(file).name != "test_slurm.py"
+        return "workflow" if workflow else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -366,11 +366,11 @@ def test_csv_counts_positives(tmp_path):
 
 def test_no_row_is_a_formula_of_a_spreadsheet(tmp_path):
     """Nor does a label of several lines break a Markdown table."""
-    labels = ["+ more data", "=1+1", "@x", "- 5 %", "-5 %", "'tis", "two\nlines"]
+    labels = ["+ more data", "=1+1", "@x", "- 5 %", "-5", "-1+x", "'tis", "two\nlines"]
     table = with_rows(*({"label": label, "reason": "="} for label in labels), title="A\nB")
     cells = make_cells(table, read_results([]))
     lines = list(csv.DictReader(io.StringIO(table_csv(cells))))
-    written = ["'+ more data", "'=1+1", "'@x", "'- 5 %", "-5 %", "'tis", "two\nlines"]
+    written = ["'+ more data", "'=1+1", "'@x", "'- 5 %", "-5", "'-1+x", "'tis", "two\nlines"]
     assert list(dict.fromkeys(line["row"] for line in lines)) == written
     assert {line["reason"] for line in lines} == {"'="}
     again = list(map(unescaped, lines))
