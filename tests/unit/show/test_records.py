@@ -12,7 +12,7 @@ from page_fixtures import load, write_results
 
 from cxr_files.errors import InputError
 from cxrflow.show.records.documentation import main as render
-from cxrflow.show.records.documentation import rendered
+from cxrflow.show.records.documentation import rendered, table
 from cxrflow.show.records.record import main as write_record
 from cxrflow.show.records.record import read_record, read_records, record
 from cxrflow.show.tables.verdicts import NOT_SHOWN
@@ -67,6 +67,21 @@ def test_a_page_shows_some_rows_and_columns_of_a_table(recorded: Path) -> None:
     assert part[4].startswith(f"| {row} | ") and part[4].count("|") == 3
     with pytest.raises(InputError, match="no value of 'no such row'"):
         rendered(place.format(f": {column} of no such row"), records, "page.md")
+
+
+def test_a_table_may_have_no_value_and_a_paper_may_be_a_users_own(recorded: Path) -> None:
+    run = read_record(recorded / "records/demo")
+    cells = [cell for cell in run.table("biovil", "table5") if cell["ours"]]
+
+    class Own:
+        """A record whose tables are of no paper of the package."""
+
+        def table(self, paper: str, name: str) -> list[dict[str, str]]:
+            return cells if name == "mine" else []
+
+    text = table(Own(), "my_paper", "mine")  # type: ignore[arg-type]
+    assert cells[0]["column"] in text.splitlines()[0]
+    assert len(table(Own(), "my_paper", "empty").splitlines()) == 2  # type: ignore[arg-type]
 
 
 def test_changes_that_no_commit_holds_are_refused(recorded: Path, monkeypatch) -> None:

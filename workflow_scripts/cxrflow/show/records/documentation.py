@@ -20,6 +20,7 @@ With ``--check`` nothing is written, and a page that would change is an error.
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cxr_files.atomic import atomic_path
@@ -183,10 +184,13 @@ def table(
         KeyError: one of them has no value in the table.
     """
     cells = {(c["row"], c["column"]): c for c in record.table(paper, name) if c["ours"]}
-    rows_there, columns_there = (list(dict.fromkeys(place)) for place in zip(*cells, strict=True))
+    rows_there = list(dict.fromkeys(row for row, _ in cells))
+    columns_there = list(dict.fromkeys(column for _, column in cells))
+    labels: dict[str, str] = {}
     if lost := {*rows} - {*rows_there} | {*columns} - {*columns_there}:
         raise KeyError(min(lost))
-    labels = {column.key: column.label for column in load_paper(paper).tables[name].columns}
+    with suppress(InputError, KeyError):  # of a paper, or a table, that is not of the package
+        labels = {column.key: column.label for column in load_paper(paper).tables[name].columns}
     columns = columns or columns_there
     heads = ["", *(labels.get(column, column) for column in columns)]
     lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
