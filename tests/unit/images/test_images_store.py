@@ -21,6 +21,7 @@ from cxr_files.errors import InputError, PassingError
 from cxr_files.ids import HIDDEN, IDS
 from cxr_files.outputs import claim_folder
 from cxrflow.images import shards
+from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_image
@@ -253,6 +254,23 @@ def test_half_written_and_damaged_shards_are_built_again(tmp_path: Path) -> None
     assert contents(build(tmp_path).path) == before
     rebuilt = [path.stat().st_mtime_ns != old for path, old in zip(shard, times, strict=True)]
     assert rebuilt == [True, True, True, False]
+
+
+def test_a_store_without_its_counts_is_not_complete(tmp_path: Path) -> None:
+    Image.linear_gradient("L").save(tmp_path / "a.png")
+    folder, sources = tmp_path / "store", [Source("a", "a.png")]
+    made = tmp_path, sources, Geometry.parse("square16"), PixelSettings(), folder, 1
+
+    def cut_off(fields: dict[str, Any]) -> dict[str, Any]:
+        assert len(PixelStore(folder, fields=fields)) == 1  # all else is there
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_store(*made, cut_off)
+    with pytest.raises(InputError, match="store.json is missing"):
+        PixelStore(folder)
+    build_store(*made, lambda fields: {"counts": fields["images"]})
+    assert PixelStore(folder).content["counts"] == 1
 
 
 def test_verify_finds_a_changed_byte(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ one place. A decoder in C or C++ may end its process on a damaged file: that cos
 import contextlib
 import fcntl
 import logging
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -66,11 +66,16 @@ def build_store(
     settings: PixelSettings,
     folder: Path,
     threads: int,
+    count: Callable[[dict[str, Any]], dict[str, Any]] = lambda content: {},
 ) -> dict[str, Any]:
     """Make or complete the store in ``folder``; returns what is written to ``store.json``.
 
-    Rows are in the order of ``sources``. Raises :class:`InputError` when more than
-    ``settings.max_failed_share`` of the images failed, or the disk is full; finished shards stay.
+    Rows are in the order of ``sources``. ``count`` adds fields to ``store.json``: it is called with
+    the others when all else is written, as a folder that has ``store.json`` is complete.
+
+    Raises:
+        InputError: more than ``settings.max_failed_share`` of the images failed, or the disk is
+            full; finished shards stay.
     """
     claim_folder(folder, "pixel store")
     with _lock(folder):
@@ -115,7 +120,10 @@ def build_store(
         descriptions = {path.with_suffix(".json") for path in shards}
         for stale in set(folder.glob("shard-*")) - shards - descriptions:
             stale.unlink()  # of an earlier, longer store
-        return _write_index(folder, [records[i] for i in numbers], geometry, settings)
+        content = _write_index(folder, [records[i] for i in numbers], geometry, settings)
+        content |= count(content)
+        write_json(folder / "store.json", content)
+        return content
 
 
 def _outcomes(
@@ -138,6 +146,7 @@ def _write_index(
     geometry: Geometry,
     settings: PixelSettings,
 ) -> dict[str, Any]:
+    """Write ``index.parquet``; returns what the shards say of the store."""
     rows = [
         {**row, "shard": number, "row": position}
         for number, record in enumerate(records)
@@ -154,7 +163,7 @@ def _write_index(
         {"file": r["file"], "rows": len(r["rows"]), "bytes": r["bytes"], "sha256": r["sha256"]}
         for r in records
     ]
-    content = {
+    return {
         "geometry": str(geometry),
         "size": geometry.size,
         "images": len(index),
@@ -167,8 +176,6 @@ def _write_index(
         "index_sha256": file_digest(folder / "index.parquet"),
         "fingerprint": fingerprint([str(geometry), list(index["image_id"]), shards]),
     }
-    write_json(folder / "store.json", content)
-    return content
 
 
 @contextlib.contextmanager

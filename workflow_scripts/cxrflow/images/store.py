@@ -61,17 +61,21 @@ class PixelStore:
     (1, 16, 16)
     """
 
-    def __init__(self, path: str | Path, check: bool = True) -> None:
+    def __init__(
+        self, path: str | Path, check: bool = True, fields: dict[str, Any] | None = None
+    ) -> None:
         """Open a store; with ``check`` its pixels are compared with their checksums, once.
+
+        ``fields``: those of ``store.json``, of a store in which it is not written yet.
 
         Raises:
             InputError: it is not complete, or damaged.
         """
         self.path = Path(path)
         content = self.path / "store.json"
-        if not content.is_file():
+        if fields is None and not content.is_file():
             raise InputError(f"{self.path}: not a complete pixel store (store.json is missing)")
-        self.content = read_object(content, FIELDS)
+        self.content = fields or read_object(content, FIELDS)
         for shard in self.content["shards"]:
             require_fields(shard if isinstance(shard, dict) else {}, SHARD, f"{content}: shards")
         self.geometry = Geometry.parse(self.content["geometry"])

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cxr_files.errors import InputError
 from cxr_files.program import parser, run, thread_count
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments.parse_args(argv)
     settings = read_settings(options.settings, PixelSettings)
 
-    from cxr_files.atomic import file_digest, write_checksums, write_json
+    from cxr_files.atomic import file_digest, write_checksums
     from cxrflow.images.build import build_store
     from cxrflow.images.copies import check_noted, likenesses
     from cxrflow.images.equal_pictures import equal_pictures, patients_of
@@ -34,15 +35,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.root.is_dir():
         raise InputError(f"{options.root}: data root is not a folder")
     sources = read_sources(options.images)
-    content = build_store(
-        options.root, sources, geometry, settings, options.output, options.threads
-    )
     rows = patients_of(path.parent for path in options.images)
-    if len(rows):
-        store = PixelStore(options.output)
+
+    def shared_pictures(fields: dict[str, Any]) -> dict[str, Any]:
+        store = PixelStore(options.output, fields=fields)
         cells, most = likenesses(store), settings.max_shared_share
-        shared = equal_pictures(store.index, cells, rows, most, options.output)
-        write_json(options.output / "store.json", {**content, "shared_pictures": shared})
+        counts = equal_pictures(store.index, cells, rows, most, options.output)
+        return {"shared_pictures": counts}
+
+    count = shared_pictures if len(rows) else lambda fields: {}
+    folder, threads = options.output, options.threads
+    content = build_store(options.root, sources, geometry, settings, folder, threads, count)
     write_checksums(
         options.output,
         {
