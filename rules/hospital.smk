@@ -20,7 +20,8 @@ rule draw_phantom:
         "<timings>/draw_phantom/{phantom}.tsv"
     wildcard_constraints:
         phantom="[a-z0-9_]+",
-    priority: lambda wildcards: dataset_priority(wildcards.phantom)
+    priority: drawing_priority
+    threads: drawing_threads
     conda:
         "../envs/cpu.yaml"
     params:

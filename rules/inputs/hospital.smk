@@ -1,6 +1,23 @@
 """What the rules of hospital.smk read, and how it stands on their command lines."""
 
 
+# By far the largest copy, which most of a run waits for. It is drawn first: a job of two cores that
+# comes later waits while smaller ones go on taking the first core that is free.
+LARGEST, ITS_CORES = "mimic_cxr", 2
+
+
+def drawing_threads(wildcards):
+    """The processes that draw a copy."""
+    asked = need("draw_phantom").threads
+    return max(asked, ITS_CORES) if wildcards.phantom == LARGEST else asked
+
+
+def drawing_priority(wildcards):
+    """That of a copy's data set; of the largest above everything."""
+    first = urgency(lambda needs: True) + 1
+    return first if wildcards.phantom == LARGEST else dataset_priority(wildcards.phantom)
+
+
 def pictures_drawn_before(wildcards):
     """The DICOM copy, where a cohort's images are MIMIC-CXR-JPG's; else its tables are enough."""
     stores = (run.cohorts[cohort] for cohort, _ in run.whole.stores)

@@ -27,8 +27,21 @@ def growing(synthetic: Path, tmp_path: Path) -> GrowingPage:
     return page
 
 
+def test_before_the_first_table_each_score_of_a_model_is_shown(growing: GrowingPage) -> None:
+    assert growing.ended("score_reference", "") == "" and growing.process is None
+    growing.ended("evaluate", "no table yet")
+    first = growing.process
+    assert first is not None and first.wait() == 0
+    assert "no table yet" in growing.path.read_text()
+    growing.ended("make_table", "1 of 2")
+    second = growing.process
+    assert second is not None and second is not first and second.wait() == 0
+    growing.ended("evaluate", "1 of 2, later")
+    assert growing.process is second
+
+
 def test_after_a_table_the_page_is_there_and_where_is_said_once(growing: GrowingPage) -> None:
-    assert growing.ended("evaluate", "0 of 2") == "" and growing.process is None
+    assert growing.ended("score_reference", "0 of 2") == "" and growing.process is None
     assert growing.ended("make_table", "09:30:00: 1 of 2 tables are made") == ""
     assert growing.process is not None and growing.process.wait() == 0
     html = growing.path.read_text()

@@ -1,6 +1,7 @@
 """The report page while a run goes on: ``report/so_far.html``, written anew after each table.
 
-It is made beside the run's jobs by the program that makes the page at the end, at most one at a
+Before the first table it is written after each score of a model, so that rows are seen minutes
+before their table is whole. It is made beside the run's jobs by the program that makes the page at the end, at most one at a
 time, and renews itself in a browser. When the page is there it leads to it. What goes wrong with it
 stands in its log and stops nothing.
 """
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from cxrflow.config.cost import Job
 
-PAGE, TABLE = "make_page", "make_table"
+PAGE, TABLE, SCORE = "make_page", "make_table", "evaluate"
 NAME = "so_far.html"
 LEADS_ON = '<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={}">'
 
@@ -25,7 +26,8 @@ class GrowingPage:
     config: Path
     results: Path
     process: subprocess.Popen[bytes] | None = None
-    due: bool = False  # there is a table that it does not show
+    due: bool = False  # there is a table, or a row, that it does not show
+    tabled: bool = False  # there is a table
     shown: bool = False  # where it lies has been said
 
     @classmethod
@@ -56,7 +58,8 @@ class GrowingPage:
             for beside in self.path.with_name(f"{self.path.stem}_files").glob("*.html"):
                 beside.write_text(LEADS_ON.format(f"../{self.page.name}"), encoding="utf-8")
             return ""
-        self.due |= rule == TABLE
+        self.tabled |= rule == TABLE
+        self.due |= rule == TABLE or (rule == SCORE and not self.tabled)
         if self.process is not None and self.process.poll() is None:
             return ""
         if self.due and self.config.is_file():
