@@ -131,7 +131,7 @@ def test_the_page_says_what_the_data_are(html):
 
 
 def test_the_page_leads_with_scores(html):
-    assert "No benchmark result is there yet" not in html
+    assert "No number that a paper leads with is there yet" not in html
     for lead in load_paper("public_data").leads:
         assert lead.label in html
 
@@ -193,7 +193,7 @@ def test_reports_alone_train_text_encoders(tmp_path, quick):
     assert flow["steps"][-1]["kept"] == WITH_BOTH_SECTIONS
     assert sum(split["studies"] for split in flow["splits"].values()) == WITH_BOTH_SECTIONS
     html = (results / "report/index.html").read_text(encoding="utf-8")
-    assert "No benchmark result is there yet" not in html
+    assert "No number that a paper leads with is there yet" not in html
 
 
 def test_radiographs_in_order_of_days_train_a_model_of_two_images(tmp_path, quick):

@@ -86,7 +86,7 @@ def test_the_first_page_is_short(tmp_path):
     for paper in config.values.papers:
         claim = config.library.chosen[paper].orderings[0].claim
         assert " ".join(claim.split()) in " ".join(front.split())
-    assert "Of five leading claims none holds, five are not run" in front
+    assert "None of five leading claims has been measured yet" in front
 
 
 def test_it_shows_numbers_curves_tables_and_pictures(html):
@@ -297,12 +297,12 @@ def test_results_of_a_paper_that_leads_with_nothing_are_not_called_missing(tmp_p
     )
     write_results(tmp_path, load(papers=[str(mine)]))
     html = build(tmp_path)
-    assert "No benchmark result is there yet" not in html
+    assert "No number that a paper leads with is there yet" not in html
     assert "has not been evaluated yet" not in html
     curve = html.partition('id="mine-classification"')[2].partition("</article>")[0]
     assert "“pneumonia”, “no pneumonia”" in curve and "<svg" in curve
     shutil.rmtree(tmp_path / "tables")
-    assert "No benchmark result is there yet" in build(tmp_path)
+    assert "No number that a paper leads with is there yet" in build(tmp_path)
 
 
 def test_a_hospital_reads_what_its_model_finds_without_labels(tmp_path):
@@ -344,7 +344,7 @@ def test_missing_parts_are_said(results):
     html = build(results)
     assert Outline(html).open == []
     for said in (
-        "No benchmark result is there yet", "This cohort has not been made",
+        "No number that a paper leads with is there yet", "This cohort has not been made",
         "Its text has not been processed", "No training has finished yet",
         "This table has not been made", "No example pictures were drawn: not evaluated yet",
         "Zero-shot classification has not been evaluated yet",

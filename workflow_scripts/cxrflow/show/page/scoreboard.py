@@ -181,6 +181,8 @@ def headline(lines: Sequence[BoardLine]) -> str:
             f"{line.name} {line.verdict}" if line.verdict else line.name for line in lines
         )
     counts = Counter(line.verdict for line in claimed)
+    if counts[NOT_RUN] == len(claimed):
+        return f"None of {_in_words(len(claimed))} leading claims has been measured yet"
     few = counts[HOLDS] < 2
     holding = f"{_in_words(counts[HOLDS])} {'holds' if few else 'hold'}"
     counted = [
