@@ -7,6 +7,7 @@ pictures and tables: page_score_fixtures.
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,13 @@ MLM = {
 
 def load(**changes: Any) -> Config:
     """The demo's configuration of one paper with every row, and changes laid over it."""
-    base = load_config([ROOT / "config.yaml"], check_roots=False).values.model_dump(mode="json")
-    laid = overlay(base, {"papers": ["biovil"], "extent": "all", **changes})
+    laid = overlay(_base(), {"papers": ["biovil"], "extent": "all", **changes})
     return make_config(laid, [ROOT / "config.yaml"], check_roots=False)
+
+
+@cache
+def _base() -> dict[str, Any]:
+    return load_config([ROOT / "config.yaml"], check_roots=False).values.model_dump(mode="json")
 
 
 def pages(root: Path, papers: Sequence[str] = ()) -> dict[str, str]:

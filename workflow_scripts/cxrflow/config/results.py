@@ -1,6 +1,6 @@
 """The tables and figures of a paper in a run, and the results (task, model) that fill them."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from cxrflow.benchmarks.settings import PairedComparison
@@ -26,6 +26,8 @@ class PaperResults:
     def __init__(self, paper: Paper, tasks: Tasks) -> None:
         self._tasks, self._models = tasks, tasks.models
         self._source = paper
+        # A dry run asks for each some twenty times.
+        self._cells, self._shown = cache(self._measured_cells), cache(self._measured_shown)
         self.paper = paper.with_models(tasks.models.same, tasks.models.stand_ins)
 
     def tables(self, extent: str | None = None) -> list[str]:
@@ -46,6 +48,9 @@ class PaperResults:
 
     def cells(self, name: str) -> list[Result]:
         """The (task, model) pairs of a table that this run measures."""
+        return list(self._cells(name))
+
+    def _measured_cells(self, name: str) -> list[Result]:
         table = self.table(name)
         if self._left_out(name.removeprefix(HEADLINE)):
             return []
@@ -99,6 +104,9 @@ class PaperResults:
 
     def shown_in(self, name: str) -> list[Result]:
         """The (task, model) pairs of a figure that this run measures; none if it is not drawn."""
+        return list(self._shown(name))
+
+    def _measured_shown(self, name: str) -> list[Result]:
         figure = self.paper.figures[name]
         results = figure.results(self.paper.tables)
         measured = [result for result in results if self._measured(result)]

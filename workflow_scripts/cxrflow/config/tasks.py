@@ -240,10 +240,16 @@ class Tasks(Mapping[str, ResolvedTask]):
 
     def models_in(self, task: str) -> list[str]:
         """The models, ours and others', that stand in a task in a table, in their order."""
+        return list(self._models_by_task.get(task, ()))
+
+    @cached_property
+    def _models_by_task(self) -> dict[str, dict[str, None]]:
         tables = (t for paper in self.models.library.chosen.values() for t in paper.tables.values())
-        results = (result for table in tables for result in table.results())
-        names = (model for name, model in results if name == task and model is not None)
-        return [name for name in dict.fromkeys(names) if not is_reference(name)]
+        names: dict[str, dict[str, None]] = {}
+        for task, model in (result for table in tables for result in table.results()):
+            if model is not None and not is_reference(model):
+                names.setdefault(task, {})[model] = None
+        return names
 
     @cached_property
     def first_models(self) -> dict[str, str]:

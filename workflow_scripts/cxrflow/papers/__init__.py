@@ -118,12 +118,14 @@ class Paper(Settings):
         return self.tables[place.table].cell(place)
 
 
-def paper_names() -> list[str]:
+@cache
+def paper_names() -> tuple[str, ...]:
     """The papers of this package."""
-    files = resources.files(__name__).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    names = [file.name for file in resources.files(__name__).iterdir()]
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
+@cache
 def paper_file(source: str) -> Path:
     """The YAML file of a paper: one of ours by its name, or the path of a user's own."""
     if source.endswith((".yaml", ".yml")):
