@@ -1,9 +1,9 @@
 """The report page while a run goes on: ``report/so_far.html``, written anew after each table.
 
 Before the first table it is written after each score of a model, so that rows are seen minutes
-before their table is whole. It is made beside the run's jobs by the program that makes the page at the end, at most one at a
-time, and renews itself in a browser. When the page is there it leads to it. What goes wrong with it
-stands in its log and stops nothing.
+before their table is whole. It is made beside the run's jobs by the program that makes the page at
+the end, at most one at a time, and renews itself in a browser. When the page is there it leads to
+it. What goes wrong with it stands in its log and stops nothing.
 """
 
 import subprocess
