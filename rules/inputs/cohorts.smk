@@ -68,7 +68,7 @@ def check_cohorts():
         dict.fromkeys(w["model"] for rule, w in jobs if rule in WEIGHTS),
         dict.fromkeys(w["task"] for rule, w in jobs if rule == "evaluate"),
     )
-    to_build = {w["cohort"] for rule, w in jobs if rule in (*BUILT, "join_pairs")}
+    to_build = {w["cohort"] for rule, w in jobs if rule in (*BUILT, *JOINED)}
     for cohort, rows in asked.items():
         needs = [Demand(**each) for each in rows]
         if cohort in to_build:
