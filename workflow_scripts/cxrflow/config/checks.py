@@ -286,8 +286,9 @@ def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
     cohort = config.cohorts[task.task.cohort]
     if source == "reports" or cohort.recipe.kind == "pairs":
         return layout("chexpert").classes, "CheXpert's"
-    published = config.data.layout(cohort.dataset)
-    return published.classes or published.listed, f"{cohort.dataset}'s"
+    dataset = cohort.of_one_set[0].dataset  # those that are joined have the same
+    published = config.data.layout(dataset)
+    return published.classes or published.listed, f"{dataset}'s"
 
 
 def check_metrics(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""Put the pairs, or the progressions, of several data sets together as one cohort (docs/data.md)."""
+"""Put pairs, or progressions, of several data sets together as one cohort (docs/data.md)."""
 
 import os
 from collections.abc import Sequence

@@ -75,12 +75,19 @@ def join(cohorts: Sequence[Path], roots: Sequence[Path], common: str, output: Pa
     rows = _under(common, roots, tables)
     images = _under(common, roots, pictures)
     split = pd.concat(splits)
-    unit: Unit = next(iter(next(iter(flows[0]["splits"].values()))))
+    unit: Unit = "samples"
+    if name == "pairs":
+        unit = "images" if flows[0]["settings"]["unit"] == "image" else "studies"
     flow = Flow(output, 1.0)
+    # Filters of pairs count images as well as studies, which cannot be added up.
     dropped = _dropped(flows) if name == "samples" else []
     flow.step(f"{name} of all data sets", unit, len(rows), dropped)
     for column in NAMES:
         flow.check(f"{column} in one data set", f"{rows[column].nunique()} names, each in one")
+    notes = [
+        f"{len(table)} rows are of {each['dataset']} ({folder.name}/flow.json)"
+        for folder, each, table in zip(cohorts, flows, tables, strict=True)
+    ]
     sizes = CohortTables(rows, images, split["split"], unit).split_sizes()
     with atomic_folder(output, "cohort") as folder:
         rows.to_parquet(folder / f"{name}.parquet", index=False)
@@ -91,7 +98,7 @@ def join(cohorts: Sequence[Path], roots: Sequence[Path], common: str, output: Pa
         split.sort_values("subject_id").to_csv(folder / "split.csv", index=False)
         digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
         account = {"fingerprint": fingerprint(digests), "splits": sizes, **_account(flows)}
-        written = {"steps": flow.steps, "checks": flow.checks, "notes": _notes(cohorts, flows)}
+        written = {"steps": flow.steps, "checks": flow.checks, "notes": notes}
         write_json(folder / "flow.json", {"cohort": output.name, **account, **written})
 
 
@@ -123,7 +130,7 @@ def _under(common: str, roots: Sequence[Path], tables: Sequence[pd.DataFrame]) -
 def _dropped(flows: Sequence[Mapping[str, Any]]) -> list[Drop]:
     """What is in no cohort: of labels listed on images of other data sets those that none takes.
 
-    All steps of a progression count labels, so that they and the rows make up what was listed.
+    All steps of a progression count labels, so that the drops and the rows make up what was listed.
     """
     dropped: list[Drop] = []
     elsewhere: list[dict[tuple[str, bool], Drop]] = []
@@ -174,12 +181,3 @@ def _account(flows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             labels.update(flow["labels"])
         account |= {"classes": first["classes"], "labels": dict(sorted(labels.items()))}
     return account
-
-
-def _notes(cohorts: Sequence[Path], flows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many rows are of which data set, and where each is accounted for."""
-    notes = []
-    for folder, flow in zip(cohorts, flows, strict=True):
-        pairs = sum(next(iter(counts.values())) for counts in flow["splits"].values())
-        notes.append(f"{pairs} rows are of {flow['dataset']} ({folder.name}/flow.json)")
-    return notes

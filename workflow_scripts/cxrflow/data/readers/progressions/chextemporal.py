@@ -2,10 +2,10 @@
 
 ``gold_progression_pairs.parquet`` is what radiologists say, ``silver_findings.parquet``, which may
 be absent, what a language model reads in reports. A layout reads the rows of one parent data set;
-those of others are counted, for the account of a cohort that joins several. The publisher's code calls its words improving, stable, worsening, new and resolved. A
-finding of one pair may have several rows with different answers. Images are named by paths, of
-CheXpert's without the part, and lie in the parent data set, by whose order of time the cohort
-checks the pairs. No box is read.
+those of others are counted, for the account of a cohort that joins several. The publisher's code
+calls its words improving, stable, worsening, new and resolved. A finding of one pair may have
+several rows with different answers. Images are named by paths, of CheXpert's without the part, and
+lie in the parent data set, by whose order of time the cohort checks the pairs. No box is read.
 """
 
 from collections.abc import Mapping
