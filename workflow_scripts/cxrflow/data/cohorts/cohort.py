@@ -96,6 +96,13 @@ def _pairs(
         flow.notes += pictures.notes
     held_out = _held_out(options, origin, tables, flow)
     pictures = _curated(pictures, options, flow)
+    extra = {}
+    if settings.unsaid_views == "predicted":
+        from cxrflow.data.cohorts.predicted_views import sentence, with_predicted_views
+
+        pictures, account = with_predicted_views(pictures, settings, options.threads)
+        flow.notes.append(sentence(account))
+        extra["predicted_views"] = account
     labels = None
     if settings.labels == "reports":
         labels = report_labels(options.corpus, origin.study_prefix)
@@ -104,7 +111,8 @@ def _pairs(
     sources = pairs.PairSources(
         options.dataset, tables, pictures, corpus, origin.study_prefix, held_out, labels
     )
-    return pairs.build(sources, settings, flow, options.threads)
+    cohort = pairs.build(sources, settings, flow, options.threads)
+    return replace(cohort, extra={**cohort.extra, **extra})
 
 
 def _held_out(
