@@ -13,6 +13,8 @@ def cohort_code(wildcards):
     modules = ["data.cohorts.cohort", *readers("tables", *cohort.sources)]
     if cohort.recipe.splits.validation is not None:  # drawn from what its publisher trains on
         modules.append("data.cohorts.validation")
+    if cohort.recipe.unsaid_views == "predicted":
+        modules.append("data.cohorts.predicted_views")
     return [*modules, *published_readers(cohort)]
 
 

@@ -9,6 +9,7 @@ docs/data.md.
 import logging
 from argparse import Namespace
 from dataclasses import replace
+from importlib import import_module
 
 import pandas as pd
 
@@ -98,10 +99,10 @@ def _pairs(
     pictures = _curated(pictures, options, flow)
     extra = {}
     if settings.unsaid_views == "predicted":
-        from cxrflow.data.cohorts.predicted_views import sentence, with_predicted_views
-
-        pictures, account = with_predicted_views(pictures, settings, options.threads)
-        flow.notes.append(sentence(account))
+        # By name, so that what decodes images is code of the cohorts alone that ask for it.
+        predicting = import_module("cxrflow.data.cohorts.predicted_views")
+        pictures, account = predicting.with_predicted_views(pictures, settings, options.threads)
+        flow.notes.append(predicting.sentence(account))
         extra["predicted_views"] = account
     labels = None
     if settings.labels == "reports":
