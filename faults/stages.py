@@ -23,6 +23,7 @@ WITHOUT_JOB = {
     "draw_bars": "draw_figure: a picture and its JSON",
     "draw_curve": "draw_figure: a picture and its JSON",
     "join_pairs": "build_pairs: the same tables and account",
+    "join_samples": "build_samples: the same tables and account",
 }
 
 

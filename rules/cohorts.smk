@@ -59,36 +59,48 @@ for building, (kinds, tables) in BUILT.items():
             """
 
 
-rule join_pairs:
-    """Put the pairs of several data sets together."""
-    input:
-        pairs=lambda wildcards: [cohort_table(each) for each in joined_cohorts(wildcards)],
-    output:
-        **{
-            table: f"<results>/cohorts/{{cohort}}/{table}.parquet"
-            for table in ["pairs", "images", "documents"]
-        },
-        split="<results>/cohorts/{cohort}/split.csv",
-        flow="<results>/cohorts/{cohort}/flow.json",
-    log:
-        "<logs>/join_pairs/{cohort}.log",
-    benchmark:
-        "<timings>/join_pairs/{cohort}.tsv"
-    wildcard_constraints:
-        cohort=one_of(name for name in run.whole.cohorts if run.cohorts[name].joined),
-    priority: building_priority
-    conda:
-        "../envs/cpu.yaml"
-    params:
-        code=lambda wildcards: code_digest("data.cohorts.joined"),
-        cohorts=lambda wildcards, input: folders(input.pairs),
-        roots=lambda wildcards: [root(each.holder) for each in run.cohorts[wildcards.cohort].joined],
-        folder=subpath(output.flow, parent=True),
-    shell:
-        r"""
-        python -m cxrflow.data.cohorts.join_pairs \
-            --cohorts {params.cohorts:q} \
-            --roots {params.roots:q} \
-            --output {params.folder:q} \
-            >{log:q} 2>&1
-        """
+# The kinds of cohort that may be of several data sets, by the rule that joins them, likewise.
+JOINED = {
+    "join_pairs": (["pairs"], ["pairs", "documents"]),
+    "join_samples": (["progression"], ["samples"]),
+}
+
+for joining, (kinds, tables) in JOINED.items():
+
+    rule:
+        """Put the rows of several data sets together."""
+        name:
+            joining
+        input:
+            rows=lambda wildcards: [cohort_table(each) for each in joined_cohorts(wildcards)],
+        output:
+            **{table: f"<results>/cohorts/{{cohort}}/{table}.parquet" for table in tables},
+            images="<results>/cohorts/{cohort}/images.parquet",
+            split="<results>/cohorts/{cohort}/split.csv",
+            flow="<results>/cohorts/{cohort}/flow.json",
+        log:
+            f"<logs>/{joining}/{{cohort}}.log",
+        benchmark:
+            f"<timings>/{joining}/{{cohort}}.tsv"
+        wildcard_constraints:
+            cohort=one_of(
+                name
+                for name in run.whole.cohorts
+                if run.cohorts[name].recipe.kind in kinds and run.cohorts[name].joined
+            ),
+        priority: building_priority
+        conda:
+            "../envs/cpu.yaml"
+        params:
+            code=lambda wildcards: code_digest("data.cohorts.joined"),
+            cohorts=lambda wildcards, input: folders(input.rows),
+            roots=lambda wildcards: [root(each.holder) for each in run.cohorts[wildcards.cohort].joined],
+            folder=subpath(output.flow, parent=True),
+        shell:
+            r"""
+            python -m cxrflow.data.cohorts.join_cohorts \
+                --cohorts {params.cohorts:q} \
+                --roots {params.roots:q} \
+                --output {params.folder:q} \
+                >{log:q} 2>&1
+            """

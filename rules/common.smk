@@ -39,7 +39,7 @@ from cxrflow.config.released import released_cells, released_notes, released_res
 from cxrflow.config.weights import weights_files
 from cxrflow.console.plan import Plan
 from cxrflow.data.cohorts.demands import Demand, check, note
-from cxrflow.data.cohorts.join_pairs import common_folder
+from cxrflow.data.cohorts.join_cohorts import common_folder
 from cxr_files.errors import InputError
 from cxr_files.atomic import fingerprint
 from cxr_files.csv_table import find_file

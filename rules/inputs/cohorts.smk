@@ -13,6 +13,8 @@ def cohort_code(wildcards):
     modules = ["data.cohorts.cohort", *readers("tables", *cohort.sources)]
     if cohort.recipe.splits.validation is not None:  # drawn from what its publisher trains on
         modules.append("data.cohorts.validation")
+    if cohort.recipe.unsaid_views == "predicted":
+        modules.append("data.cohorts.predicted_views")
     return [*modules, *published_readers(cohort)]
 
 
@@ -68,7 +70,7 @@ def check_cohorts():
         dict.fromkeys(w["model"] for rule, w in jobs if rule in WEIGHTS),
         dict.fromkeys(w["task"] for rule, w in jobs if rule == "evaluate"),
     )
-    to_build = {w["cohort"] for rule, w in jobs if rule in (*BUILT, "join_pairs")}
+    to_build = {w["cohort"] for rule, w in jobs if rule in (*BUILT, *JOINED)}
     for cohort, rows in asked.items():
         needs = [Demand(**each) for each in rows]
         if cohort in to_build:

@@ -391,6 +391,25 @@ def test_across_institutions_one_model_a_set_is_trained(fresh: Checkout) -> None
     assert tables == {"retrieval", "findings"}
 
 
+def test_progressions_of_two_parents_are_built_apart_and_joined(
+    fresh: Checkout, tmp_path: Path
+) -> None:
+    """public.yaml: one row set, whose store is made of both folders of images."""
+    for name in ("CheXTemporal", "ReXGradient-160K", "chexpert-plus", "stanza"):
+        (tmp_path / name).mkdir()
+    run = fresh.with_overlay("paper.yaml").with_overlay("public.yaml")
+    cohort = "results/public/cohorts/biovil_t/progression"
+    store = "results/public/pixels/biovil_t/progression/shorter512/store.json"
+    parents = [f"{cohort}.chextemporal_{parent}" for parent in ("chexpert", "rexgradient")]
+    jobs = {path: job for job in run.plan(store, CXR_DATA=str(tmp_path)) for path in job.output}
+    assert {job.rule for job in jobs.values()} == {"build_samples", "join_samples", "store_pixels"}
+    joined = jobs[f"{cohort}/samples.parquet"]
+    assert joined.input == [f"{parent}/samples.parquet" for parent in parents]
+    assert {jobs[path].rule for path in joined.input} == {"build_samples"}
+    assert jobs[store].input == [f"{cohort}/images.parquet"]
+    assert not {path for path in jobs if "documents" in path}
+
+
 def test_jobs_ask_for_what_the_configuration_says(fresh: Checkout) -> None:
     """Of the rule, the benchmark or the training; the command line wins (rules/internals.smk)."""
     asked = {

@@ -141,8 +141,11 @@ def test_the_paper_overlay_is_real(monkeypatch):
         (
             "datasets",
             {
-                "a": {"layout": "padchest", "root": "/a", "in_place_of": "mimic_cxr"},
-                "b": {"layout": "padchest_gr", "root": "/b", "in_place_of": "mimic_cxr"},
+                "a": {"layout": "chexpert_plus", "root": "/a", "in_place_of": "mimic_cxr"},
+                "b": {
+                    **{"layout": "hospital", "root": "/b", "in_place_of": "mimic_cxr"},
+                    **{"people": ["chexpert"], "ids": "chexpert"},
+                },
             },
             "key 'datasets.b.in_place_of' has people of 'a', which stands in the same place",
         ),

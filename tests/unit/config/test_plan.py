@@ -81,7 +81,9 @@ def test_without_credentials_what_needs_them_alone_is_not_made(paper_run, pairs)
     if "chexpert_plus" in pairs:
         text = page.split("```yaml\n")[1].split("```")[0]
         if "rexgradient" in pairs:
-            text = text.replace("  rexgradient: null\n", "").replace("published", "reports")
+            for name in ("rexgradient", "chextemporal_rexgradient"):
+                text = text.replace(f"  {name}: null\n", "")
+            text = text.replace("published", "reports")
         overlays.append(yaml.safe_load(text))
     config = paper_run(*overlays)
     assert config.cohorts["convirt/mimic_cxr"].dataset == pairs
@@ -96,16 +98,43 @@ def test_without_credentials_what_needs_them_alone_is_not_made(paper_run, pairs)
     assert made["biovil"] - lost["biovil"] == 318  # Table C.1 counts in MS-CXR's own files
 
 
-def test_progressions_without_credentials_are_of_chexpert_plus(paper_run):
-    """Its patients' images are not where those of MIMIC-CXR's are."""
-    public = read_yaml(ROOT / "public.yaml")
-    for name in ("padchest_gr", "chextemporal_chexpert", "chexpert_plus"):
-        public["datasets"][name]["optional"] = False
+@pytest.fixture
+def public():
+    """public.yaml, with its optional sets of boxes and progressions there."""
+    values = read_yaml(ROOT / "public.yaml")
+    names = ("padchest_gr", "chexpert_plus", "chextemporal_chexpert", "chextemporal_rexgradient")
+    there = {name: values["datasets"][name] | {"optional": False} for name in names}
+    return overlay(values, {"datasets": there})
+
+
+def test_progressions_without_credentials_are_of_both_open_parents(paper_run, public):
+    """Each row's images are its own parent's; who is tested on is held out of both."""
     config = paper_run(public)
     cohort = config.cohorts["biovil_t/progression"]
-    assert (cohort.dataset, cohort.holder) == ("chextemporal_chexpert", "chexpert_plus")
+    assert [(each.dataset, each.holder) for each in cohort.joined] == [
+        ("chextemporal_chexpert", "chexpert_plus"),
+        ("chextemporal_rexgradient", "rexgradient"),
+    ]
+    for name in ("biovil/mimic_cxr", "biovil_t/mimic_cxr"):
+        assert {*config.cohorts[name].held_out} >= {*(each.dataset for each in cohort.joined)}
     lost = sum(place[0] == "biovil_t" for place in unmade(config))
     assert len(planned_cells(config, "biovil_t")) - lost == 169  # 78 without CheXTemporal
+    own = paper_run(public, {"papers": ["chextemporal"]}).cohorts["chextemporal/directions"]
+    assert own.holders == ["chexpert_plus", "rexgradient"]
+
+
+def test_without_one_parent_its_line_or_the_other_alone_is_asked_for(paper_run, public):
+    config = paper_run(public, {"datasets": {"chexpert_plus": None}})
+    (lack,) = config.cohorts.lacks("biovil_t/progression")
+    said = [line.split("  #")[0] for line in lack.lines]
+    assert said == [
+        "datasets: {chexpert_plus: {root: FOLDER}}",
+        "datasets: {chextemporal_chexpert: null}",
+    ]
+    alone = paper_run(public, {"datasets": {"chexpert_plus": None}}, yaml.safe_load(said[1]))
+    cohort = alone.cohorts["biovil_t/progression"]
+    assert not cohort.joined
+    assert (cohort.dataset, cohort.holder) == ("chextemporal_rexgradient", "rexgradient")
 
 
 @pytest.mark.parametrize(("key", "name"), NAMED, ids=lambda part: part)

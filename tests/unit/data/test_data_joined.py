@@ -11,7 +11,7 @@ from data_fixtures import IMAGES, corpus, mimic_cxr
 
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.flow import rewrite_flow
-from cxrflow.data.cohorts.join_pairs import main
+from cxrflow.data.cohorts.join_cohorts import main
 from cxrflow.images.store import read_sources
 
 NAMES = ("subject_id", "study_id", "image_id", "prior_study_id", "prior_image_id")

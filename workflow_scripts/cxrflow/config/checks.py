@@ -23,7 +23,7 @@ from cxrflow.papers import load_paper, paper_entries, paper_names
 # rules that ask for resources under another's name.
 RESERVED = {REFERENCE, "label_agreement", "benchmarks", "index"}
 RESERVED |= {"all", "labels", "controls", "released"}
-RESERVED |= {"build_retrieval", "build_samples", "compare_labels", "join_pairs"}
+RESERVED |= {"build_retrieval", "build_samples", "compare_labels", "join_pairs", "join_samples"}
 ORDERINGS = "orderings"
 # Of cohorts and vocabularies: what names data sets.
 NAMING_FIELDS = ("dataset", "images", "held_out", "training", "documents")
@@ -154,7 +154,8 @@ def check_datasets(config: Config) -> None:
             if first != name:  # its patients would be nobody else's, and yet be trained on
                 message = f"is {data.root!r}, which is that of '{first}'; expected one name for it"
                 raise WrongKey(("datasets", name, "root"), message)
-        for unnamed in sorted({*data.places} - datasets):
+        # A place that only papers which are not chosen name stands under `datasets`.
+        for unnamed in sorted({*data.places} - datasets - {*config.values.datasets}):
             raise WrongKey(
                 ("datasets", name, "in_place_of"),
                 f"no paper names '{unnamed}'; they name {', '.join(sorted(datasets))}",
@@ -285,8 +286,9 @@ def _known_classes(config: Config, name: str) -> tuple[tuple[str, ...], str]:
     cohort = config.cohorts[task.task.cohort]
     if source == "reports" or cohort.recipe.kind == "pairs":
         return layout("chexpert").classes, "CheXpert's"
-    published = config.data.layout(cohort.dataset)
-    return published.classes or published.listed, f"{cohort.dataset}'s"
+    dataset = cohort.of_one_set[0].dataset  # those that are joined have the same
+    published = config.data.layout(dataset)
+    return published.classes or published.listed, f"{dataset}'s"
 
 
 def check_metrics(config: Config) -> None:

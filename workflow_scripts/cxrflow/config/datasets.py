@@ -18,6 +18,8 @@ from cxrflow.papers.recipes import CohortRecipe
 
 # Where data sets are published, by the names that papers use for them.
 PLACES = read_yaml(Path(__file__).with_name("places.yaml"))
+# Kinds of cohort that may be made of several data sets in one place, each by itself, and joined.
+JOINED = ("pairs", "progression")
 # Layouts whose copies are about the hospital's followed patients.
 OF_FOLLOWED = ("ms_cxr_t", "chest_imagenome")
 
@@ -32,7 +34,7 @@ class ResolvedCohort:
     holder: str
     held_out: dict[str, tuple[str, ...]]  # the publisher's parts of each; none: all of it
     training: str | None = None
-    #: Of pairs of several data sets a cohort each; its own ``dataset`` is then the name of none.
+    #: Of rows of several data sets a cohort each; its own ``dataset`` is then the name of none.
     joined: tuple["ResolvedCohort", ...] = ()
 
     @classmethod
@@ -148,14 +150,18 @@ class Datasets:
         """The data set that stands in for ``name``; None if this run has none.
 
         Raises:
-            WrongKey: several do, which pairs and documents can be read from, but nothing else.
+            WrongKey: several do, which pairs, progressions and documents can be read from, but
+                nothing else.
         """
-        places = [] if name is None else self.places([name])
+        return self._only(name, [] if name is None else self.places([name]))
+
+    def _only(self, name: str | None, places: Sequence[str]) -> str | None:
+        """The one of ``places`` that stands for ``name``, if there is one; see :meth:`at`."""
         if len(places) > 1:
             raise WrongKey(
                 ("datasets", places[1], "in_place_of"),
-                f"'{name}' is replaced by '{places[0]}' already, and not only pairs are read from "
-                "it; expected one data set in its place",
+                f"'{name}' is replaced by '{places[0]}' already, and not only pairs or "
+                "progressions are read from it; expected one data set in its place",
             )
         return places[0] if places else None
 
@@ -172,15 +178,23 @@ class Datasets:
         """What a cohort lacks; nothing where :meth:`cohort` makes it."""
         if self.cohort("", recipe) is not None:
             return []
-        dataset = next(iter(self.places([recipe.dataset])), None)
-        if dataset is not None and recipe.kind not in self.layout(dataset).cohorts:
-            return [Lack(f"{recipe.kind} in {dataset}, which is in the place of {recipe.dataset}")]
-        names = [recipe.dataset, recipe.images, recipe.training]
-        if dataset is not None and "images" not in self.layout(dataset).holds:
-            names.append(self.layout(dataset).companion)
+        datasets = self.places([recipe.dataset])
+        able = [name for name in datasets if recipe.kind in self.layout(name).cohorts]
+        if datasets and not able:
+            stand = "is" if len(datasets) == 1 else "are"
+            among = f"{' and '.join(datasets)}, which {stand} in the place of {recipe.dataset}"
+            return [Lack(f"{recipe.kind} in {among}")]
+        names = (recipe.dataset, recipe.images, recipe.training)
         lacks = [self.lack(name) for name in names if name is not None]
+        for name in able:
+            companion = self.layout(name).companion
+            if companion is not None and "images" not in self.layout(name).holds:
+                lack = self.lack(companion)
+                if lack is not None and len(able) > 1:
+                    lack = lack.or_by(f"datasets: {{{name}: null}}  # the rows of the others alone")
+                lacks.append(lack)
         # What replaces a data set may be of other patients, or lack images.
-        foreign = Lack(f"images or labels of the patients of {dataset}")
+        foreign = Lack(f"images or labels of the patients of {' and '.join(able)}")
         return [lack for lack in lacks if lack is not None] or [foreign]
 
     def layout(self, name: str) -> Layout:
@@ -206,16 +220,18 @@ class Datasets:
     def cohort(self, name: str, recipe: CohortRecipe) -> ResolvedCohort | None:
         """A cohort on the data sets of this run; None if one is missing.
 
-        Pairs of a data set in whose place several stand are made of each, and joined.
+        Pairs and progressions of a data set in whose place several stand are made of each, and
+        joined.
         """
-        datasets = self.places([recipe.dataset])
-        if recipe.kind != "pairs" or len(datasets) < 2:
-            return self._of_one_set(name, recipe, self.at(recipe.dataset))
+        standing = self.places([recipe.dataset])
+        datasets = [each for each in standing if recipe.kind in self.layout(each).cohorts]
+        if recipe.kind not in JOINED or len(datasets) < 2:
+            return self._of_one_set(name, recipe, self._only(recipe.dataset, datasets))
         for first, second in combinations(datasets, 2):
             if self._may_be_same(first, second):
                 raise WrongKey(
                     ("datasets", second, "in_place_of"),
-                    f"has people of '{first}', which stands in the same place; their pairs cannot "
+                    f"has people of '{first}', which stands in the same place; their rows cannot "
                     "be joined, as a patient could train and test",
                 )
         cohorts = [self._of_one_set(f"{name}.{each}", recipe, each) for each in datasets]
@@ -233,7 +249,7 @@ class Datasets:
     def _of_one_set(
         self, name: str, recipe: CohortRecipe, dataset: str | None
     ) -> ResolvedCohort | None:
-        if dataset is None or recipe.kind not in self.layout(dataset).cohorts:
+        if dataset is None:
             return None
         # What replaces a data set brings its own images, unless these are replaced too.
         images = self._images(recipe, dataset)
@@ -259,10 +275,12 @@ class Datasets:
                     held_out[place] = (
                         tuple(dict.fromkeys(chain(*parts_of_both))) if all(parts_of_both) else ()
                     )
-        training = self.at(recipe.training)
-        if recipe.training and not (training and self.same_patients(training, dataset)):
+        silver = [] if recipe.training is None else self.places([recipe.training])
+        silver = [place for place in silver if self.same_patients(place, dataset)]
+        if recipe.training and not silver:
             return None
-        training = None if training == dataset else training  # its own silver labels
+        # Its own silver labels, if it has any.
+        training = None if dataset in silver else self._only(recipe.training, silver)
         try:
             recipe = recipe.split_as(self.layout(dataset).split)
         except ValueError as error:

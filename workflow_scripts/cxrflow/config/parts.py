@@ -163,7 +163,9 @@ RULES = (
 
 # Rules that ask for resources under another's name.
 ASK_AS = {
-    **dict.fromkeys(("build_samples", "build_retrieval"), "build_pairs"),
+    **dict.fromkeys(
+        ("build_samples", "build_retrieval", "join_pairs", "join_samples"), "build_pairs"
+    ),
     "compare_labels": "label_agreement",
 }
 

@@ -106,7 +106,7 @@ def build_store(
         missing = [number for number in numbers if number not in records]
         remaining = [source for number in missing for source in chunked[number]]
         with contextlib.closing(
-            _outcomes(root, remaining, geometry, settings, threads)
+            stored_images(root, remaining, geometry, settings, threads)
         ) as outcomes:
             images = progress(outcomes, len(remaining), "image", lambda outcome: 1, "pixel store")
             for number in missing:
@@ -126,7 +126,7 @@ def build_store(
         return content
 
 
-def _outcomes(
+def stored_images(
     root: Path, sources: list[Source], geometry: Geometry, settings: PixelSettings, threads: int
 ) -> Generator[Outcome, None, None]:
     """Each image as stored, or its failure."""

@@ -34,7 +34,7 @@ BEFORE_TRAINING: Final = {
     "train_sentence_splitter": "reports.train_sentence_splitter",
     "train_entity_tagger": "reports.train_entity_tagger",
     "build_cohort": "data.cohorts.build_cohort",
-    "join_pairs": "data.cohorts.join_pairs",
+    "join_cohorts": "data.cohorts.join_cohorts",
     "store_pixels": "images.store_pixels",
     "register_pairs": "images.register_pairs",
     "build_vocabulary": "text.vocabulary",

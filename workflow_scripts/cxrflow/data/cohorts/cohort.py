@@ -9,6 +9,7 @@ docs/data.md.
 import logging
 from argparse import Namespace
 from dataclasses import replace
+from importlib import import_module
 
 import pandas as pd
 
@@ -96,6 +97,13 @@ def _pairs(
         flow.notes += pictures.notes
     held_out = _held_out(options, origin, tables, flow)
     pictures = _curated(pictures, options, flow)
+    extra = {}
+    if settings.unsaid_views == "predicted":
+        # By name, so that what decodes images is code of the cohorts alone that ask for it.
+        predicting = import_module("cxrflow.data.cohorts.predicted_views")
+        pictures, account = predicting.with_predicted_views(pictures, settings, options.threads)
+        flow.notes.append(predicting.sentence(account))
+        extra["predicted_views"] = account
     labels = None
     if settings.labels == "reports":
         labels = report_labels(options.corpus, origin.study_prefix)
@@ -104,7 +112,8 @@ def _pairs(
     sources = pairs.PairSources(
         options.dataset, tables, pictures, corpus, origin.study_prefix, held_out, labels
     )
-    return pairs.build(sources, settings, flow, options.threads)
+    cohort = pairs.build(sources, settings, flow, options.threads)
+    return replace(cohort, extra={**cohort.extra, **extra})
 
 
 def _held_out(

@@ -6,6 +6,9 @@ between two studies has no label and is left out (Appendix C.1, F.3). No patient
 and none that the publisher tells to avoid (ImaGenome's gold data set), is trained on: 78 % of
 MS-CXR-T's patients are in ImaGenome's own training split.
 
+A file may list labels on images of several data sets, as CheXTemporal's does. Of these a cohort has
+one; the others' labels are a step of its account, and other cohorts may have them.
+
 ``directions: five`` keeps all that is said of a finding (CheXTemporal): ``label`` holds its
 directions, a semicolon between them.
 """
@@ -24,6 +27,7 @@ COLUMNS = (
     *("finding", "label", "quality", "view", "split"),
 )
 SILVER = "silver"
+ELSEWHERE = "labels on images of this data set"  # the step that leaves out those of others
 FIVE_DIRECTIONS = (*DIRECTIONS, *FURTHER_DIRECTIONS)
 ANSWERS = ";"  # between directions
 _PAIR = ["study_id", "prior_study_id", "finding"]
@@ -51,7 +55,11 @@ def build(
     trained = silver.progressions[silver.progressions["quality"] == SILVER]
     sets = [tables] if silver is tables else [tables, silver]
     drops = [drop for each in sets for drop in each.dropped.get("progressions", [])]
-    flow.step("labels listed", "labels", len(tested) + len(trained), drops)
+    elsewhere = [drop for each in sets for drop in each.dropped.get("elsewhere", [])]
+    here = len(tested) + len(trained)
+    flow.step("labels listed", "labels", here + sum(drop.count for drop in elsewhere), drops)
+    if elsewhere:
+        flow.step(ELSEWHERE, "labels", here, elsewhere)
     held_out = {
         "the labels that are tested on": frozenset(tested["subject_id"]),
         "the patients to avoid": silver.avoid,

@@ -19,6 +19,9 @@ SplitMethod = Literal["auto", "patients", "folders", "official", "file", "ordere
 CohortKind = Literal["pairs", "grounding", "classification", "nli", "progression", "retrieval"]
 
 
+#: A view that some lists say, and that is said of what is predicted to be AP or PA.
+FRONTAL = "FRONTAL"
+
 #: Windsor et al. 2023, Table 1; train is p12 to p19.
 FOLDERS: dict[str, Split] = {"p10": "test", "p11": "validate"}
 
@@ -167,11 +170,17 @@ class CohortSettings(Settings):
         "of two studies, or each that is labelled",
     )
     views: tuple[str, ...] | None = Field(
-        ("AP", "PA", "AP SUPINE", "FRONTAL"),
+        ("AP", "PA", "AP SUPINE", FRONTAL),
         min_length=1,
         description="view positions that count as frontal, compared in upper case; a blank view "
         "does not. AP SUPINE occurs in covid_chestxray, FRONTAL in Open-I's projection list. "
         "null: every view, laterals too",
+    )
+    unsaid_views: Annotated[Literal["left_out", "predicted"], Before("left_out")] = Field(
+        "left_out",
+        description="kind pairs: images whose list says no view. predicted: a classifier that "
+        "learns from the others says FRONTAL of some, which `views` must name; its errors on other "
+        "patients stand in flow.json. left_out: they are not frontal",
     )
     require: tuple[Literal["image", "findings", "impression", "text"], ...] = Field(
         ("image", "impression"),
@@ -292,6 +301,8 @@ class CohortSettings(Settings):
             raise ValueError("unit: image needs image in require")
         if self.choose == "preferred" and self.views is None:
             raise ValueError("choose: preferred needs views")
+        if self.unsaid_views == "predicted" and FRONTAL not in (self.views or ()):
+            raise ValueError(f"unsaid_views: predicted needs {FRONTAL} in views")
         if self.choose == "all" and self.kind != "classification":
             raise ValueError(
                 f"choose of a cohort of kind {self.kind} is all: expected random, first or "
@@ -301,6 +312,7 @@ class CohortSettings(Settings):
             ("priors", self.priors, "false", ("grounding",)),
             ("frontal", self.frontal, "false", ("classification",)),
             ("acquisitions", self.acquisitions != "any", "any", ("pairs",)),
+            ("unsaid_views", self.unsaid_views != "left_out", "left_out", ("pairs",)),
             ("directions", self.directions != "three", "three", ("progression",)),
             ("share_unit", self.share_unit, "null", ("pairs", "classification")),
             ("labels", self.labels, "null", ("pairs",)),

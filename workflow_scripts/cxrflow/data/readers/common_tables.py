@@ -114,7 +114,8 @@ class Tables:
         avoid: patients of whom the publisher says that they must not be trained on.
         splits: the data set's own split by patient, or None; names as published.
         split_files: what the publisher's split is in, if none of it is there; named in errors.
-        dropped: what the reader left out, by the table the rows were meant for.
+        dropped: what the reader left out, by the table the rows were meant for; "elsewhere" are
+            progressions on images of other data sets.
         notes: sentences for the person who reads ``flow.json``.
         opened: the image files were looked at, so a null ``failure`` means a readable file.
         together: patients who share an image file, each with the one that stands for all of them;

@@ -1,11 +1,11 @@
 """CheXTemporal: progression of findings between two images, in five directions, of three data sets.
 
 ``gold_progression_pairs.parquet`` is what radiologists say, ``silver_findings.parquet``, which may
-be absent, what a language model reads in reports; a row of another parent data set is counted and
-left out. The publisher's code calls its words improving, stable, worsening, new and resolved. A
-finding of one pair may have several rows with different answers. Images are named by paths, of
-CheXpert's without the part, and lie in the parent data set, by whose order of time the cohort
-checks the pairs. No box is read.
+be absent, what a language model reads in reports. A layout reads the rows of one parent data set;
+those of others are counted, for the account of a cohort that joins several. The publisher's code
+calls its words improving, stable, worsening, new and resolved. A finding of one pair may have
+several rows with different answers. Images are named by paths, of CheXpert's without the part, and
+lie in the parent data set, by whose order of time the cohort checks the pairs. No box is read.
 """
 
 from collections.abc import Mapping
@@ -46,9 +46,10 @@ _SHARED = ("dataset", "patient_id", "progression")
 
 def _read(parent: str, root: Path, request: Request) -> Tables:
     """Read the labels on images of ``parent``. The images are not opened."""
-    gold, damage = _labels(require_file(root, *LISTS[GOLD]), GOLD, parent)
+    gold, *left_out = _labels(require_file(root, *LISTS[GOLD]), GOLD, parent)
     path = find_file(root, *LISTS[SILVER])
-    silver, lost = (gold.iloc[:0], []) if path is None else _labels(path, SILVER, parent)
+    silver, *lost = (gold.iloc[:0], [], []) if path is None else _labels(path, SILVER, parent)
+    elsewhere, damage = (first + second for first, second in zip(left_out, lost, strict=True))
     patients = gold["subject_id"].drop_duplicates()
     return Tables(
         source=root,
@@ -56,7 +57,7 @@ def _read(parent: str, root: Path, request: Request) -> Tables:
         studies=shaped("studies", {"study_id": patients, "subject_id": patients}),
         progressions=shaped("progressions", pd.concat([gold, silver])),
         avoid=frozenset(patients),
-        dropped={"progressions": damage + lost},
+        dropped={"progressions": damage, "elsewhere": elsewhere},
         opened=False,
     )
 
@@ -66,20 +67,22 @@ read_mimic = partial(_read, "mimic")
 read_rexgradient = partial(_read, "rexgradient")
 
 
-def _labels(path: Path, quality: str, parent: str) -> tuple[pd.DataFrame, list[Drop]]:
-    """Return a row an answer, and what is left out."""
+def _labels(path: Path, quality: str, parent: str) -> tuple[pd.DataFrame, list[Drop], list[Drop]]:
+    """Return a row an answer, those of other data sets, and damage.
+
+    Of other data sets the same is said whatever the parent, so that a joined account can tell what
+    none of its cohorts has.
+    """
     rows = _columns(path, (*_SHARED, *COLUMNS[quality])).rename(columns=COLUMNS[quality])
     rows = rows.apply(lambda column: column.astype("str").str.strip().replace("", pd.NA))
-    foreign = {
-        f"{path.name}: of {name}, not of {parent}": rows["dataset"] == name
-        for name in IMAGES
-        if name != parent
-    }
-    rows, foreign_drops = without(rows, rows["current"], foreign, failed=False)
+    others = [name for name in IMAGES if name != parent]
+    of_others = {f"{path.name}: on images of {name}": rows["dataset"] == name for name in others}
+    rows, foreign_drops = without(rows, rows["current"], of_others, failed=False)
+    unknown = {f"{path.name}: dataset is none of {', '.join(IMAGES)}": rows["dataset"] != parent}
+    rows, unknown_drops = without(rows, rows["current"], unknown)
     images = {name: rows[name].str.extract(IMAGES[parent])[0] for name in ("current", "prior")}
     label = rows["progression"].str.lower().map(WORDS)
     tests = {
-        f"dataset is none of {', '.join(IMAGES)}": rows["dataset"] != parent,
         "patient_id or finding is blank": rows[["patient_id", "finding"]].isna().any(axis=1),
         f"progression is none of {', '.join(WORDS)}": label.isna(),
         "a path names no image": images["current"].isna() | images["prior"].isna(),
@@ -94,7 +97,7 @@ def _labels(path: Path, quality: str, parent: str) -> tuple[pd.DataFrame, list[D
         "label": label,
         "quality": quality,
     }
-    return pd.DataFrame(columns, index=rows.index), foreign_drops + damage
+    return pd.DataFrame(columns, index=rows.index), foreign_drops + unknown_drops, damage
 
 
 def _columns(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Put the pairs of several data sets together as one cohort (docs/data.md)."""
+"""Put pairs, or progressions, of several data sets together as one cohort (docs/data.md)."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Read the options, join the cohorts and check what this run asks of them."""
     arguments = parser(__doc__, settings=False)
     arguments.add_argument(
-        "--cohorts", type=Path, nargs="+", required=True, help="finished cohorts of kind pairs"
+        "--cohorts", type=Path, nargs="+", required=True, help="finished cohorts of one kind"
     )
     arguments.add_argument(
         "--roots", type=Path, nargs="+", required=True, help="of each the folder of its images"
