@@ -94,7 +94,9 @@ for joining, (kinds, tables) in JOINED.items():
         params:
             code=lambda wildcards: code_digest("data.cohorts.joined"),
             cohorts=lambda wildcards, input: folders(input.rows),
-            roots=lambda wildcards: [root(each.holder) for each in run.cohorts[wildcards.cohort].joined],
+            roots=lambda wildcards: [
+                root(each.holder) for each in run.cohorts[wildcards.cohort].joined
+            ],
             folder=subpath(output.flow, parent=True),
         shell:
             r"""

@@ -21,9 +21,9 @@ rule draw_phantom:
     wildcard_constraints:
         phantom="[a-z0-9_]+",
     priority: drawing_priority
-    threads: drawing_threads
     conda:
         "../envs/cpu.yaml"
+    threads: drawing_threads
     params:
         code=lambda wildcards: code_digest(
             "cxr_hospital.draw", f"cxr_hospital.writers.{wildcards.phantom}"

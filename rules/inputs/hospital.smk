@@ -1,6 +1,5 @@
 """What the rules of hospital.smk read, and how it stands on their command lines."""
 
-
 # By far the largest copy, which most of a run waits for. It is drawn first: a job of two cores that
 # comes later waits while smaller ones go on taking the first core that is free.
 LARGEST, ITS_CORES = "mimic_cxr", 2
@@ -13,8 +12,11 @@ def drawing_threads(wildcards):
 
 
 def drawing_priority(wildcards):
-    """That of a copy's data set; of the largest above everything."""
-    first = urgency(lambda needs: True) + 1
+    """That of a copy's data set; of the largest above what takes its cores otherwise.
+
+    The scheduler adds up the priorities of jobs that fit beside each other.
+    """
+    first = ITS_CORES * urgency(lambda needs: True) + 1
     return first if wildcards.phantom == LARGEST else dataset_priority(wildcards.phantom)
 
 

@@ -238,8 +238,8 @@ def test_no_job_of_the_demonstration_waits_for_a_second_core(said: Callable[[str
     jobs = parse(said("all"))
     [widest] = [job for job in jobs if job.threads > 1]
     assert (widest.name, widest.threads, widest.inputs) == ("mimic_cxr", 2, frozenset())
-    at_once = [job.priority for job in jobs if not job.inputs and job is not widest]
-    assert max(at_once) < widest.priority  # so it begins before any of them
+    at_once = sorted(job.priority for job in jobs if not job.inputs and job is not widest)
+    assert sum(at_once[-2:]) < widest.priority  # the scheduler takes what adds up to most
 
 
 def test_three_seeds_train_the_joint_models_three_times(fresh: Checkout, demo: list[Job]) -> None:
