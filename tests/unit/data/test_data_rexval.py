@@ -1,4 +1,4 @@
-"""ReXVal: errors of radiologists as counts of pairs of texts, and the agreement of metrics."""
+"""ReXVal and RadEval: errors of radiologists by pair of texts, and the agreement of metrics."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -17,7 +17,7 @@ from cxr_files.errors import InputError
 from cxr_hospital.draw import writer
 from cxrflow.benchmarks.data.settings import MetricAgreementSettings
 from cxrflow.benchmarks.evaluate import main as evaluate
-from cxrflow.data.readers import rexval
+from cxrflow.data.readers import radeval, rexval
 from cxrflow.data.readers.common_tables import Request
 from cxrflow.metrics.correlation import kendall_tau
 
@@ -134,3 +134,69 @@ def test_the_copy_is_scored_by_command(tmp_path: Path) -> None:
     metrics = metrics_of(evaluate, "metric_agreement", **scored)["metrics"]
     for name in ("bleu_2", "rouge_l", "label_f1"):
         assert metrics[f"tau_all/{name}"]["low"] > 0.1
+
+
+KINDS = ("False prediction of finding", "Omission of finding", "Incorrect location/position", "x",
+         "Mention of comparison: not in the reference", "y", "Inarticulate report")  # fmt: skip
+
+
+def annotation(*counts: object, headings: tuple[str, str] = ("Significant:", "**Insignificant**")):
+    """What a reader of RadEval's candidates says: twice seven counts."""
+    lines = [f"{n % 7 + 1}. {KINDS[n % 7]}: {count}" for n, count in enumerate(counts)]
+    return "\n".join([headings[0], *lines[:7], "", headings[1], *lines[7:]])
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (annotation(1, 0, 2, 0, 0, 0, 0, *[0] * 6, 4), (3, 4)),
+        (
+            annotation(*[0] * 14, headings=("insignificant", "Clinically significant errors:")),
+            (0, 0),
+        ),
+        (annotation(1, 0, "", 0, 0, 0, 0, *[1] * 7), (None, 7)),  # no count is not none
+        (annotation(1, 0, "one", 0, 0, 0, 0, *[1] * 7), (None, 7)),
+        (annotation(*[1] * 7, *[0] * 6), (7, None)),
+        (annotation(*[1] * 14, headings=("Significant", "significant")), (None, None)),
+        (annotation(*[1] * 14) + "\n7. Inarticulate report: 2", (None, None)),
+        ("", (None, None)),
+        ("three errors", (None, None)),
+    ],
+)
+def test_radeval_counts_what_is_said_of_each_kind(
+    said: str, expected: tuple[object, object]
+) -> None:
+    assert radeval.error_counts(said) == expected
+
+
+def test_radeval_is_read_by_candidate_and_patient(tmp_path: Path) -> None:
+    whole, broken = annotation(*[1] * 7, *[0] * 7), annotation(*[1] * 7)
+    columns = ("annotator", "type", "ground_truth", "images_path")
+    header = (*columns, *(f"{name}{n}" for name in ("prediction", "annotation") for n in (1, 2, 3)))
+    rows = [
+        ("a", "Findings", "Clear.", "files/p10/p10000032/s5/x.jpg", "One.", "Two.", "Three.",
+         whole, broken, whole),
+        ("b", "impression", "Edema.", "train/patient00012/study1/view1.jpg", "One.", "Two.", "",
+         whole, whole, whole),
+        ("b", "impression", "Mass.", "elsewhere/1.jpg", "One.", "Two.", "3", whole, "", whole),
+    ]  # fmt: skip
+    write_csv(tmp_path / "reader_study_final_with_annotationsv3.csv", header, rows)
+    tables = radeval.read(tmp_path, Request())
+    pairs = tables.sentence_pairs.sort_values("sample_id")
+    assert pairs["sample_id"].tolist() == ["0|1", "0|3", "1|1", "1|2", "2|1", "2|3"]
+    patients = ["p10000032", "patient00012", "elsewhere/1.jpg"]
+    assert pairs["pair_id"].tolist() == [each for each in patients for _ in range(2)]
+    assert pairs["subset"].tolist() == ["findings"] * 2 + ["impression"] * 4
+    assert pairs["hypothesis"].tolist() == ["One.", "Three.", "One.", "Two.", "One.", "3"]
+    assert (pairs["significant"] == 7).all() and (pairs["all"] == 7).all()
+    blank, unsaid = tables.dropped["sentence_pairs"]
+    assert (blank.count, unsaid.count) == (1, 2) and "candidate is blank" in blank.reason
+
+
+def test_the_copy_of_radeval_is_scored_by_command(tmp_path: Path) -> None:
+    assert writer("radeval")(SETTINGS, tmp_path / "root", 1)
+    flow = make(tmp_path / "out", "--layout", "radeval", "--root", tmp_path / "root", kind="nli")
+    assert flow["synthetic"] and flow["splits"]["test"]["samples"] == 148  # two are not whole
+    scored = {"cohort": tmp_path / "out", "settings": KEYWORDS, "output": tmp_path / "scores"}
+    metrics = metrics_of(evaluate, "metric_agreement", **scored)["metrics"]
+    assert metrics["tau_all/rouge_l"]["low"] > 0.1

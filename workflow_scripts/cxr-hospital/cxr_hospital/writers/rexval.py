@@ -27,7 +27,7 @@ _STREAM = 151
 Sentences = Sequence[str]
 
 
-def _report(settings: HospitalSettings, number: int) -> Sentences:
+def report_of(settings: HospitalSettings, number: int) -> Sentences:
     """The sentences of a patient's first report."""
     patient = make_patient(settings, number)
     rng = np.random.default_rng([settings.seed, number, _STREAM])
@@ -35,7 +35,7 @@ def _report(settings: HospitalSettings, number: int) -> Sentences:
     return report.findings or report.impression or report.last_paragraph or ("Normal chest.",)
 
 
-def _errors(report: Sentences, candidate: Sentences) -> list[tuple[int, bool]]:
+def errors_of(report: Sentences, candidate: Sentences) -> list[tuple[int, bool]]:
     """Category and significance of each error: 1 a sentence too many, 2 one that is not there."""
     wrong = [(1, one) for one in candidate if one not in report]
     wrong += [(2, one) for one in report if one not in candidate]
@@ -47,7 +47,7 @@ def _errors(report: Sentences, candidate: Sentences) -> list[tuple[int, bool]]:
 def write_rexval(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write both lists, in one process."""
     rng = np.random.default_rng([settings.seed, _STREAM])
-    reports = [_report(settings, number) for number in range(2 * STUDIES)]
+    reports = [report_of(settings, number) for number in range(2 * STUDIES)]
     table: list[Row] = []
     errors: list[Row] = []
     for number, report in enumerate(reports[:STUDIES]):
@@ -57,7 +57,7 @@ def write_rexval(folder: Path, settings: HospitalSettings, threads: int) -> Coun
             if rng.random() < _OTHERS:
                 candidate = list(reports[STUDIES + int(rng.integers(STUDIES))])
             texts.append(" ".join(candidate))
-            wrong = _errors(report, candidate)
+            wrong = errors_of(report, candidate)
             for reader in range(READERS):
                 seen = [error for error in wrong if rng.random() >= _OVERLOOKED]
                 errors += [
