@@ -352,7 +352,7 @@ REPORTS = [
 ]
 
 
-def cohort_of(folder: Path) -> pd.DataFrame:
+def write_pairs(folder: Path) -> None:
     """The six pairs in each split: what has been learnt by heart is what is asked."""
     rows = [
         {
@@ -372,7 +372,7 @@ def cohort_of(folder: Path) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows)
     write_cohort(folder, "pairs.parquet", table)
-    return table
+    write_json(folder / "flow.json", {"dataset": "tiny", "cohort": "tiny", "synthetic": True})
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +381,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Namespace:
     folder = tmp_path_factory.mktemp("r2gen")
     assert len({tuple(boxes_of(number)[0]) for number in range(6)}) == 6
     pixels = make_store(folder, 6)
-    cohort_of(folder / "cohort")
+    write_pairs(folder / "cohort")
     (folder / "vocabulary").mkdir()
     write_tokenizer(folder / "vocabulary", [*SPECIAL_TOKENS, *WORDS], lowercase=True)
     training = {
