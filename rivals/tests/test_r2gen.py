@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from benchmark_fakes import boxes_of, make_store, result_of, write_cohort
 from pydantic import ValidationError
 from rivals.r2gen import R2Gen, R2GenSettings, Reading
@@ -21,6 +22,7 @@ from command_options import options
 from cxr_files.atomic import read_object, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
+from cxrflow.config import make_config
 from cxrflow.encoders.captioning import (
     CaptionerConfig,
     build_captioner,
@@ -33,6 +35,7 @@ from cxrflow.pretrain.caption import main as pretrain_caption
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
+TOP = Path(__file__).parents[2]
 KIND = "rivals.r2gen:R2Gen"
 FEATURES, PATCHES, PIECES = 7, 5, 30
 SIZES: dict[str, Any] = {
@@ -430,3 +433,38 @@ def test_it_writes_the_reports_that_it_learnt(trained: Namespace) -> None:
     assert result.metrics["bleu_2/other_image"].value < 0.9
     assert result.protocol["writes"] == "decoder"
     assert np.isfinite(result.metrics["label_f1_macro"].value)
+
+
+# --- the recipe -----------------------------------------------------------------------------------
+
+
+def recipes(scale: str) -> Any:
+    """The models of its paper file at a scale."""
+    file = TOP / "config.yaml"
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    changed = {"papers": [str(TOP / "rivals/r2gen.yaml")], "scale": scale, "extent": "all"}
+    return make_config({**values, **changed}, [file]).models
+
+
+def test_the_recipe_has_the_published_sizes() -> None:
+    models = recipes("paper")
+    settings = models["r2gen/r2gen"].settings
+    published = R2GenSettings.model_validate({"kind": KIND, **CODE})
+    assert settings.decoder == published and published.width == 512 and published.slots == 3
+    assert models["r2gen/r2gen_equations"].settings.decoder == R2GenSettings(kind=KIND)
+    assert settings.encoder.layers == (3, 4, 23, 3) and settings.encoder.block == "bottleneck"
+    assert models["r2gen/resnet101"].settings.encoder.layers == (3, 4, 23, 3)
+    training = settings.training
+    rate = training.optimiser.learning_rate
+    assert (rate, rate * settings.image_rate) == (1e-4, pytest.approx(5e-5))
+    assert (training.epochs, training.batch_size, training.schedule.factor) == (30, 16, 0.8)
+    ends = [epoch / training.epochs for epoch in range(1, training.epochs)]
+    assert training.schedule.milestones == pytest.approx(ends, abs=1e-5)
+
+
+def test_the_demonstration_starts_where_convirts_models_do() -> None:
+    models = recipes("demo")
+    assert models["r2gen/r2gen"].recipe.image == "convirt/imagenet_pretraining"
+    assert models["r2gen/r2gen"].settings.decoder.width == 64
+    trunks = [models[name].settings for name in ("r2gen/r2gen", "convirt/imagenet_pretraining")]
+    assert trunks[0].encoder == trunks[1].encoder
