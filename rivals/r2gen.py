@@ -1,7 +1,7 @@
 """R2Gen (Chen et al. 2020): a transformer whose layer normalisation is driven by a memory.
 
 A relational memory reads each token that is written. What it holds shifts the gains and the biases
-of the decoder's normalisations (MCLN). Equations are those of the paper's sections 2.3 and 2.4.
+of the decoder's normalisations (MCLN). Equations are those of the paper's sections 2.2 and 2.3.
 Sizes and what the paper leaves open are of the public code, cuhksz-nlp/R2Gen; where the two part,
 both are options. docs/rivals.md says what differs here.
 
@@ -41,9 +41,9 @@ class R2GenSettings(CaptioningSettings):
     norm: Literal["after", "before"] = Field(
         "after",
         description="after: an MCLN takes what attention gives, and the third is the layer's "
-        "output (section 2.4). before: it stands before each, with a plain one at the end (code)",
+        "output (section 2.3). before: it stands before each, with a plain one at the end (code)",
     )
-    gate_bias: bool = Field(False, description="false: Eq. of the gates. true: the code")
+    gate_bias: bool = Field(False, description="false: Eq. 8 and 9. true: the code")
     report_length: int = Field(100, ge=4, description="tokens with the end; the code's")
 
     _heads = equal_heads()
@@ -89,7 +89,7 @@ class RelationalMemory(nn.Module):
         return torch.eye(self.slots, width).to(like_RD).expand(rows, -1, -1)
 
     def forward(self, memory_RSD: Tensor, token_RD: Tensor) -> Tensor:
-        """M_t of M_{t-1} and the embedding of the token written last."""
+        """M_t of M_{t-1} and the embedding of the token written last (Eq. 6 to 10)."""
         token_R1D = token_RD[:, None]
         read = self.attention.attended(torch.cat([memory_RSD, token_R1D], dim=1))
         candidate = memory_RSD + self.attention(memory_RSD, read)
@@ -116,7 +116,7 @@ class Norm(nn.Module):
 
 
 class MemoryNorm(Norm):
-    """MCLN: gain and shift change with the memory, whose rows are one vector."""
+    """MCLN: gain and shift change with the memory, whose rows are one vector (Eq. 11 to 15)."""
 
     def __init__(self, settings: R2GenSettings) -> None:
         width = settings.width

@@ -30,6 +30,8 @@ from cxrflow.encoders.captioning import (
     save_captioner,
 )
 from cxrflow.encoders.decoding import Search
+from cxrflow.encoders.image_encoder import build_trunk
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.store import PixelStore
 from cxrflow.pretrain.caption import main as pretrain_caption
 from cxrflow.pretrain.settings import CaptionTrainingSettings
@@ -90,7 +92,7 @@ def attention(w: Weights, name: str, heads: int, query: Tensor, seen: list[Tenso
 
 
 def memory_step(w: Weights, memory: list[Tensor], token: Tensor) -> list[Tensor]:
-    """M_t of M_{t-1} and y_{t-1}, row by row (section 2.3)."""
+    """M_t of M_{t-1} and y_{t-1}, row by row (Eq. 6 to 10)."""
     rows = []
     for row in memory:
         z = attention(w, "memory.attention", SIZES["memory_heads"], row, [*memory, token])
@@ -103,7 +105,7 @@ def memory_step(w: Weights, memory: list[Tensor], token: Tensor) -> list[Tensor]
 
 
 def normal(w: Weights, name: str, x: Tensor, memory: list[Tensor] | None = None) -> Tensor:
-    """gain (r - mu) / v + shift; with a memory (section 2.4) both of them changed by it."""
+    """gain (r - mu) / v + shift; with a memory both of them changed by it (Eq. 11 to 15)."""
     gain, shift = w[f"{name}.gain"], w[f"{name}.shift"]
     if memory is not None:
         m = torch.cat(memory)
@@ -242,6 +244,18 @@ def test_what_it_begins_with_is_the_codes() -> None:
     assert torch.equal(bias, torch.full((512,), 0.1))
     shape = tuple(w["layers.2.shortcuts.1.norm.of_shift.0.weight"].shape)
     assert shape == (512, 3 * 512)
+
+
+def test_it_has_as_many_parameters_as_in_the_paper() -> None:
+    """Table 4, by slots; the number of words, which it does not give, is one for all four."""
+    with torch.device("meta"):
+        trunk = build_trunk(ResNetSettings(layers=(3, 4, 23, 3)))
+        for slots, published in {1: 76.6, 2: 81.4, 3: 86.1, 4: 90.8}.items():
+            settings = R2GenSettings.model_validate({"kind": KIND, **CODE, "slots": slots})
+            sizes = {"features": trunk.features, "vocab_size": 8180, "vocabulary": ""}
+            decoder = build_captioner(CaptionerConfig(captioning=settings, **sizes))
+            count = sum(p.numel() for p in (*trunk.parameters(), *decoder.parameters()))
+            assert round(count / 1e6, 1) == published
 
 
 # --- writing --------------------------------------------------------------------------------------
