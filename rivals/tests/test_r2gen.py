@@ -44,13 +44,13 @@ SIZES: dict[str, Any] = {
     **{"kind": KIND, "layers": 2, "width": 12, "heads": 3, "feed_forward": 10, "slots": 2},
     **{"memory_heads": 4, "dropout": 0.0, "patch_dropout": 0.0, "report_length": 20},
 }
-PAPER = {"norm": "after", "gate_bias": False}
-CODE = {"norm": "before", "gate_bias": True}
+PAPER: dict[str, Any] = {"norm": "after", "gate_bias": False}
+CODE: dict[str, Any] = {"norm": "before", "gate_bias": True}
 BOTH = pytest.mark.parametrize("of", [PAPER, CODE], ids=["paper", "code"])
 Weights = dict[str, Tensor]
 
 
-def writer(std: float = 0.5, pieces: int = PIECES, **values: Any) -> R2Gen:
+def writer(std: float = 0.5, pieces: int = PIECES, **values: Any) -> Any:
     """A writer in float64 none of whose weights is what it begins as."""
     torch.manual_seed(0)
     settings = R2GenSettings.model_validate({**SIZES, **values})
@@ -87,7 +87,8 @@ def attention(w: Weights, name: str, heads: int, query: Tensor, seen: list[Tenso
         own = slice(head * width, (head + 1) * width)
         weights = [torch.exp(q[own] @ key[own] / math.sqrt(width)) for key in keys]
         total = sum(weights)
-        parts.append(sum(p / total * v[own] for p, v in zip(weights, values, strict=True)))
+        looked = [p / total * v[own] for p, v in zip(weights, values, strict=True)]
+        parts.append(torch.stack(looked).sum(0))
     return affine(w, f"{name}.out", torch.cat(parts))
 
 
@@ -114,8 +115,8 @@ def normal(w: Weights, name: str, x: Tensor, memory: list[Tensor] | None = None)
             hidden = affine(w, f"{name}.{mlp}.0", m).clamp(min=0)
             changes.append(affine(w, f"{name}.{mlp}.2", hidden))
         gain, shift = gain + changes[0], shift + changes[1]
-    mean = sum(x) / len(x)
-    deviation = torch.sqrt(sum((x - mean) ** 2) / (len(x) - 1))
+    mean = x.sum() / len(x)
+    deviation = (((x - mean) ** 2).sum() / (len(x) - 1)).sqrt()
     return gain * (x - mean) / (deviation + 1e-6) + shift
 
 
@@ -196,7 +197,7 @@ def test_the_memory_is_that_of_the_equations(of: dict[str, Any]) -> None:
 
 def test_the_memory_changes_gain_and_shift() -> None:
     decoder = writer(**PAPER)
-    norm = decoder.layers[1].shortcuts[2].norm  # type: ignore[union-attr,index]
+    norm = decoder.layers[1].shortcuts[2].norm
     w = {f"norm.{name}": value for name, value in norm.named_parameters()}
     states, memory = (torch.randn(2, 3, width, dtype=torch.float64) for width in (12, 24))
     for row, place in product(range(2), range(3)):
