@@ -14,8 +14,9 @@ pytestmark = [
     pytest.mark.skipif(not RIVALS.is_dir(), reason="the rivals are not here; nothing needs them"),
 ]
 OVERLAY = "rivals/rivals.yaml"
-STARTS = ("bert_base", "clip_pretraining")
-PAPERS = ["rivals/radnli_baseline.yaml", "rivals/cxr_repair.yaml"]
+STARTS = ("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining")
+PAPERS = ["rivals/radnli_baseline.yaml", "rivals/cxr_repair.yaml", "rivals/r2gen.yaml"]
+MODELS = {"cxr_repair/clip", "r2gen/r2gen"}
 
 
 def with_rivals(checkout: Checkout) -> Checkout:
@@ -37,22 +38,22 @@ def test_a_folder_that_nobody_names_changes_no_job(checkout: Checkout) -> None:
 
 
 def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> None:
-    """With the overlay the rivals' model is trained, and no other is trained again."""
-    left = [f"results/models/low_data/{name}/seed0/run.json" for name in STARTS]
+    """With the overlay the rivals' models are trained, and no other is trained again."""
+    left = [f"results/models/{name}/seed0/run.json" for name in STARTS]
     left.append("results/cohorts/biovil_t/mimic_cxr/pairs.parquet")
     as_if_finished(checkout, *left)
     rivals = with_rivals(checkout).with_overlay(OVERLAY)
     assert rivals.plan(*left) == []
     tables = [f"results/tables/{Path(paper).stem}/headline/table3.html" for paper in PAPERS]
     jobs = rivals.plan(*tables)
-    assert models_of(jobs) == {"cxr_repair/clip"}
+    assert models_of(jobs) == MODELS
     made = [path for job in jobs for path in job.output]
     assert {*tables} <= {*made}
     assert not [path for path in made if (checkout.folder / path).exists()]
 
 
 def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
-    """At the scale `paper` from published weights: CLIP's own transformer and text encoder."""
+    """At the scale `paper` from published weights: CLIP's own encoders, R2Gen's ResNet-101."""
     values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
     weights = {}
     for name, files in {
@@ -64,8 +65,10 @@ def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) ->
         for file in files:
             (folder / file).write_text("{}", encoding="utf-8")
         weights[name] = str(folder)
+    weights["r2gen/resnet101"] = str(tmp_path / "resnet101-63fe2227.pth")
+    Path(weights["r2gen/resnet101"]).touch()
     rivals = with_rivals(checkout).write("paper_sizes.yaml", {**values, "weights": weights})
     jobs = rivals.plan()
-    assert models_of(jobs) == {"cxr_repair/clip"}
+    assert models_of(jobs) == MODELS
     imported = {job.wildcards["model"] for job in jobs if job.rule == "import_weights"}
-    assert imported == {"low_data/bert_base", "cxr_repair/clip_released"}
+    assert imported == {*weights}

@@ -1,12 +1,14 @@
 """Captioners against their papers' equations in float64, their searches against plain loops."""
 
 import math
+import sys
 
 import pytest
 import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from cxr_files.errors import InputError
 from cxrflow.encoders.captioning import (
     Caption,
     Captioner,
@@ -16,6 +18,7 @@ from cxrflow.encoders.captioning import (
     patches_of,
     save_captioner,
 )
+from cxrflow.encoders.captioning_lstm import Decoder as LstmCaptioner
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.image_encoder import Frames, build_trunk
 from cxrflow.encoders.settings import (
@@ -249,6 +252,35 @@ def test_a_saved_captioner_is_the_same(settings, tmp_path):
     assert again.config == ours.config and type(again) is type(ours)
     for name, value in ours.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
+
+
+class OwnSettings(LstmCaptioningSettings):
+    """Of code outside of the package."""
+
+    kind: str  # type: ignore[assignment]
+
+
+class Own(LstmCaptioner):
+    """A captioner outside of the package; its module is this one."""
+
+    settings: OwnSettings  # type: ignore[assignment]
+
+
+def test_a_captioner_of_ones_own_is_read_where_it_is_trusted(tmp_path, monkeypatch):
+    common = {"augmentation": {}, "training": {"steps": 1}, "terms": {"report_likelihood": {}}}
+    decoder = {"kind": f"{__name__}:Own", "width": 12, "report_length": 30}
+    chosen = CaptionTrainingSettings.model_validate({**common, "decoder": decoder}).decoder
+    assert isinstance(chosen, OwnSettings) and chosen.module == decoder["kind"]
+    ours = captioner(chosen)
+    save_captioner(ours, tmp_path)
+    again = load_captioner(tmp_path)
+    assert type(again) is Own and again.config == ours.config
+    wrong = {**decoder, "kind": f"{__name__}:OwnSettings"}
+    with pytest.raises(ValidationError, match=r"expected a subclass of .*captioning\.Captioner"):
+        CaptionTrainingSettings.model_validate({**common, "decoder": wrong})
+    monkeypatch.delitem(sys.modules, __name__)
+    with pytest.raises(InputError, match="is code outside of cxrflow; if you trust it"):
+        load_captioner(tmp_path)
 
 
 def test_initial_memory_weighs_as_in_the_published_code() -> None:

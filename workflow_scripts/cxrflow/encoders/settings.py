@@ -284,6 +284,8 @@ class CaptioningSettings(Kind):
     """The reports that captioners of every kind write."""
 
     room = "encoders"
+    outside: ClassVar[bool] = True
+    base: ClassVar[str] = "cxrflow.encoders.captioning:Captioner"
 
     sections: tuple[Literal["findings", "impression"], ...] = Field(
         ("findings", "impression"),
