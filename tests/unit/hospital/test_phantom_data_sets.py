@@ -14,11 +14,11 @@ from phantom_fixtures import SETTINGS
 from PIL import Image
 
 from cxr_files.errors import InputError
+from cxr_hospital import dicom_file
 from cxr_hospital.draw import writer
 from cxr_hospital.patient import hospital, of_mimic_cxr
 from cxr_hospital.report import report_of
 from cxr_hospital.settings import HospitalSettings
-from cxr_hospital.writers import dicom_file
 from cxr_hospital.writers.mimic_cxr import write_mimic_cxr
 from cxr_hospital.writers.mimic_cxr_jpg import to_jpg, write_mimic_cxr_jpg
 from cxr_hospital.writers.mimic_iv import write_mimic_iv

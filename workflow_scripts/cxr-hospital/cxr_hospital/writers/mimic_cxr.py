@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydicom.dataset import FileDataset
 
+from cxr_hospital import dicom_file
 from cxr_hospital.acquisition import Acquisition
 from cxr_hospital.drawing import draw, finding_boxes
 from cxr_hospital.patient import Patient, Study, hospital, make_patient, of_mimic_cxr
@@ -19,7 +20,6 @@ from cxr_hospital.report import report_of
 from cxr_hospital.settings import HospitalSettings
 from cxr_hospital.truth import TABLES
 from cxr_hospital.wording.examination import procedure
-from cxr_hospital.writers import dicom_file
 from cxr_hospital.writers.folder import (
     Counts,
     dataset_writer,

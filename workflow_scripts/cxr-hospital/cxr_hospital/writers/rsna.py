@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from cxr_files.atomic import write_json
+from cxr_hospital import dicom_file
 from cxr_hospital.acquisition import Acquisition, sample_acquisition
 from cxr_hospital.course import Finding, first_findings, sample_finding
 from cxr_hospital.drawing import draw
 from cxr_hospital.patient import Patient, Study, dicom_id, with_body
 from cxr_hospital.settings import HospitalSettings
-from cxr_hospital.writers import dicom_file
 from cxr_hospital.writers.folder import Counts, Row, dataset_writer, each, write_table
 
 NORMAL, NOT_NORMAL, OPACITY = "Normal", "No Lung Opacity / Not Normal", "Lung Opacity"
