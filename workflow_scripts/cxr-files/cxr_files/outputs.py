@@ -5,6 +5,7 @@ folder with files but without this mark belongs to the user and is never replace
 of inputs and the folders around them, links, the working folder and the home folder.
 """
 
+import contextlib
 import glob
 import logging
 import os
@@ -12,10 +13,10 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cxr_files.errors import InputError
+from cxr_files.errors import InputError, PassingError
 
 log = logging.getLogger("cxrflow")
 
@@ -74,6 +75,27 @@ def claim_folder(folder: Path, product: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if read_mark(folder) is None:
         write_mark(folder, product)
+
+
+@contextlib.contextmanager
+def held_folder(folder: Path, product: str) -> Iterator[None]:
+    """Claim a folder and hold it; the system lets go of its mark when the process ends.
+
+    Raises:
+        PassingError: another process fills it.
+        InputError: as :func:`require_own_folder`.
+    """
+    import fcntl  # of Unix, where no browser and no Windows has it
+
+    claim_folder(folder, product)
+    with open(folder / MARK, "a") as mark:  # some file systems lock no file that is only read
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PassingError(
+                f"{folder}: another process writes this {product}; wait for it or end it"
+            ) from None
+        yield
 
 
 def unfinished(path: Path) -> Path:
