@@ -25,6 +25,7 @@ LEFT_OUT = (".snakemake", "workflow_scripts", "logs", "timings", "rules", "envs"
 #: Fields of records that are other in each run.
 OF_THE_MACHINE = {"data_wait", "data_wait_share", "finished", "flops_per_second", "mfu", "seconds"}
 OF_THE_MACHINE |= {"peak_memory_mb", "samples_per_second", "time", "tokens_per_second"}
+OF_THE_MACHINE |= {"plan"}  # of a shard: a hash of the times of its images
 CURVES = "tfevents"  # TensorBoard's, named by the time
 PASSING = "results/state/"  # states come and go
 

@@ -104,13 +104,13 @@ def unfinished(path: Path) -> Path:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Delete what killed runs have left beside ``path``.
+    """Delete what killed runs have left of ``path``, and of files that it names without its ending.
 
     Files of live processes stay. Files of other machines, whose processes cannot be seen, are
     deleted when they are a week old.
 
     """
-    for entry in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    for entry in path.parent.glob(f".{glob.escape(path.stem)}.*"):
         if entry.suffix in UNFINISHED and not entry.is_symlink() and not _lives(entry):
             log.info("%s: left by a run that was killed, deleted", entry)
             if entry.is_dir():
