@@ -3,6 +3,7 @@
 import importlib
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -75,7 +76,11 @@ class Bench:
         drawn = Draw(random, self.undisturbed.calls, self.undisturbed.largest)
         folder = fault.laid(self._copy())
         before = _others(folder, self._products(folder))
-        outcome = self._judged(fault, self._under(fault, drawn, folder), folder, before)
+        outcome: tuple[Kind, int, str]
+        try:
+            outcome = self._judged(fault, self._under(fault, drawn, folder), folder, before)
+        except TimeoutError as error:
+            outcome = "stuck", -signal.SIGKILL, str(error)
         return Outcome(self.job.stage, name, draw, *outcome)
 
     def _under(self, fault: Fault, drawn: Draw, folder: Path) -> list[Ended]:
