@@ -87,11 +87,15 @@ def _require_finite(path: Path) -> None:
 def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object]) -> None:
     """Train a model by stanza's own program ``stanza.models.<kind>``, on the CPU.
 
+    Of paths among the options, which stanza keeps with the weights, the model has the names alone:
+    the folders are those of an unfinished product, with the machine and the process in their names.
+
     Raises:
         InputError: it fails or writes no model; ``text`` is the folder that it was trained on.
     """
     command = [sys.executable, "-m", f"stanza.models.{kind}", "--cpu", "--mode", "train"]
-    for name, value in {**options, "save_dir": model.parent, "save_name": model.name}.items():
+    options = {**options, "save_dir": model.parent, "save_name": model.name}
+    for name, value in options.items():
         command += [f"--{name}", str(value)]
     # More threads make so small a model several times slower.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -101,3 +105,11 @@ def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object
         raise InputError(f"{text}: stanza's training ended with {process.returncode}: {last}")
     if not model.is_file():
         raise InputError(f"{text}: stanza wrote no model; see the log")
+    import torch
+
+    kept = torch.load(model, map_location="cpu", weights_only=True)
+    paths = {name for name, value in options.items() if isinstance(value, Path)} | {"save_name"}
+    kept["config"] |= {
+        name: Path(kept["config"][name]).name for name in paths & kept["config"].keys()
+    }
+    torch.save(kept, model)
