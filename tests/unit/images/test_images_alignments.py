@@ -122,6 +122,7 @@ def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monk
         build_alignments(PAIRS, store, SETTINGS, tmp_path, 1)
     first, second = sorted(tmp_path.glob("part-*"))
     second.write_bytes(second.read_bytes()[:-20] + bytes(20))
+    (tmp_path / ".registration.json.host.17.partial").touch()
     assert not (tmp_path / "registration.json").exists()
     with pytest.raises(InputError, match=r"registration\.json: file not found"):
         Alignments(tmp_path)
@@ -131,6 +132,7 @@ def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monk
     assert str(first) not in caplog.text
     for name in ("alignments.parquet", "registration.json"):
         assert file_digest(tmp_path / name) == file_digest(built / name)
+    assert not list(tmp_path.glob("*.partial"))
 
 
 def test_two_registrations_in_one_folder_exclude_each_other(store: PixelStore, tmp_path: Path):

@@ -79,7 +79,9 @@ def claim_folder(folder: Path, product: str) -> None:
 
 @contextlib.contextmanager
 def held_folder(folder: Path, product: str) -> Iterator[None]:
-    """Claim a folder and hold it; the system lets go of its mark when the process ends.
+    """Claim a folder, hold it, and delete files that a killed holder has not finished.
+
+    The system lets go of the mark when the process ends.
 
     Raises:
         PassingError: another process fills it.
@@ -95,6 +97,8 @@ def held_folder(folder: Path, product: str) -> Iterator[None]:
             raise PassingError(
                 f"{folder}: another process writes this {product}; wait for it or end it"
             ) from None
+        for left_over in folder.glob(f".*{UNFINISHED[0]}"):  # by whoever held it before
+            left_over.unlink()
         yield
 
 

@@ -78,8 +78,6 @@ def build_store(
     with held_folder(folder, "pixel store"):
         for name in (CHECKSUMS, "store.json", "index.parquet"):  # not whole until the end
             (folder / name).unlink(missing_ok=True)
-        for left_over in folder.glob(".*.partial"):
-            left_over.unlink()
         per_shard = settings.images_per_shard
         chunked = list(chunks(sources, per_shard))
         numbers = range(len(chunked))
