@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,16 @@ class StanzaPipeline:
         return documents
 
 
+def _loaded(path: Path) -> Any:
+    """What a model file holds. Raises InputError unless it can be read."""
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # bytes that are no pickle fail anyhow
+        raise InputError(f"{path}: {unreadable(path, error)}") from None
+
+
 def _require_finite(path: Path) -> None:
     """Raise InputError unless a file holds a model whose numbers are all finite.
 
@@ -65,10 +76,7 @@ def _require_finite(path: Path) -> None:
     """
     import torch
 
-    try:
-        waiting = [torch.load(path, map_location="cpu", weights_only=True)]
-    except Exception as error:  # bytes that are no pickle fail anyhow
-        raise InputError(f"{path}: {unreadable(path, error)}") from None
+    waiting = [_loaded(path)]
     while waiting:
         item = waiting.pop()
         if isinstance(item, Mapping):
@@ -107,9 +115,11 @@ def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object
         raise InputError(f"{text}: stanza wrote no model; see the log")
     import torch
 
-    kept = torch.load(model, map_location="cpu", weights_only=True)
+    kept = _loaded(model)  # stanza goes on where it could not write it whole
     paths = {name for name, value in options.items() if isinstance(value, Path)} | {"save_name"}
     kept["config"] |= {
         name: Path(kept["config"][name]).name for name in paths & kept["config"].keys()
     }
-    torch.save(kept, model)
+    content = BytesIO()
+    torch.save(kept, content)
+    model.write_bytes(content.getvalue())  # whose errors are the system's
