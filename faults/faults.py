@@ -80,7 +80,7 @@ def _limited(kind: int, draw_limit: Callable[[Draw], int]) -> Callable[[Draw], C
 
 
 def _limit(kind: int, room: int) -> int:
-    """What leaves so much room beside what this process, forked from one with all libraries, has."""
+    """The limit that leaves ``room`` beside what this process has, with all libraries."""
     if kind == resource.RLIMIT_AS:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         return room + pages * resource.getpagesize()
