@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -70,8 +71,7 @@ def _limited(kind: int, draw_limit: Callable[[Draw], int]) -> Callable[[Draw], C
         room = draw_limit(draw)
 
         def enter() -> None:
-            # Beside what this process, forked from one with all libraries, has already.
-            limit = room + _used(kind)
+            limit = _limit(kind, room)
             resource.setrlimit(kind, (limit, limit))
 
         return enter
@@ -79,14 +79,15 @@ def _limited(kind: int, draw_limit: Callable[[Draw], int]) -> Callable[[Draw], C
     return of
 
 
-def _used(kind: int) -> int:
-    """What this process has of a resource."""
+def _limit(kind: int, room: int) -> int:
+    """The limit that leaves ``room`` beside what this process has, with all libraries."""
     if kind == resource.RLIMIT_AS:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        return pages * resource.getpagesize()
+        return room + pages * resource.getpagesize()
     if kind == resource.RLIMIT_NOFILE:
-        return max(map(int, os.listdir("/proc/self/fd")))
-    return 0
+        taken = set(map(int, os.listdir("/proc/self/fd")))  # a number far above others leaves holes
+        return next(islice((number for number in count() if number not in taken), room, None))
+    return room
 
 
 def _clock_back(draw: Draw) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,6 +26,7 @@ LEFT_OUT = (".snakemake", "workflow_scripts", "logs", "timings", "rules", "envs"
 #: Fields of records that are other in each run.
 OF_THE_MACHINE = {"data_wait", "data_wait_share", "finished", "flops_per_second", "mfu", "seconds"}
 OF_THE_MACHINE |= {"peak_memory_mb", "samples_per_second", "time", "tokens_per_second"}
+OF_THE_MACHINE |= {"plan"}  # of a shard: a hash of the times of its images
 CURVES = "tfevents"  # TensorBoard's, named by the time
 PASSING = "results/state/"  # states come and go
 
@@ -74,7 +76,11 @@ class Bench:
         drawn = Draw(random, self.undisturbed.calls, self.undisturbed.largest)
         folder = fault.laid(self._copy())
         before = _others(folder, self._products(folder))
-        outcome = self._judged(fault, self._under(fault, drawn, folder), folder, before)
+        outcome: tuple[Kind, int, str]
+        try:
+            outcome = self._judged(fault, self._under(fault, drawn, folder), folder, before)
+        except TimeoutError as error:
+            outcome = "stuck", -signal.SIGKILL, str(error)
         return Outcome(self.job.stage, name, draw, *outcome)
 
     def _under(self, fault: Fault, drawn: Draw, folder: Path) -> list[Ended]:

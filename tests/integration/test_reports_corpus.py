@@ -1,5 +1,6 @@
 """The corpus program on small copies of every published layout, good and damaged."""
 
+import errno
 import gzip
 import io
 import os
@@ -17,7 +18,7 @@ from cxr_files.errors import InputError
 from cxr_labels.observations import OBSERVATIONS
 from cxr_labels.sections import SpecialCase, parse_report
 from cxr_labels.settings import ReportSettings, SectionSettings
-from cxrflow.reports.corpus import build_corpus, main
+from cxrflow.reports.corpus import _Tables, build_corpus, main
 from cxrflow.reports.texts import list_reports, read_texts
 
 GOOD = (
@@ -402,3 +403,19 @@ def test_real_covid_notes(tmp_path: Path) -> None:
     assert corpus["outcomes"] == {"impression only": 133}
     assert drops(corpus)["no clinical notes"][0] == 2
     assert drops(corpus)["modality CT"][0] == 23
+
+
+def test_every_table_is_closed_where_one_cannot_be(tmp_path: Path) -> None:
+    """Arrow would close them after the error has been said, and print why it cannot."""
+
+    def refused() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    tables = _Tables(tmp_path)
+    first, *others = tables._writers.values()
+    first.close = refused
+    with pytest.raises(OSError, match="No space left"), tables:
+        pass
+    assert not any(writer.is_open for writer in others)
+    del first.close
+    first.close()

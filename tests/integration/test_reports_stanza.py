@@ -1,6 +1,7 @@
 """A stanza tokenizer trained in seconds splits held-out text as the rules do, offline."""
 
 import itertools
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from cxr_files.errors import InputError
 from cxr_labels.sentences import RuleSplitter, StanzaSplitter, make_splitter
+from cxr_labels.stanza_models import train_model
 from cxrflow.reports.settings import SentenceSplitterSettings
 from cxrflow.reports.train_sentence_splitter import main, train
 
@@ -57,6 +59,7 @@ def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_trained_splitter_agrees_with_rules_on_held_out_text(text_folder, tmp_path):
     folder = tmp_path / "stanza" / "demo"
     main(["--text", str(text_folder), "--output", str(folder), "--settings", '{"steps": 120}'])
+    assert b".partial" not in (folder / "en/tokenize/mimic.pt").read_bytes()  # as it was written
     splitter = make_splitter("stanza", folder)
     assert isinstance(splitter, StanzaSplitter)
     held_out = [" ".join(group) for group in paragraphs(40, 3)]
@@ -84,6 +87,19 @@ def test_a_model_of_numbers_that_are_not_finite_is_refused(tmp_path: Path) -> No
     model.write_bytes(b"<!DOCTYPE html>")
     with pytest.raises(InputError, match=r"mimic.pt: is a web page, not the file"):
         StanzaSplitter(tmp_path)
+
+
+def test_a_model_that_stanza_could_not_write_whole_is_refused(tmp_path: Path, monkeypatch) -> None:
+    """Stanza logs that a disk is full, goes on, and ends with 0."""
+    model = tmp_path / "mimic.pt"
+
+    def cut_off(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        model.touch()
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("cxr_labels.stanza_models.subprocess.run", cut_off)
+    with pytest.raises(InputError, match=r"mimic.pt: "):
+        train_model("tokenizer", model, tmp_path, {})
 
 
 def test_labels_of_another_length_are_refused(text_folder: Path, tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 """A finished run and what is new: nothing is trained again but what a change can change."""
 
 import os
+import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from cxr_files.atomic import file_digest
 from cxrflow.data.layouts import layout
 
-from .conftest import Checkout, jobs_of, models_of
+from .conftest import ROOT, Checkout, jobs_of, models_of
 from .test_extending import PACKAGE, extend
 
 pytestmark = pytest.mark.slow
@@ -225,3 +230,37 @@ def test_what_a_cohort_lacks_is_said_before_anything_reads_it(task, cohort, fini
     assert tried == (set() if task == "probe" else {"build_samples"})
     tables = list((finished_copy.folder / "results/cohorts" / cohort).glob("*.parquet"))
     assert bool(tables) == (task == "probe")
+
+
+def test_a_run_beside_another_and_after_a_kill_says_what_to_do(finished_copy, quick):
+    """SIGKILL of Snakemake and its job in a training; unlocked, the same command makes the same."""
+    shutil.copytree(ROOT / "profiles", finished_copy.folder / "profiles")  # as it is typed
+    results = finished_copy.folder / "results"
+    model, state = results / "models/toy/words/seed0", results / "state/toy/words/seed0"
+    before = file_digest(model / "model.safetensors")
+    shutil.rmtree(model)
+    typed = ("--cores", "1", "results/models/toy/words/seed0/run.json")
+    with subprocess.Popen(
+        finished_copy.command(*typed),
+        cwd=finished_copy.folder,
+        env=finished_copy.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as first:
+        until = time.monotonic() + 120
+        while not (state / "identity.json").exists():
+            assert first.poll() is None and time.monotonic() < until
+            time.sleep(0.005)
+        os.killpg(first.pid, signal.SIGSTOP)
+        beside = finished_copy.snakemake(*typed)
+        os.killpg(first.pid, signal.SIGKILL)
+    for refused in (beside, finished_copy.snakemake(*typed)):
+        assert refused.returncode != 0 and "error: another run works in this" in refused.stdout
+        assert "type `snakemake --unlock` and then the same command" in refused.stdout
+    assert not (model / "run.json").exists()
+    assert finished_copy.snakemake("--unlock").returncode == 0
+    done = finished_copy.snakemake(*typed, **quick)
+    assert done.returncode == 0 and "done  pretrain_text toy/words" in done.stdout, done.stdout
+    assert file_digest(model / "model.safetensors") == before
+    assert not state.exists()

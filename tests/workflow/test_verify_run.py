@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 PASSING = ("logs", "phantom", "report", "state", "timings")
 #: What a store keeps for resuming, the mark of a folder, and CSVs, which are made again from the
 #: scores (tests/unit/commands/test_verify_results.py).
-OTHERWISE = (".cxrflow", ".lock", "likeness.npz")
+OTHERWISE = (".cxrflow", "likeness.npz")
 
 
 def kinds(results: Path) -> dict[tuple[str, str], Path]:

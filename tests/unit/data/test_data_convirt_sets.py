@@ -191,6 +191,7 @@ def test_validation_that_leaves_nothing_to_train_on(tmp_path: Path) -> None:
     root = covidx(tmp_path / "covidx")
     with pytest.raises(InputError, match="leaves no image to train on"):
         make(tmp_path / "out", "--layout", "covidx", "--root", root, **drawn(count=20))
+    assert not (tmp_path / "out").exists()  # nothing that looks finished
 
 
 def mura(root: Path) -> Path:

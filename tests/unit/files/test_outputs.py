@@ -303,7 +303,10 @@ def test_what_killed_runs_left_is_deleted_at_the_next_start(tmp_path: Path) -> N
         (tmp_path / name / "inside").mkdir(parents=True)
     os.utime(tmp_path / gone[2], (week_ago, week_ago))
     (tmp_path / f".x.{host}.{dead}1.partial").symlink_to(tmp_path)
-    arguments_of().parse_args(["--output", str(tmp_path / "x")])
+    of_picture = tmp_path / f".z.json.{host}.{dead}.partial"
+    of_picture.touch()
+    for output in ("x", "z.png"):
+        arguments_of().parse_args(["--output", str(tmp_path / output)])
     left = {path.name for path in tmp_path.iterdir() if not path.is_symlink()}
     assert left == set(stays)
 

@@ -13,7 +13,8 @@ from benchmark_fakes import metrics_of
 from phantom_fixtures import SETTINGS
 from PIL import Image
 
-from cxr_files.errors import InputError
+from cxr_files.errors import InputError, PassingError
+from cxr_files.outputs import held_folder
 from cxr_hospital import dicom_file
 from cxr_hospital.draw import writer
 from cxr_hospital.patient import hospital, of_mimic_cxr
@@ -46,6 +47,15 @@ def test_mimic_cxr_lists_tree_and_zip_agree(written: Path) -> None:
             assert archive.read(name) == (base / name).read_bytes()
     manifest = json.loads((base / "MANIFEST.json").read_text())
     assert manifest["counts"]["images"] == len(records)
+
+
+def test_two_programs_that_draw_in_one_folder_exclude_each_other(tmp_path: Path) -> None:
+    refused = pytest.raises(PassingError, match="another process writes this synthetic mimic_iv")
+    with held_folder(tmp_path / "mimic_iv", "synthetic mimic_iv"):
+        (tmp_path / "mimic_iv" / "hosp").mkdir()
+        with refused:
+            write_mimic_iv(SETTINGS, tmp_path / "mimic_iv")
+        assert (tmp_path / "mimic_iv" / "hosp").is_dir()
 
 
 def test_every_dicom_reads_back(written: Path) -> None:

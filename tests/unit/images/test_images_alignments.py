@@ -11,7 +11,8 @@ from PIL import Image
 
 from command_options import options
 from cxr_files.atomic import file_digest, read_json
-from cxr_files.errors import InputError
+from cxr_files.errors import InputError, PassingError
+from cxr_files.outputs import held_folder
 from cxrflow.images.alignments import Alignments, RegisteredPriors, build_alignments, read_pairs
 from cxrflow.images.register_pairs import main
 from cxrflow.images.registration import Alignment, register, warp
@@ -121,6 +122,7 @@ def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monk
         build_alignments(PAIRS, store, SETTINGS, tmp_path, 1)
     first, second = sorted(tmp_path.glob("part-*"))
     second.write_bytes(second.read_bytes()[:-20] + bytes(20))
+    (tmp_path / ".registration.json.host.17.partial").touch()
     assert not (tmp_path / "registration.json").exists()
     with pytest.raises(InputError, match=r"registration\.json: file not found"):
         Alignments(tmp_path)
@@ -130,6 +132,13 @@ def test_processes_and_interruptions_change_nothing(store, built, tmp_path, monk
     assert str(first) not in caplog.text
     for name in ("alignments.parquet", "registration.json"):
         assert file_digest(tmp_path / name) == file_digest(built / name)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_two_registrations_in_one_folder_exclude_each_other(store: PixelStore, tmp_path: Path):
+    refused = pytest.raises(PassingError, match="another process writes this registration")
+    with held_folder(tmp_path / "registration", "registration"), refused:
+        build_alignments(PAIRS, store, SETTINGS, tmp_path / "registration", 1)
 
 
 def test_a_changed_table_is_refused(built: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from command_options import options, run_to_end
 from cxr_files.atomic import CHECKSUMS, file_digest, read_json, write_json
 from cxr_files.errors import InputError, PassingError
 from cxr_files.ids import HIDDEN, IDS
-from cxr_files.outputs import claim_folder
+from cxr_files.outputs import held_folder
 from cxrflow.images import shards
 from cxrflow.images.build import build_store
 from cxrflow.images.geometry import Geometry
@@ -68,8 +68,8 @@ def build(root: Path, *lists: Path, output: str = "store", **asked: Any) -> Pixe
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """The digest of every file of a store, the lock apart."""
-    return {p.name: file_digest(p) for p in sorted(folder.iterdir()) if p.name != ".lock"}
+    """The digest of every file of a store."""
+    return {path.name: file_digest(path) for path in sorted(folder.iterdir())}
 
 
 def test_what_is_stored(tmp_path: Path) -> None:
@@ -386,14 +386,10 @@ def test_a_real_write_limit_ends_in_one_line(tmp_path: Path) -> None:
 
 
 def test_two_builds_of_one_store_exclude_each_other(tmp_path: Path) -> None:
-    import fcntl
-
     write_hospital(tmp_path, 3)
-    claim_folder(tmp_path / "store", "pixel store")
-    with open(tmp_path / "store" / ".lock", "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(PassingError, match="another process is building"):  # tried again
-            build(tmp_path)
+    refused = pytest.raises(PassingError, match="another process writes this pixel store")
+    with held_folder(tmp_path / "store", "pixel store"), refused:
+        build(tmp_path)
     assert len(build(tmp_path)) == 3
 
 

@@ -102,6 +102,13 @@ def test_a_table_that_is_not_there_is_named(recorded: Path, monkeypatch, tmp_pat
     with pytest.raises(InputError, match=r"table5\.csv: file not found; finish the run"):
         record(Path("results"), Path("records/other"))
     (tmp_path / "kept.csv").rename(table)
+    assert list(Path("records").iterdir()) == [Path("records/demo")]
+
+
+def test_a_record_that_a_kill_cut_off_is_none(recorded: Path, tmp_path) -> None:
+    for name in ("demo", ".demo.host.17.partial"):
+        shutil.copytree(recorded / "records/demo", tmp_path / name)
+    assert [each.name for each in read_records(tmp_path)] == ["demo"]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """Corpus readers on invented files in the published layouts, whole and damaged."""
 
 import csv
+import gc
 import gzip
 import hashlib
 import json
+import resource
+import sys
 import tracemalloc
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import pytest
 
 from command_options import options
 from cxr_files.errors import InputError
+from cxr_files.row_file import row_file
 from cxrflow.text import corpus
 from cxrflow.text.documents import DocumentWriter, open_documents, training_texts
 from cxrflow.text.settings import CorpusSettings
@@ -273,6 +278,34 @@ def test_documents_can_be_read_by_split(tmp_path):
     with DocumentWriter(tmp_path / "plain.parquet") as writer:
         writer.add("1", "x")
     assert list(training_texts(tmp_path / "plain.parquet", 9)) == [["x"]]
+
+
+@pytest.fixture
+def full(monkeypatch) -> Iterator[list[object]]:
+    """Files end at 64 bytes; what is printed of errors that nobody can catch."""
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    yield printed
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("fault", [None, KeyError("a report")])
+def test_what_a_full_disk_refuses_is_said_once(full, tmp_path, fault):
+    """Not again by Arrow, whose writers print a traceback when they are left open."""
+    for writer in (
+        DocumentWriter(tmp_path / "documents.parquet"),
+        row_file(tmp_path / "labels.parquet", {"id": "str", "text": "str"}),
+    ):
+        text = " ".join(sha256(bytes([number])).hexdigest() for number in range(9))
+        with pytest.raises((OSError, KeyError)), writer as rows:
+            rows.add("1", text) if isinstance(rows, DocumentWriter) else rows.add([("1", text)])
+            if fault:
+                raise fault
+        del writer, rows
+        gc.collect()
+    assert full == []
 
 
 def test_bad_document_files(tmp_path):

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from cxr_files.errors import InputError
 from cxr_files.outputs import (
     MARK,
+    UNFINISHED,
     marked_png,
     remove_folder,
     require_no_link,
@@ -81,6 +82,8 @@ def atomic_folder(path: str | Path, product: str) -> Iterator[Path]:
         InputError: ``path`` holds anything but an earlier ``product``; it is left as it is.
     """
     path = Path(path)
+    # It would be left by a kill: its name is not that of an output.
+    assert path.suffix not in UNFINISHED, f"{path}: replaces a folder that is itself unfinished"
     require_own_folder(path, product)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = unfinished(path)

@@ -5,6 +5,7 @@ folder with files but without this mark belongs to the user and is never replace
 of inputs and the folders around them, links, the working folder and the home folder.
 """
 
+import contextlib
 import glob
 import logging
 import os
@@ -12,10 +13,10 @@ import shutil
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cxr_files.errors import InputError
+from cxr_files.errors import InputError, PassingError
 
 log = logging.getLogger("cxrflow")
 
@@ -76,19 +77,44 @@ def claim_folder(folder: Path, product: str) -> None:
         write_mark(folder, product)
 
 
+@contextlib.contextmanager
+def held_folder(folder: Path, product: str) -> Iterator[None]:
+    """Claim a folder, hold it, and delete files that a killed holder has not finished.
+
+    The system lets go of the mark when the process ends.
+
+    Raises:
+        PassingError: another process fills it.
+        InputError: as :func:`require_own_folder`.
+    """
+    import fcntl  # of Unix, where no browser and no Windows has it
+
+    claim_folder(folder, product)
+    with open(folder / MARK, "a") as mark:  # some file systems lock no file that is only read
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PassingError(
+                f"{folder}: another process writes this {product}; wait for it or end it"
+            ) from None
+        for left_over in folder.glob(f".*{UNFINISHED[0]}"):  # by whoever held it before
+            left_over.unlink()
+        yield
+
+
 def unfinished(path: Path) -> Path:
     """Return the path under which this process writes the future ``path``."""
     return path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}{UNFINISHED[0]}")
 
 
 def remove_unfinished(path: Path) -> None:
-    """Delete what killed runs have left beside ``path``.
+    """Delete what killed runs have left of ``path``, and of files that it names without its ending.
 
     Files of live processes stay. Files of other machines, whose processes cannot be seen, are
     deleted when they are a week old.
 
     """
-    for entry in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    for entry in path.parent.glob(f".{glob.escape(path.stem)}.*"):
         if entry.suffix in UNFINISHED and not entry.is_symlink() and not _lives(entry):
             log.info("%s: left by a run that was killed, deleted", entry)
             if entry.is_dir():

@@ -21,7 +21,7 @@ class RowFile:
 
     def __init__(self, path: Path, types: Mapping[str, str], parquet: bool) -> None:
         self._types, self._rows = dict(types), list[tuple[Any, ...]]()
-        self._files = ExitStack()
+        self.files = ExitStack()
         if parquet:
             import pandas as pd
             import pyarrow as pa
@@ -32,11 +32,11 @@ class RowFile:
                 return pa.Table.from_pandas(frame, schema, preserve_index=False)
 
             schema = table([]).schema
-            writer = self._files.enter_context(ParquetWriter(path, schema))
+            writer = self.files.enter_context(ParquetWriter(path, schema))
             self._write = lambda rows: writer.write_table(table(rows, schema))
         else:
             file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115 closed at the end
-            self._files.enter_context(file)
+            self.files.enter_context(file)
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(types)
             self._write = lambda rows: lines.writerows(map(self._cells, rows))
@@ -48,11 +48,10 @@ class RowFile:
             self._write(self._rows[:ROWS])
             del self._rows[:ROWS]
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Write the last rows."""
         if self._rows:
             self._write(self._rows)
-        self._files.close()
 
     def _cells(self, row: Sequence[Any]) -> list[Any]:
         texts = (inert_text(value) if isinstance(value, str) else value for value in row)
@@ -64,5 +63,6 @@ def row_file(path: Path, types: Mapping[str, str]) -> Iterator[RowFile]:
     """Open a file that appears, whole, at the end; its format is that of its name."""
     with atomic_path(path) as temporary:
         rows = RowFile(temporary, types, path.suffix == ".parquet")
-        yield rows
-        rows.close()
+        with rows.files:  # else Arrow would close its own later, and print why it cannot
+            yield rows
+            rows.finish()

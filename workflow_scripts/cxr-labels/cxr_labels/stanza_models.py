@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,16 @@ class StanzaPipeline:
         return documents
 
 
+def _loaded(path: Path) -> Any:
+    """What a model file holds. Raises InputError unless it can be read."""
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # bytes that are no pickle fail anyhow
+        raise InputError(f"{path}: {unreadable(path, error)}") from None
+
+
 def _require_finite(path: Path) -> None:
     """Raise InputError unless a file holds a model whose numbers are all finite.
 
@@ -65,10 +76,7 @@ def _require_finite(path: Path) -> None:
     """
     import torch
 
-    try:
-        waiting = [torch.load(path, map_location="cpu", weights_only=True)]
-    except Exception as error:  # bytes that are no pickle fail anyhow
-        raise InputError(f"{path}: {unreadable(path, error)}") from None
+    waiting = [_loaded(path)]
     while waiting:
         item = waiting.pop()
         if isinstance(item, Mapping):
@@ -87,11 +95,15 @@ def _require_finite(path: Path) -> None:
 def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object]) -> None:
     """Train a model by stanza's own program ``stanza.models.<kind>``, on the CPU.
 
+    Of paths among the options, which stanza keeps with the weights, the model has the names alone:
+    the folders are those of an unfinished product, with the machine and the process in their names.
+
     Raises:
         InputError: it fails or writes no model; ``text`` is the folder that it was trained on.
     """
     command = [sys.executable, "-m", f"stanza.models.{kind}", "--cpu", "--mode", "train"]
-    for name, value in {**options, "save_dir": model.parent, "save_name": model.name}.items():
+    options = {**options, "save_dir": model.parent, "save_name": model.name}
+    for name, value in options.items():
         command += [f"--{name}", str(value)]
     # More threads make so small a model several times slower.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -101,3 +113,13 @@ def train_model(kind: str, model: Path, text: Path, options: Mapping[str, object
         raise InputError(f"{text}: stanza's training ended with {process.returncode}: {last}")
     if not model.is_file():
         raise InputError(f"{text}: stanza wrote no model; see the log")
+    import torch
+
+    kept = _loaded(model)  # stanza goes on where it could not write it whole
+    paths = {name for name, value in options.items() if isinstance(value, Path)} | {"save_name"}
+    kept["config"] |= {
+        name: Path(kept["config"][name]).name for name in paths & kept["config"].keys()
+    }
+    content = BytesIO()
+    torch.save(kept, content)
+    model.write_bytes(content.getvalue())  # whose errors are the system's

@@ -114,11 +114,13 @@ class Result:
         task: str | None = None,
         learnt: bool | None = None,
         drawn: bool = False,
+        add: Callable[[Path], None] = lambda unfinished: None,
     ) -> None:
         """Write the result folder in one piece.
 
         ``learnt``: whether the model has learnt by its run.json; None where that was not
-        assessed, or nothing was trained. ``drawn``: another seed gives other weights.
+        assessed, or nothing was trained. ``drawn``: another seed gives other weights. ``add``
+        writes more files into the folder before it is in its place.
         """
         with atomic_folder(folder, f"{self.benchmark} result") as unfinished:
             self.predictions.to_parquet(unfinished / "predictions.parquet", index=False)
@@ -154,6 +156,7 @@ class Result:
                     "metrics": {name: metric.as_json() for name, metric in self.metrics.items()},
                 },
             )
+            add(unfinished)
 
 
 def by_class(labels_N: ArrayLike, rows_N: ArrayLike | None = None) -> dict[str, int]:

@@ -29,7 +29,7 @@ from cxr_files.atomic import (
 )
 from cxr_files.drops import Drop, Tally
 from cxr_files.errors import InputError
-from cxr_files.outputs import claim_folder
+from cxr_files.outputs import held_folder
 from cxr_files.parallel import chunks, ordered_map
 from cxr_files.parquet import read_table
 from cxr_files.progress import progress
@@ -71,47 +71,50 @@ def build_alignments(
 
     A pair without pixels, or that cannot be registered, is a row without values and is counted.
     """
-    claim_folder(folder, PRODUCT)
-    for name in (CHECKSUMS, "registration.json"):
-        (folder / name).unlink(missing_ok=True)
-    chunked = list(chunks(pairs, settings.pairs_per_shard))
-    decides = [FORMAT_VERSION, store.fingerprint, settings.record()]
-    stems = [
-        f"part-{number:05d}-{fingerprint([decides, chunk])}" for number, chunk in enumerate(chunked)
-    ]
-    path_by_stem = _whole_parts(folder, stems)
-    missing = [number for number, stem in enumerate(stems) if stem not in path_by_stem]
-    work = partial(align, store.path, settings=settings)
-    remaining = [pair for number in missing for pair in chunked[number]]
-    with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as aligned:
-        rows = progress(aligned, len(remaining), "pair", lambda row: 1, "registration")
-        for number in missing:
-            # Failures as texts, also where no pair has one.
-            table = pd.DataFrame([next(rows) for _ in chunked[number]]).astype({"failure": "str"})
-            content = table.to_parquet(index=False)
-            digest = sha256(content).hexdigest()[:16]
-            path_by_stem[stems[number]] = path = folder / f"{stems[number]}-{digest}.parquet"
-            with atomic_path(path) as temporary:
-                temporary.write_bytes(content)
-    table = pd.concat([read_table(path_by_stem[stem]) for stem in stems], ignore_index=True)
-    failed = table[table["failure"].notna()]
-    tally = Tally("pairs registered", "pairs", len(table) - len(failed))
-    for reason, lost in failed.groupby("failure"):
-        tally.add(Drop.of(str(reason), lost["image_id"], failed=True))
-    with atomic_path(folder / "alignments.parquet") as temporary:
-        table.astype({"failure": "str"}).to_parquet(temporary, index=False)
-    record = {
-        **tally.as_json(),
-        "geometry": str(store.geometry),
-        "size": store.size,
-        "pixels": store.fingerprint,
-        "settings": settings.model_dump(mode="json"),
-    }
-    write_json(folder / "registration.json", record)
-    for path in path_by_stem.values():
-        path.unlink()
-    write_checksums(folder)
-    return record
+    with held_folder(folder, PRODUCT):
+        for name in (CHECKSUMS, "registration.json"):
+            (folder / name).unlink(missing_ok=True)
+        chunked = list(chunks(pairs, settings.pairs_per_shard))
+        decides = [FORMAT_VERSION, store.fingerprint, settings.record()]
+        stems = [
+            f"part-{number:05d}-{fingerprint([decides, chunk])}"
+            for number, chunk in enumerate(chunked)
+        ]
+        path_by_stem = _whole_parts(folder, stems)
+        missing = [number for number, stem in enumerate(stems) if stem not in path_by_stem]
+        work = partial(align, store.path, settings=settings)
+        remaining = [pair for number in missing for pair in chunked[number]]
+        with closing(ordered_map(work, remaining, min(processes, len(remaining)))) as aligned:
+            rows = progress(aligned, len(remaining), "pair", lambda row: 1, "registration")
+            for number in missing:
+                # Failures as texts, also where no pair has one.
+                table = pd.DataFrame([next(rows) for _ in chunked[number]]).astype(
+                    {"failure": "str"}
+                )
+                content = table.to_parquet(index=False)
+                digest = sha256(content).hexdigest()[:16]
+                path_by_stem[stems[number]] = path = folder / f"{stems[number]}-{digest}.parquet"
+                with atomic_path(path) as temporary:
+                    temporary.write_bytes(content)
+        table = pd.concat([read_table(path_by_stem[stem]) for stem in stems], ignore_index=True)
+        failed = table[table["failure"].notna()]
+        tally = Tally("pairs registered", "pairs", len(table) - len(failed))
+        for reason, lost in failed.groupby("failure"):
+            tally.add(Drop.of(str(reason), lost["image_id"], failed=True))
+        with atomic_path(folder / "alignments.parquet") as temporary:
+            table.astype({"failure": "str"}).to_parquet(temporary, index=False)
+        record = {
+            **tally.as_json(),
+            "geometry": str(store.geometry),
+            "size": store.size,
+            "pixels": store.fingerprint,
+            "settings": settings.model_dump(mode="json"),
+        }
+        write_json(folder / "registration.json", record)
+        for path in path_by_stem.values():
+            path.unlink()
+        write_checksums(folder)
+        return record
 
 
 def _whole_parts(folder: Path, stems: Sequence[str]) -> dict[str, Path]:

@@ -6,9 +6,8 @@ one place. A decoder in C or C++ may end its process on a damaged file: that cos
 """
 
 import contextlib
-import fcntl
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -19,9 +18,8 @@ import pandas as pd
 
 from cxr_files.atomic import CHECKSUMS, atomic_path, file_digest, fingerprint, write_json
 from cxr_files.drops import Tally
-from cxr_files.errors import PassingError
 from cxr_files.ids import in_brackets
-from cxr_files.outputs import claim_folder
+from cxr_files.outputs import held_folder
 from cxr_files.parallel import chunks, guarded_map
 from cxr_files.progress import progress
 from cxr_files.reading import below, leads_out
@@ -77,12 +75,9 @@ def build_store(
         InputError: more than ``settings.max_failed_share`` of the images failed, or the disk is
             full; finished shards stay.
     """
-    claim_folder(folder, "pixel store")
-    with _lock(folder):
+    with held_folder(folder, "pixel store"):
         for name in (CHECKSUMS, "store.json", "index.parquet"):  # not whole until the end
             (folder / name).unlink(missing_ok=True)
-        for left_over in folder.glob(".*.partial"):
-            left_over.unlink()
         per_shard = settings.images_per_shard
         chunked = list(chunks(sources, per_shard))
         numbers = range(len(chunked))
@@ -176,14 +171,3 @@ def _write_index(
         "index_sha256": file_digest(folder / "index.parquet"),
         "fingerprint": fingerprint([str(geometry), list(index["image_id"]), shards]),
     }
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Hold ``folder`` against a second build; the system lets go when the process ends."""
-    with open(folder / ".lock", "w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PassingError(f"{folder}: another process is building this store") from None
-        yield

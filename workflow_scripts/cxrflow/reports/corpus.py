@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,11 @@ class _Tables:
     """The four Parquet files, written chunk by chunk so that memory stays flat."""
 
     def __init__(self, folder: Path):
+        self._open = ExitStack()  # closes each, also where another cannot be closed
         self._writers = {
-            name: pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+            name: self._open.enter_context(
+                pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+            )
             for name, schema in SCHEMAS.items()
         }
 
@@ -67,8 +71,7 @@ class _Tables:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        self._open.close()
 
     def write(self, rows: CorpusRows) -> None:
         """Add a chunk's rows; an empty table gets none."""

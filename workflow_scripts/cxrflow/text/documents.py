@@ -52,9 +52,9 @@ class DocumentWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None:
-            self._flush()
-        self._writer.close()
+        with self._writer:  # Arrow would close it later, and print why it cannot
+            if kind is None:
+                self._flush()
 
 
 def open_documents(path: str | Path) -> pq.ParquetFile:

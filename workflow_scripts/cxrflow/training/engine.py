@@ -29,6 +29,7 @@ from cxr_files.errors import InputError, InterruptedRun
 from cxr_files.ids import shown
 from cxr_files.outputs import require_own_folder
 from cxrflow import __version__
+from cxrflow.kinds import REHEARSAL
 from cxrflow.training.compilation import compile_modules
 from cxrflow.training.memory import explained, keep_freed_memory, left_by_steps, peak_memory_mb
 from cxrflow.training.metrics_log import MetricsLog
@@ -392,4 +393,5 @@ class Engine:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "peak_memory_mb": peak_memory_mb(self.device),
             **speed(self.totals, self.step, self.flops, world, self.device, self.precision),
+            **({"rehearsal": True} if os.environ.get(REHEARSAL) else {}),
         }

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cxr_files.atomic import read_json, write_checksums, write_json
 from cxr_files.errors import InputError
 from cxr_files.program import EXIT_INTERRUPTED, parser, run, whole
 from cxr_files.settings import MOST_CORES
@@ -57,11 +56,9 @@ def launching(
 def interrupted_once(command: Sequence[str], program: Sequence[str]) -> int:
     """Run a training that is asked to stop after its first step and started again; its status.
 
-    So a rehearsal saves and resumes once, as a time limit would make it. The finished run says that
-    it is a rehearsal.
+    So a rehearsal saves and resumes once, as a time limit would make it.
     """
-    state, output = (Path(program[program.index(f"--{name}") + 1]) for name in ("state", "output"))
-    log = state / "metrics.jsonl"
+    log = Path(program[program.index("--state") + 1], "metrics.jsonl")
     process, cancelled = subprocess.Popen(command), False
 
     def cancel(*_: object) -> None:
@@ -75,12 +72,7 @@ def interrupted_once(command: Sequence[str], program: Sequence[str]) -> int:
     process.terminate()
     if process.wait() in (EXIT_INTERRUPTED, -signal.SIGTERM) and not cancelled:
         process = subprocess.Popen(command)
-    status = process.wait()
-    if status == 0:
-        run_file = output / "run.json"
-        write_json(run_file, {**read_json(run_file), "rehearsal": True})
-        write_checksums(output)
-    return status
+    return process.wait()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

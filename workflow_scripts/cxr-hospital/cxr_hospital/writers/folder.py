@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cxr_files.atomic import fingerprint, naming, read_json, write_json
 from cxr_files.errors import InputError
-from cxr_files.outputs import claim_folder, empty_folder
+from cxr_files.outputs import empty_folder, held_folder
 from cxr_files.progress import progress
 from cxr_hospital.settings import FollowedSettings, HospitalSettings
 from cxr_hospital.truth import TABLES
@@ -58,6 +58,7 @@ def dataset_writer(
 
     Raises:
         InputError: the output is not empty and no earlier run wrote it.
+        PassingError: another process writes it.
     """
 
     def finished(fill: Callable[..., Counts]) -> Callable[..., bool]:
@@ -77,9 +78,8 @@ def dataset_writer(
             if has_truth and manifest.is_file() and read_json(manifest).get("fingerprint") == mark:
                 log.info("%s: %s is there already, nothing to do", dataset, output)
                 return False
-            claim_folder(output, f"synthetic {dataset}")
-            manifest.unlink(missing_ok=True)
-            with naming(output):
+            with held_folder(output, f"synthetic {dataset}"), naming(output):
+                manifest.unlink(missing_ok=True)
                 empty_folder(output)
                 counts = fill(output, settings, threads, **options)
                 about = {"dataset": dataset, "synthetic": True, "fingerprint": mark}

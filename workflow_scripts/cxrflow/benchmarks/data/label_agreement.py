@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from cxr_files.atomic import atomic_folder, fingerprint, read_object
+from cxr_files.atomic import fingerprint, read_object
 from cxr_files.csv_table import bare_ids
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
@@ -287,11 +287,13 @@ def compare(
 
 def write(folder: Path, result: Result, tables: dict[str, pd.DataFrame], engine: str) -> None:
     """Write the result folder in one piece; ``engine`` is the model of metrics.json."""
-    with atomic_folder(folder, f"{result.benchmark} result") as draft:
-        result.write(draft, model=engine, seed=0)
+
+    def add_tables(draft: Path) -> None:
         tables["agreement"].to_csv(draft / "agreement.csv", index=False)
         tables["confusion"].to_csv(draft / "confusion.csv", index=False)
         tables["disagreements"].to_parquet(draft / "disagreements.parquet", index=False)
+
+    result.write(folder, model=engine, seed=0, add=add_tables)
 
 
 def compare_labels(options: Namespace, settings: LabelAgreementSettings) -> None:

@@ -54,10 +54,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.data.cohorts.cohort import make_cohort
 
     make_cohort(options, settings)
-    if settings.splits.validation is not None:
-        from cxrflow.data.cohorts.validation import draw_validation
-
-        draw_validation(options.output, settings.splits)
 
     from cxrflow.data.cohorts.demands import check_noted
 

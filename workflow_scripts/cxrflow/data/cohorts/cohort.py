@@ -34,6 +34,7 @@ from cxrflow.data.cohorts.held_out import held_out_patients, held_out_sets
 from cxrflow.data.cohorts.settings import CohortSettings
 from cxrflow.data.cohorts.splits import training_shares
 from cxrflow.data.cohorts.texts import read_corpus, report_labels, study_key
+from cxrflow.data.cohorts.validation import draw_validation
 from cxrflow.data.layouts import Layout, layout
 from cxrflow.data.readers.common_tables import Request, RetrievalTables, Tables
 
@@ -70,6 +71,8 @@ def make_cohort(options: Namespace, settings: CohortSettings) -> None:
     cohort = build[settings.kind](options, origin, settings, flow)
     if cohort.rows.empty:
         raise InputError(f"{options.root}: no row is left in the cohort; {_largest_drop(flow)}")
+    if settings.splits.validation is not None:
+        cohort = draw_validation(cohort, flow, settings.splits, options.root)
     _write_cohort(cohort, flow, settings, options)
     log.info("%s: %d %s", options.output, len(cohort.rows), cohort.unit)
 

@@ -2,36 +2,36 @@
 
 CheXpert, COVIDx and MURA come as a training and a test part. ConVIRT (Appendix B) draws 5,000, 300
 and 10 % of the training images, so that a patient may both train and validate. Ours, the default,
-draws whole patients until they have as many images. It is a step of its own on a finished cohort of
+draws whole patients until they have as many images. It is a step of its own on a built cohort of
 kind classification: cohorts without it stay what they are.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from cxr_files.atomic import atomic_path, read_json
 from cxr_files.errors import InputError
-from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.filters import unit_hash
-from cxrflow.data.cohorts.flow import CohortTables, label_counts, rewrite_flow
+from cxrflow.data.cohorts.flow import CohortTables, Flow, label_counts
 from cxrflow.data.cohorts.settings import SplitSettings, ValidationSettings
 from cxrflow.data.cohorts.splits import groups
 
 
-def draw_validation(folder: Path, splits: SplitSettings) -> None:
-    """Move part of the training rows to validation and update ``flow.json``.
+def draw_validation(
+    cohort: CohortTables, flow: Flow, splits: SplitSettings, source: Path
+) -> CohortTables:
+    """Move part of the training rows to validation; ``flow`` gets the note, and its checks anew.
 
     Raises:
         InputError: the cohort validates already, or nothing would be left to train on.
     """
     assert splits.validation is not None
-    columns = ("image_id", "image_path", "subject_id", "group_id", "labels", "split")
-    rows = read_table(folder / "samples.parquet", columns)
+    rows, split = cohort.rows.copy(), cohort.split.copy()
     if "validate" in set(rows["split"]):
         raise InputError(
-            f"{folder}: the data set's own split has a validation part; expected "
+            f"{source}: the data set's own split has a validation part; expected "
             "splits.validation null"
         )
     by_image = splits.validation.unit == "images"
@@ -39,28 +39,17 @@ def draw_validation(folder: Path, splits: SplitSettings) -> None:
     validating = validation_units(unit[rows["split"] == "train"], splits.validation, splits.seed)
     rows.loc[(rows["split"] == "train") & unit.isin(validating), "split"] = "validate"
     if "train" not in set(rows["split"]):
-        raise InputError(f"{folder}: splits.validation leaves no image to train on")
-    # A patient may be called NA.
-    split = pd.read_csv(folder / "split.csv", dtype="str", keep_default_na=False)
+        raise InputError(f"{source}: splits.validation leaves no image to train on")
     # A published split may be one of images.
-    if by_image or set(split["subject_id"]) & set(rows["image_id"]):
-        split = rows[["image_id", "split"]].rename(columns={"image_id": "subject_id"})
+    if by_image or set(split.index) & set(rows["image_id"]):
+        split = rows.set_index("image_id")["split"]
     else:
-        split.loc[split["subject_id"].isin(validating), "split"] = "validate"
-    with atomic_path(folder / "samples.parquet") as path:
-        rows.to_parquet(path, index=False)
-    with atomic_path(folder / "split.csv") as path:
-        split.sort_values("subject_id").to_csv(path, index=False)
-    # Sizes, labels, checks and the fingerprint were those of the split before.
-    flow = read_json(folder / "flow.json")
-    sizes = CohortTables(rows, rows, split["split"], "samples").split_sizes()
-    flow |= {
-        "splits": sizes,
-        "labels": label_counts(rows, flow["classes"]),
-        "notes": [*flow["notes"], _note(splits.validation, sizes)],
-        "checks": [_checked(check, rows, splits.validation.unit) for check in flow["checks"]],
-    }
-    rewrite_flow(folder, flow)
+        split[split.index.isin(validating)] = "validate"
+    labels = label_counts(rows, cohort.extra["classes"])
+    drawn = replace(cohort, rows=rows, split=split, extra={**cohort.extra, "labels": labels})
+    flow.notes.append(_note(splits.validation, drawn.split_sizes()))
+    flow.checks = [_checked(check, rows, splits.validation.unit) for check in flow.checks]
+    return drawn
 
 
 def validation_units(units: pd.Series, settings: ValidationSettings, seed: int) -> list[str]:

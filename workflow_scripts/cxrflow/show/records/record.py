@@ -19,14 +19,13 @@ from typing import Any
 
 from cxr_files.atomic import (
     CHECKSUMS,
+    atomic_folder,
     read_checksums,
     read_object,
     require_whole,
-    write_checksums,
     write_json,
 )
 from cxr_files.errors import InputError
-from cxr_files.outputs import require_own_folder, write_mark
 from cxr_files.program import parser, run
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
@@ -94,7 +93,8 @@ def read_record(folder: Path) -> Record:
 
 def read_records(folder: Path) -> list[Record]:
     """All runs below a folder: more seeds first, of equal ones the one whose name comes last."""
-    records = [read_record(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
+    written = sorted(folder.glob(f"[!.]*/{FILE}"))  # no hidden one, which a kill cut off
+    records = [read_record(path.parent) for path in written]
     return sorted(reversed(records), key=lambda r: -max(r.run["seeds"].values(), default=0))
 
 
@@ -104,11 +104,14 @@ def record(results: Path, output: Path, config: Path | None = None) -> Path:
     Raises:
         InputError: a table of the run is missing, or the checkout has changes that no commit holds.
     """
-    require_own_folder(output, PRODUCT)
-    folder = RunFolder.read(config or results / "report/config.json", results)
+    with atomic_folder(output, PRODUCT) as staged:
+        _fill(staged, results, config or results / "report/config.json")
+    return output
+
+
+def _fill(staged: Path, results: Path, config: Path) -> None:
+    folder = RunFolder.read(config, results)
     commit = _commit()
-    staged = output.with_name(f".{output.name}.new")
-    shutil.rmtree(staged, ignore_errors=True)
     synthetic: set[str] = set()
     real: set[str] = set()
     seeds: dict[str, int] = {}
@@ -146,11 +149,6 @@ def record(results: Path, output: Path, config: Path | None = None) -> Path:
         "seconds": _seconds(results / "timings"),
     }
     write_json(staged / FILE, content)
-    write_checksums(staged)
-    write_mark(staged, PRODUCT)  # by which a later record may replace this one
-    shutil.rmtree(output, ignore_errors=True)
-    staged.rename(output)
-    return output
 
 
 def _commit() -> str:
