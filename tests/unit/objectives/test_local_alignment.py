@@ -87,6 +87,16 @@ def test_loss_and_gradients_are_the_equations(lengths: list[int], matching: Matc
 
 
 @pytest.mark.usefixtures("together")
+@pytest.mark.parametrize("matching", MATCHINGS.values(), ids=MATCHINGS)
+def test_scores_without_gradients_are_the_equations(matching: Matching) -> None:
+    images, words = draw(LENGTHS)
+    expected = literal_similarity(images, words, LENGTHS, matching)
+    with torch.inference_mode():
+        ours = local_similarity(images, torch.nan_to_num(words), LENGTHS, matching, 1)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("kept", [0, 1, 2, 99])
 @pytest.mark.parametrize("texts_a_chunk", [1, 2, 3, 5])
 def test_chunks_and_what_is_kept_change_nothing(texts_a_chunk: int, kept: int) -> None:

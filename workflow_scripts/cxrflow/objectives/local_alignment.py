@@ -175,12 +175,20 @@ class _Match(torch.autograd.Function):
         score_BN = region_BMD.new_empty(images, len(word_ND))
         norm_BN = torch.empty_like(score_BN)
         saved: list[Tensor] = []
+        # t . c is the mean of t . v by attention; the context itself is asked for by gradients.
+        by_mean = matching.match == "dot" and not matching.word_softmax
+        by_mean &= matching.temp1 != 0 and not any(ctx.needs_input_grad)
         start = 0
         with torch.autocast(region_BMD.device.type, enabled=False):
             for chunk in chunks:
                 words = slice(start, start := start + sum(chunk))
                 scaled_WBM = _scaled(region_BMD, word_ND[words], chunk, matching)
-                attention_BWM = torch.softmax(scaled_WBM, 2).transpose(0, 1)
+                attention_WBM = torch.softmax(scaled_WBM, 2)
+                if by_mean:
+                    mean_WB = torch.linalg.vecdot(attention_WBM, scaled_WBM) / matching.temp1
+                    score_BN[:, words] = mean_WB.T
+                    continue
+                attention_BWM = attention_WBM.transpose(0, 1)
                 context_BWD = torch.bmm(attention_BWM, region_BMD)
                 torch.linalg.vecdot(context_BWD, word_ND[words], out=score_BN[:, words])
                 torch.linalg.vector_norm(context_BWD, dim=2, out=norm_BN[:, words])
