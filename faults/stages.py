@@ -22,8 +22,7 @@ WITHOUT_JOB = {
     "make_certificate": "check_orderings: a table of three files",
     "draw_bars": "draw_figure: a picture and its JSON",
     "draw_curve": "draw_figure: a picture and its JSON",
-    "join_pairs": "build_pairs: the same tables and account",
-    "join_samples": "build_samples: the same tables and account",
+    "join_cohorts": "build_pairs, build_samples: the same tables and accounts",
 }
 
 
