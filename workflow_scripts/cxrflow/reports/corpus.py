@@ -59,13 +59,14 @@ class _Tables:
     """The four Parquet files, written chunk by chunk so that memory stays flat."""
 
     def __init__(self, folder: Path):
-        self._open = ExitStack()  # closes each, also where another cannot be closed
-        self._writers = {
-            name: self._open.enter_context(
-                pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
-            )
-            for name, schema in SCHEMAS.items()
-        }
+        with ExitStack() as opened:  # closes each, also where another cannot be opened or closed
+            self._writers = {
+                name: opened.enter_context(
+                    pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+                )
+                for name, schema in SCHEMAS.items()
+            }
+            self._open = opened.pop_all()
 
     def __enter__(self) -> "_Tables":
         return self
