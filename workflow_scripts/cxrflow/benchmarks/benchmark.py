@@ -26,8 +26,8 @@ READ_BY = {
 }
 
 #: What a ceiling knows: the answers of a drawn data set; the state behind a drawn report; labels,
-#: which a real data set has as well.
-Knows = Literal["answers", "states", "labels"]
+#: which a real data set has as well; what a second radiologist has read, which some have.
+Knows = Literal["answers", "states", "labels", "second_readings"]
 
 
 def rows(*floors: str, **ceilings: Knows) -> Any:

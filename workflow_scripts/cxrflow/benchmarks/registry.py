@@ -72,7 +72,7 @@ BENCHMARKS |= {
             *("centre", "mean_box", "finding_box", "place_box"),
             oracle="answers",
             detector="labels",
-            second_reader="labels",
+            second_reader="second_readings",
         ),
         baselines="rows.boxes:Phrases",
         external=True,
@@ -228,7 +228,7 @@ BENCHMARKS |= {
         statistic="temporal.scores",
         own=("two_images",),
         resumes=True,
-        **rows(*CHANGES, oracle="answers", second_reader="labels"),
+        **rows(*CHANGES, oracle="answers", second_reader="second_readings"),
         baselines="rows.changes:Changes",
     ),
     "registration_error": Benchmark(

@@ -363,6 +363,11 @@ class Models(Mapping[str, ResolvedModel]):
         sets = self.cohorts[cohort].of_one_set
         return [self.data.layout(each.dataset).name for each in sets] == ["mimic_cxr"]
 
+    def read_twice(self, cohort: str | None) -> bool:
+        """True if a second radiologist has read some of a cohort."""
+        sets = () if cohort is None else self.cohorts[cohort].of_one_set
+        return any("second_readings" in self.data.layout(each.dataset).holds for each in sets)
+
     def knows_findings(self, cohort: str | None) -> bool:
         """True if it has also written down their sentences and boxes."""
         hospital = self.choices.synthetic_hospital

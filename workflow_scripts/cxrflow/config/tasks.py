@@ -136,6 +136,9 @@ class ResolvedTask:
                 return (TRUTH,)
             if knowledge == "answers" and not models.cohorts.drawn(self.cohort):
                 return (NO_CEILING,)
+            by_second = knowledge == "second_readings" and self.available
+            if by_second and not models.read_twice(self.cohort):
+                return (Lack(f"a second reader, whom the data of {self.cohort} do not have"),)
             if self.name in self._tasks.first_models:
                 return ()
             beside = next(iter(self._tasks.models_in(self.name)), None)

@@ -1,7 +1,7 @@
 """The CheXTemporal copy: progressions on images of the CheXpert Plus and ReXGradient copies.
 
 As published, annotations alone, of all parent data sets in one file: ``gold_progression_pairs``, a
-row an answer of a radiologist, of a fourth of the patients with a pair, and ``silver_findings`` of
+row an answer of a radiologist, of half of the patients with a pair, and ``silver_findings`` of
 all of them, a tenth of which the language model has got wrong. CheXpert's gold paths lack the part.
 A finding on two sides may have two answers, and a sixth of the others have a second one; two rows
 are of MIMIC-CXR's images, which are not here.
@@ -49,7 +49,7 @@ ELSEWHERE = [
     }
     for answer in ("Worse", "New")
 ]
-_EVERY, _SECOND, _WRONG = 4, 1 / 6, 0.1
+_EVERY, _SECOND, _WRONG = 2, 1 / 6, 0.1
 _STREAM = 149
 Rows = list[dict[str, Any]]
 

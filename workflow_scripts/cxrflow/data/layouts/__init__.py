@@ -35,6 +35,7 @@ Content = Literal[
     "labels",
     "sentence_pairs",
     "progressions",
+    "second_readings",
     "demographics",
 ]
 Part = Literal["tables", "published", "reports", "documents"]
