@@ -1,10 +1,12 @@
 """Parquet tables as inputs, with errors of one line that name the file."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError, one_line
@@ -76,3 +78,13 @@ def table_columns(path: Path) -> dict[str, str]:
         return {name: str(schema.field(name).type) for name in names}
     except DAMAGE as error:
         raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+
+
+@contextmanager
+def parquet_writer(path: Path, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
+    """Write a Parquet file piece by piece; it is closed in any case.
+
+    Arrow's own writer leaves a file open that it cannot finish, as on a full disk.
+    """
+    with pa.OSFile(str(path), "wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
+        yield writer

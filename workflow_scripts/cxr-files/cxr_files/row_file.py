@@ -25,14 +25,15 @@ class RowFile:
         if parquet:
             import pandas as pd
             import pyarrow as pa
-            from pyarrow.parquet import ParquetWriter
+
+            from cxr_files.parquet import parquet_writer
 
             def table(rows: Sequence[tuple[Any, ...]], schema: Any = None) -> Any:
                 frame = pd.DataFrame(rows, columns=list(types)).astype(self._types)
                 return pa.Table.from_pandas(frame, schema, preserve_index=False)
 
             schema = table([]).schema
-            writer = self.files.enter_context(ParquetWriter(path, schema))
+            writer = self.files.enter_context(parquet_writer(path, schema))
             self._write = lambda rows: writer.write_table(table(rows, schema))
         else:
             file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115 closed at the end

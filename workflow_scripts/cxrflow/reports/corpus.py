@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cxr_files.atomic import atomic_folder, fingerprint, is_synthetic, write_json
 from cxr_files.drops import Drop, Tally
 from cxr_files.errors import InputError
 from cxr_files.ids import in_brackets
+from cxr_files.parquet import parquet_writer
 from cxr_files.program import parser, run, thread_count
 from cxr_files.progress import progress
 from cxr_files.settings import read_settings
@@ -62,7 +62,7 @@ class _Tables:
         with ExitStack() as opened:  # closes each, also where another cannot be opened or closed
             self._writers = {
                 name: opened.enter_context(
-                    pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+                    parquet_writer(folder / f"{name}.parquet", schema, compression="zstd")
                 )
                 for name, schema in SCHEMAS.items()
             }
