@@ -128,7 +128,7 @@ def test_a_paper_makes_every_row(biovil: list[Job]) -> None:
     [
         ("all", 33 - ENVIRONMENT),
         ("biovil", 60),
-        ("biovil_t", 62),
+        ("biovil_t", 62.1),
         ("convirt", 60),
         ("low_data", 60),
     ],
@@ -138,7 +138,8 @@ def test_budgets(target: str, minutes: float, said: Callable[[str], str]) -> Non
 
     The design has 32 minutes and 60. The demonstration took 31:51 with nothing beside it; the
     records and the environment make 32.1. BioViL-T took 59:57 before its tables of change, and rows
-    that know nothing beside its sentences. With them 61.3 are reckoned.
+    that know nothing beside its sentences. With them 61.3 are reckoned, and 62.03 since both
+    cores begin with the largest copy.
     """
     jobs, seconds = parse(said(target)), read_table()
     assert sum((one.rule, one.name) in seconds for one in jobs) > len(jobs) / 2

@@ -170,6 +170,7 @@ def simulate(lasting: Mapping[Job, float], cores: int) -> dict[Job, float]:
     maker = {path: job for job in lasting for path in job.outputs}
     waits = {job: {maker[path] for path in job.inputs if path in maker} - {job} for job in lasting}
     waiting, running, free, now = list(lasting), list[tuple[float, int, Job]](), cores, 0.0
+    place = {job: number for number, job in enumerate(lasting)}  # of what ends together
     waiting.sort(key=lambda job: -job.priority)
     ends: dict[Job, float] = {}
     while waiting or running:
@@ -177,7 +178,7 @@ def simulate(lasting: Mapping[Job, float], cores: int) -> dict[Job, float]:
             if min(job.threads, cores) <= free:
                 free -= min(job.threads, cores)
                 waiting.remove(job)
-                heappush(running, (now + lasting[job], id(job), job))
+                heappush(running, (now + lasting[job], place[job], job))
         if not running:
             raise InputError(f"{len(waiting)} jobs wait for each other")
         now, _, job = heappop(running)
