@@ -1,4 +1,4 @@
-"""Parquet tables as inputs, with errors of one line that name the file."""
+"""Parquet tables: read with errors of one line that name the file, and written piece by piece."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -5,6 +5,7 @@ row groups of bounded size and read back one row group, or part of one, at a tim
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError, one_line
-from cxr_files.parquet import DAMAGE
+from cxr_files.parquet import DAMAGE, parquet_writer
 from cxr_labels.characters import normalised
 
 SCHEMA = pa.schema([("document_id", pa.string()), ("text", pa.string())])
@@ -26,7 +27,8 @@ class DocumentWriter:
     """Write documents as they come, characters in normal form; holds one row group in memory."""
 
     def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+        self._open = ExitStack()
+        self._writer = self._open.enter_context(parquet_writer(path, SCHEMA, compression="zstd"))
         self._ids: list[str] = []
         self._texts: list[str] = []
         self._bytes = 0
@@ -52,7 +54,7 @@ class DocumentWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        with self._writer:  # Arrow would close it later, and print why it cannot
+        with self._open:
             if kind is None:
                 self._flush()
 
