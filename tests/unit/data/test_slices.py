@@ -68,6 +68,18 @@ def test_a_slice_has_images_with_a_prior_and_without():
         assert cut["prior_image_id"].isna().sum() >= FEW
 
 
+def test_no_patient_has_more_than_half_of_a_class_where_others_have_it():
+    """Controls exchange priors between patients, which one with most of them would not allow."""
+    whole = rows(100)
+    first = "p45"  # which stands in every slice
+    crowd = pd.concat([whole, *[whole[whole["subject_id"] == first]] * 9], ignore_index=True)
+    has_prior = crowd["subject_id"].isin([f"p{number}" for number in range(0, 100, 9)])
+    table = crowd.assign(prior_image_id=crowd["image_id"].where(has_prior, None))
+    with_prior = table.loc[list(slice_of(table, 10))].dropna(subset="prior_image_id")
+    counts = with_prior["subject_id"].value_counts()
+    assert first in counts.index and 2 * counts.max() <= counts.sum()
+
+
 @pytest.mark.parametrize("unknown", [None, float("nan")])
 def test_images_of_patients_that_are_not_known_stand_for_themselves(unknown):
     whole = rows(100).assign(subject_id=unknown)

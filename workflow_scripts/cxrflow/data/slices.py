@@ -8,6 +8,7 @@ is made of it.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -153,22 +154,28 @@ def cut_cohort(folder: Path) -> None:
 
 
 def slice_of(rows: pd.DataFrame, size: int) -> Iterator[Any]:
-    """Yield the index of rows of whole patients: ``size`` or more, and a few of each class."""
+    """Yield the index of rows of whole patients: ``size`` or more, and a few of each class.
+
+    Of no class has one patient more than half where others have it too: tasks compare a patient's
+    rows with another's.
+    """
     patient = pd.Series(rows.index, index=rows.index).astype("str")
     for name in ("image_id", "subject_id"):  # who is not known stands for himself
         if name in rows:
             patient = rows[name].astype("object").fillna(patient)
     classes = [list(_classes(row)) for row in rows.to_dict("records")]
-    counts: dict[Any, int] = {}
+    counts, largest = Counter[Any](), Counter[Any]()  # rows of a class; of one patient, at most
     few, number = FEW if "image_id" in rows else FEW_TEXTS, 0
     groups = dict(list(pd.Series(range(len(rows)), index=rows.index).groupby(patient, sort=False)))
     for name in sorted(groups, key=lambda name: (unit_hash(0, name), name)):
         places = groups[name]
-        of_patient = [kind for place in places for kind in classes[place]]
-        if number < size or any(counts.get(kind, 0) < few for kind in of_patient):
+        of_patient = Counter(kind for place in places for kind in classes[place])
+        if number < size or any(
+            counts[kind] < few or 2 * largest[kind] > counts[kind] for kind in of_patient
+        ):
             number += len(places)
-            for kind in of_patient:
-                counts[kind] = counts.get(kind, 0) + 1
+            counts += of_patient
+            largest |= of_patient
             yield from places.index
 
 
