@@ -8,6 +8,7 @@ import pytest
 from speed import training_cost
 from speed.race import run
 from speed.races import (
+    dicom,
     fold_probe,
     grounding,
     intervals,
@@ -15,6 +16,7 @@ from speed.races import (
     mlm_step,
     report_decoding,
     report_labels,
+    report_metrics,
     section_step,
     stopped_sweep,
 )
@@ -89,6 +91,45 @@ def test_labelling_processes_agree_and_a_missing_peer_is_no_race(monkeypatch):
     both = run(command, 1)
     assert both["ratio"].keys() == {"one process"}
     assert both["memory"]["peak_mb"]["ours"] > 20
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [(report_metrics, []), (dicom, ["dicom"]), (intervals, ["nih", "padchest"])],
+)
+def test_a_package_that_is_not_there_is_no_race(module, names, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert [race.name.removeprefix("intervals_") for race in module.races()] == names
+    assert "not installed, no race" in capsys.readouterr().out
+
+
+def test_pillow_comes_to_the_same_pixels():
+    (race, *_) = dicom.races()
+    (peer,) = race.peers.values()
+    race.check(race.ours()[:1], peer()[:1])
+    with pytest.raises(AssertionError, match="levels apart"):
+        race.check(race.ours()[:1], peer()[1:2])
+
+
+def test_report_metrics_are_those_of_the_peer(monkeypatch):
+    """A peer's scorer stands in that gives what we give, or a little more."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
+    races = {race.name: race for race in report_metrics.races(40)}
+    assert set(races) == {"bleu", "rouge_l", "cider_d"}
+    references = races["bleu"].ours()
+    assert 0 < references[0] < 1 and len(races["rouge_l"].ours()) == 40
+
+    class Scorer:
+        def compute_score(self, references, hypotheses):
+            assert references.keys() == hypotheses.keys() and references[0] != hypotheses[0]
+            return 0.0, races["rouge_l"].ours() + more
+
+    monkeypatch.setattr(report_metrics, "scorer", lambda name: Scorer)
+    more = 0.0
+    assert run(races["rouge_l"], 1)["ratio"]["pycocoevalcap"] > 0
+    more = 1e-3
+    with pytest.raises(AssertionError):
+        run(races["rouge_l"], 1)
 
 
 @pytest.mark.parametrize("module", [mlm_step, section_step])
