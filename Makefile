@@ -52,9 +52,9 @@ real: ## the same stages on real data: make real CXR_REAL_DATA=folder
 	    else $(SNAKEMAKE) --configfile real_text.yaml; fi
 	@echo "The report page: $(CURDIR)/results/real/report/index.html"
 
-# Three processes for two cores: that of the workflow's tests waits for half of its time.
+# Four processes for two cores: that of the workflow's tests and two of Slurm's wait for most of their time.
 test: $(STAMP) ## all tests; what cannot run here says why
-	python -m pytest -n 3 --dist loadscope --no-loadscope-reorder --durations 40 --durations-min 5
+	python -m pytest -n 4 --dist loadscope --no-loadscope-reorder --durations 40 --durations-min 5
 
 docs: $(STAMP) ## the documentation as a site, and its links checked: build/docs/index.html
 	python workflow_scripts/cxr-labels/browser/build.py build/docs/label/index.html --pyodide build/pyodide

@@ -24,15 +24,16 @@ def pytest_configure() -> None:
 
 
 class ByFile(LoadScopeScheduling):
-    """Of several processes one runs the workflow's tests, which share a finished run.
+    """Of several processes one runs the workflow's tests.
 
-    Those of Slurm wait for most of their time, and have a process and a run of their own. The other
-    files go to whichever process is free.
+    Those of Slurm wait for most of their time: each of their files has a process. The other files
+    go to whichever is free.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        workflow = "workflow" in Path(file).parts and Path(file).name != "test_slurm.py"
+        slurm = Path(file).name.startswith("test_slurm")
+        workflow = "workflow" in Path(file).parts and not slurm
         return "workflow" if workflow else file
 
 

@@ -1,9 +1,11 @@
 """A checkout of its own for tests that run the workflow, so that they may change and delete."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +15,14 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
+from command_options import run_to_end
 from cxrflow.config.cost import JOB
 
 from .forked_python import forked_python
 
 ROOT = Path(__file__).parents[2]
+CLUSTER = ROOT / "tests/slurm_cluster.sh"
+NO_SLURM = 77  # its exit code where Slurm cannot be had
 PARTS = ("Snakefile", "rules", "envs", "slurm", "workflow_scripts")
 CONFIGS = tuple(path.name for path in ROOT.glob("*.yaml"))
 
@@ -159,13 +164,27 @@ def quick() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, quick: dict[str, str]) -> Checkout:
-    """A checkout in which the paper of the tests has been run whole; not to be changed."""
-    folder = copy_of(ROOT, tmp_path_factory.mktemp("workflow"))
-    for name in ("tiny.yaml", "toy.yaml"):
-        shutil.copy2(Path(__file__).with_name(name), folder / name)
+    """A checkout in which the paper of the tests has been run whole; not to be changed.
+
+    Processes of tests share it: who comes first makes it, others wait.
+    """
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder = base / "finished"
     made = Checkout(folder, ("tiny.yaml",))
-    done = made.snakemake("--cores", "2", "--show-failed-logs", "all", **quick)
-    assert done.returncode == 0, done.stdout[-6000:]
+    with (base / "finished.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (base / "finished.whole").exists():
+            return made
+        shutil.rmtree(folder, ignore_errors=True)  # of one that failed
+        folder.mkdir()
+        copy_of(ROOT, folder)
+        for name in ("tiny.yaml", "toy.yaml"):
+            shutil.copy2(Path(__file__).with_name(name), folder / name)
+        done = made.snakemake("--cores", "2", "--show-failed-logs", "all", **quick)
+        assert done.returncode == 0, done.stdout[-6000:]
+        (base / "finished.whole").touch()
     return made
 
 
@@ -173,3 +192,29 @@ def finished(tmp_path_factory: pytest.TempPathFactory, quick: dict[str, str]) ->
 def finished_copy(finished: Checkout, tmp_path: Path) -> Checkout:
     """A copy of the finished checkout that a test may change."""
     return Checkout(copy_finished(finished.folder, tmp_path), finished.overlays)
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A running cluster: the folder with its sbatch, squeue and scancel."""
+    failed = request.session.testsfailed
+    folder = tempfile.mkdtemp(prefix="slurm")  # short: its path goes into sockets
+    done = run_to_end([str(CLUSTER), "start", folder])
+    if done.returncode == NO_SLURM:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    try:
+        yield Path(done.stdout.strip())
+    finally:
+        if request.session.testsfailed > failed:  # shown with the failure
+            print(*Path(folder, "slurmctld.log").read_text().splitlines()[-200:], sep="\n")
+        subprocess.run([str(CLUSTER), "stop", folder], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def copied(finished: Checkout) -> Iterator[Checkout]:
+    """A copy of the finished checkout, on a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="cxrflow"))
+    yield Checkout(copy_finished(finished.folder, folder), finished.overlays)
+    shutil.rmtree(folder, ignore_errors=True)
