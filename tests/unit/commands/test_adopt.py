@@ -629,6 +629,7 @@ def test_pictures_named_by_study_and_what_is_there_twice(
     assert len(list((tmp_path / "mine/images").iterdir())) == 7
     page = (tmp_path / "mine/adopted.html").read_text("utf-8")
     assert "images whose picture another patient has" in page and "The lungs" not in page
+    assert page.count("<main>") == 1  # which screen readers jump to
     header.remove("patient id")
     alone = table(tmp_path / "alone.csv", header, [[s, f] for s, _, f in rows])
     with pytest.raises(InputError, match="no study has a report .*expected PatientID in the head"):
