@@ -4,10 +4,14 @@ Needs Debian's packages ``chromium`` and ``chromium-driver``. What the page show
 tested without a browser in ``tests/unit/test_page_contents.py``.
 """
 
+import contextlib
 import csv
 import json
+import re
 import shutil
 import sys
+import zlib
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -423,6 +427,37 @@ def test_it_prints_what_is_unfolded_and_all_of_it_on_request(browser, built):
     assert browser.execute_script(folded) == 0
     whole = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
     assert 50_000 < len(printed) < len(whole)
+
+
+def test_paper_is_white_whatever_the_screen_is(browser, built):
+    for page in all_of(built["three seeds and a control"]):
+        show(browser, page, A4, "dark")
+        browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+        assert browser.execute_script(CONTRAST) == []
+        paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert paper == "rgb(255, 255, 255)"
+
+
+def lines_on_first_sheet(browser: Any) -> int:
+    """How many pieces of text stand on the first sheet of paper."""
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"pageRanges": "1"})["data"]
+    count = 0
+    for stream in re.findall(rb"stream\r?\n(.*?)endstream", b64decode(printed), re.DOTALL):
+        with contextlib.suppress(zlib.error):  # a font or a picture
+            count += len(re.findall(rb"\bT[jJ]\b", zlib.decompressobj().decompress(stream)))
+    return count
+
+
+def test_the_first_sheet_of_paper_has_what_was_found(browser, built):
+    """A table longer than a sheet, which as one block would leave it to the ribbon."""
+    show(browser, built["three seeds and a control"], DESKTOP)
+    browser.execute_script(
+        "const body = document.querySelector('.board tbody');"
+        "for (let n = 0; n < 3; n++) body.append(...[...body.rows].map((r) => r.cloneNode(true)));"
+    )
+    found = lines_on_first_sheet(browser)
+    browser.execute_script("document.querySelector('h1').style.breakBefore = 'page'")
+    assert found > 5 * lines_on_first_sheet(browser) > 0
 
 
 def test_a_command_is_whole_on_a_phone_and_can_be_copied(browser, built):

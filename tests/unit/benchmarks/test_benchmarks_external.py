@@ -337,6 +337,8 @@ def test_a_file_that_lacks_rows_is_refused_unless_less_is_asked(pixels, tmp_path
     contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
     with pytest.raises(InputError, match=said + r".* expected at least 0.9 of them \(the model's"):
         external("linear_probe", settings, path, least_share=0.9, **contents)
+    with pytest.raises(InputError, match=said + r".* expected all of them \(the model's"):
+        external("linear_probe", settings, path, **contents)
 
 
 def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path, monkeypatch):

@@ -502,9 +502,11 @@ def test_dates_that_could_be_two_days_are_refused(
         with pytest.raises(InputError, match=f"reports.csv: column 'exam date': .*{read}"):
             adopt(capsys, *words)
         return
-    _, account = adopt(capsys, *words)
+    said, account = adopt(capsys, *words)
     listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
     assert listed.loc[studies[0].accession, "date"] == read
+    mixed = "both 13/02/2019 and 02/13/2019: 1 such as 03/02/2019 are read day first" in said
+    assert mixed == ("02/13/2019" in dates)
     unread = int("02/13/2019" in dates)
     assert account["dates"]["texts of the table that are no date"] == unread
     assert listed["date"].isna().sum() == account["dates"]["studies without a date"] == unread
@@ -526,6 +528,28 @@ def test_headers_say_which_number_of_a_table_is_the_day(
     adopt(capsys, tmp_path / "export", reports, "--output", tmp_path / "mine")
     listed = pd.read_csv(tmp_path / "mine/studies.csv", dtype=str).set_index("study_id")
     assert listed.loc[studies[2].accession, "date"] == "2019-06-05"
+
+
+def test_what_a_spreadsheet_does_to_ids_and_dates_is_said(
+    tmp_path: Path, hospital: list[Drawn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Zeros are lost, dates are written both ways; one study has a lateral image alone."""
+    rows = []
+    for number, study in enumerate(hospital[:5]):
+        side = {"ViewPosition": "LATERAL"} if number == 0 else {}
+        accession = f"00{number + 21}"
+        save(study.frontal[0], tmp_path / f"export/{number}", AccessionNumber=accession, **side)
+        rows.append([str(number + 21), study.text, ("13/02/2019", "02/13/2019")[number % 2]])
+    rows.append(["99", "FINDINGS: Clear lungs.", "13/02/2019"])
+    reports = table(tmp_path / "reports.csv", ["order", "report", "exam date"], rows)
+    said, account = adopt(capsys, tmp_path / "export", reports, "--output", tmp_path / "mine")
+    assert left_out(account) == {
+        "image: lateral view": 1,
+        "report: its images are set aside": 1,
+        "report: no image has its id": 1,
+    }
+    assert "'exam date': 100% are dates; not read: nothing says which number is the day" in said
+    assert account["dates"] == {"studies dated by their header": 4, "studies without a date": 0}
 
 
 def test_a_column_called_a_date_that_holds_none_is_named(
@@ -605,6 +629,7 @@ def test_pictures_named_by_study_and_what_is_there_twice(
     assert len(list((tmp_path / "mine/images").iterdir())) == 7
     page = (tmp_path / "mine/adopted.html").read_text("utf-8")
     assert "images whose picture another patient has" in page and "The lungs" not in page
+    assert page.count("<main>") == 1  # which screen readers jump to
     header.remove("patient id")
     alone = table(tmp_path / "alone.csv", header, [[s, f] for s, _, f in rows])
     with pytest.raises(InputError, match="no study has a report .*expected PatientID in the head"):
@@ -683,6 +708,8 @@ def test_a_check_of_the_configuration_opens_the_folder(
             ("CHEST AP", "AP"),
             ("postero-anterior", "PA"),
             ("Thorax lateral", "LATERAL"),
+            ("Thorax p.a.", "PA"),
+            ("a.p. liegend", "AP"),
         ),
         *(("LL", "LATERAL"), ("frontal", "FRONTAL"), ("CHEST PA AND LAT", None), ("CHEST", None)),
         ("capture", None),

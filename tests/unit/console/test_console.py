@@ -104,6 +104,23 @@ def test_time_left_follows_the_graph_the_machine_and_the_log_of_a_training(plan,
     assert plan.left(360) == pytest.approx((0.1 * 200 + 60) * plan.slowness)
 
 
+@pytest.mark.parametrize("slower", [0.5, 2.0])
+def test_time_left_comes_to_fit_a_machine_of_another_speed(console, clock, slower, tmp_path):
+    """Replayed: twenty jobs of 30 seconds on record one after another, all of another speed."""
+    jobs = {n: job("train", str(n)) for n in range(20)}
+    console.handle(record(event="run_info", stats={"total": 20}))
+    console.handle(record(plan=Plan(jobs, 1, dict.fromkeys(jobs.values(), 30.0))))
+    off = []
+    for number in jobs:
+        console.handle(info(number, "train", tmp_path / "none.log", name=str(number)))
+        clock.now += 30 * slower
+        console.handle(record(event="job_finished", job_id=number))
+        left, remaining = console.plan.left(clock.now), 30 * slower * (19 - number)
+        assert said(console).endswith(f", about {duration(left)} left" if left else "20 of 20 done")
+        off.append(abs(left / remaining - 1) if remaining else left)
+    assert off == sorted(off, reverse=True) and off[0] > 0.3 > off[4] > 0.1 > off[18] > off[19] == 0
+
+
 def test_of_other_sizes_no_time_is_known():
     plan = Plan.of({1: job("train", "a")}, 2, recorded=False, retries={})
     assert plan.left(0) is None and plan.expected(1) is None

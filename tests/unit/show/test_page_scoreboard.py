@@ -27,7 +27,7 @@ ROWS = [
     {"label": "Theirs", "model": "p/theirs", "share": "1"},
     {"label": "Ours, all labels", "model": "p/ours", "share": "100"},
     {"label": "Pixels, 1 %", "model": "reference/pixels", "share": "1"},
-    {"label": "Brightness, 1 %", "model": "reference/brightness", "share": "1"},
+    {"label": "Brightness, 1 % of labels", "model": "reference/brightness", "share": "1"},
     {"label": "Pixels, 100 %", "model": "reference/pixels", "share": "100"},
 ]
 VALUES = {
@@ -75,7 +75,7 @@ def test_a_paper_stands_by_the_first_claim_that_can_be_judged(tmp_path):
     line = board_line("p", "P", scores(tmp_path, CLAIMS), [])
     assert (line.claim, line.place) == ("Ours beats theirs", "Table 9, AUROC")
     assert [(m.label, m.value) for m in line.measured] == [
-        ("Ours", "0.800"), ("Theirs", "0.700"), ("Brightness, 1 %, 1 % of labels", "0.650"),
+        ("Ours", "0.800"), ("Theirs", "0.700"), ("Brightness, 1 % of labels", "0.650"),
     ]  # fmt: skip
     assert (line.verdict, line.why) == ("holds", "")
     assert dict(line.tally) == {"holds": 1, "opposite": 1}  # none of ours, none that was not run
@@ -133,7 +133,7 @@ def test_each_score_stands_beside_the_strongest_baseline_of_its_budget(tmp_path)
     lines = score_lines("P", scores(tmp_path, []))
     assert all(len(line) == len(COLUMNS) for line in lines)
     beside = {line[2]: (line[4], line[7], line[14]) for line in lines}
-    assert beside["Ours"] == ("1 %", "Brightness, 1 %", 0.65)
+    assert beside["Ours"] == ("1 %", "Brightness, 1 % of labels", 0.65)
     assert beside["Ours, all labels"] == ("100 %", "Pixels, 100 %", 0.85)
     assert beside["Pixels, 1 %"] == ("1 %", "", None)
     assert "Nobody" not in beside

@@ -170,10 +170,11 @@ class ExternalTable:
             ids, count = table[self.key][of_part.index][lost].astype("str"), len(of_part)
             if count - len(ids) < least_share * count:
                 role = f"of the part '{name}'" if name else "that are scored"
+                least = "all" if least_share == 1 else f"at least {least_share:.4g}"
                 raise InputError(
                     f"{self.path}: holds {count - len(ids):,} of the {count:,} rows of "
-                    f"{inputs.source} {role}, and lacks such as {', '.join(ids[:2])}; expected at "
-                    f"least {least_share:.4g} of them (the model's least_share, --least-share)"
+                    f"{inputs.source} {role}, and lacks such as {', '.join(ids[:2])}; expected "
+                    f"{least} of them (the model's least_share, --least-share)"
                 )
         inputs.cohort = replace(inputs.cohort, table=table[~lost].reset_index(drop=True))
         why, ids = f"not in {self.path.name}", table[self.key]

@@ -44,8 +44,8 @@ FRONTAL = ("PA", "AP", "FRONTAL")
 # A view by what positions, codes and descriptions call it; both of them is none.
 SIDE = re.compile(r"\b(?:lat|lateral\w*|ll|rl|profile?|seitlich)\b", re.I)
 FRONT = {
-    "PA": re.compile(r"\b(?:pa|postero-?anterior|posterior-anterior)\b", re.I),
-    "AP": re.compile(r"\b(?:ap|antero-?posterior|anterior-posterior|portable|bedside)\b", re.I),
+    "PA": re.compile(r"\b(?:p\.?a|postero-?anterior|posterior-anterior)\b", re.I),
+    "AP": re.compile(r"\b(?:a\.?p|antero-?posterior|anterior-posterior|portable|bedside)\b", re.I),
     "FRONTAL": re.compile(r"\bfrontal\b", re.I),
 }
 CHUNK = 256

@@ -6,7 +6,7 @@ import pandas as pd
 
 from cxr_files.errors import InputError
 from cxrflow.commands.adopt.columns import Columns
-from cxrflow.commands.adopt.dates import NEAR, Order, order_of, read_dates
+from cxrflow.commands.adopt.dates import NEAR, Order, numbers_of, order_of, read_dates
 from cxrflow.commands.adopt.matching import Matching
 from cxrflow.commands.adopt.report_table import ReportTable
 
@@ -19,7 +19,7 @@ def date_studies(
     Args:
         matching: its studies get their dates.
         table: the reports.
-        columns: which of its columns is the date.
+        columns: which of its columns is the date; what is odd about it is added to its reason.
         typed: the order of day and month that a person has named.
 
     Raises:
@@ -36,11 +36,20 @@ def date_studies(
             dtype="datetime64[us]",
         ).reindex(texts.index)
         order: Order | None = typed
+        numbers = numbers_of(texts)
+        if typed and numbers.mixed:
+            columns.reasons["date"] += (
+                f"; it has both 13/02/2019 and 02/13/2019: {numbers.either} such as 03/02/2019 "
+                f"are read {typed} first"
+            )
         try:
             order = typed or order_of(texts, headers, f"{table.source}: column '{columns.date}'")
         except InputError:
             if without:
                 raise
+            columns.reasons["date"] += (
+                "; not read: nothing says which number is the day, and all headers have a date"
+            )
         if order is not None:
             times = read_dates(texts, order)
             apart = (times - headers.dt.normalize()).abs() > NEAR

@@ -126,12 +126,12 @@ def match(archive: pd.DataFrame, table: ReportTable, columns: Columns) -> Matchi
             study.no_report = study.no_report or "no report has its id"
     _count(studies, matching, table, texts)
     aside = archive["aside"].notna()
-    for key, column in columns.keys.items():
-        ids_aside = same((names if key == "name" else archive[key])[aside]).dropna()
-        rows_aside = same(table.rows[column]).isin(set(ids_aside))
-        for row in table.rows.index[rows_aside]:
-            if matching.unread.get(row) == NO_IMAGE:
-                matching.unread[row] = "its images are set aside"
+    for key in rows:
+        ids_aside = _both((names if key == "name" else archive[key])[aside])
+        for form in {form for forms in ids_aside.values() for form in forms}:
+            for row in rows[key].get(form, ()):
+                if matching.unread.get(row) == NO_IMAGE:
+                    matching.unread[row] = "its images are set aside"
     for study in (each for each in studies if each.patient is None):
         for place in files.loc[study.images, "place"]:
             matching.unmatched[place] = "patient not known"

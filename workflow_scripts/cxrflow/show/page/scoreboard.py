@@ -104,10 +104,9 @@ def _claimed(
     entries = [(f"series{n}", cell.row, cell) for n, cell in enumerate([*cells.values()][:SHOWN])]
     floor = _floor(scores, next(iter(cells)))
     if floor is not None and floor.row not in {cell.row for cell in cells.values()}:
-        budget = spots[0].row.share
-        entries.append(
-            ("floor", f"{floor.row}{f', {budget} % of labels' if budget else ''}", floor)
-        )
+        budget = f"{spots[0].row.share} % of labels" if spots[0].row.share else ""
+        label = floor.row if budget in floor.row else f"{floor.row}, {budget}"
+        entries.append(("floor", label, floor))
     measured, intervals = [], []
     for style, label, cell in entries:
         value = float(cell.ours or 0.0)
