@@ -14,6 +14,7 @@ from cxr_hospital.settings import FollowedSettings, HospitalSettings
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.config.checks import RESERVED
+from cxrflow.config.models import unknown
 from cxrflow.config.parts import RULES
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 
@@ -65,7 +66,11 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ("pathvars.results", "a{b}", "{} is 'a{b}': String should"),
         ("pathvars.results", "", "{} is ''"),
         # Sizes that no machine has, numbers that are none.
-        ("resources", {"evaluat": {}}, "{}: 'evaluat' is not known; there are att"),
+        (
+            "resources",
+            {"evaluat": {}},
+            "{}: 'evaluat' is not known; there are",
+        ),
         (
             "resources.curation_statistics.retries",
             3,
@@ -100,7 +105,11 @@ def test_the_paper_overlay_is_real(monkeypatch):
         ("papers", ["biovil", "biovil"], "{}: two are called 'biovil'"),
         ("papers", ["/no/such.yaml"], "{}: /no/such.yaml: cannot be read"),
         # Names of parts of papers, which are names in full, and what is laid over them.
-        ("models", {"biovil": {}}, "{}: 'biovil' is not known; there are biovil/abl"),
+        (
+            "models",
+            {"biovil": {}},
+            "{}: 'biovil' is not known; there are",
+        ),
         ("tasks", {"biovil/x": {}}, "{}: 'biovil/x' is not known"),
         ("cohorts", {"biovil/x": None}, "{}: 'biovil/x' is not known"),
         ("vocabularies", {"x": {}}, "{}: 'x' is not known"),
@@ -411,3 +420,13 @@ def test_a_class_without_labels_is_said_before_anything_runs(
 ):
     with pytest.raises(InputError, match=message):
         overlay({"papers": [papers], "tasks": {f"{papers}/{task}": settings}})
+
+
+def test_of_many_names_the_most_alike_are_said():
+    many = [f"name{number}" for number in range(200)]
+    assert unknown("nam", many[:2]) == "'nam' is not known; there are name0, name1"
+    assert unknown("name12x", many).startswith(
+        "'name12x' is not known; there are 200 of other names, name12"
+    )
+    assert unknown("other", many) == "'other' is not known; there are 200 of other names"
+    assert len(unknown("name1", many)) < 120

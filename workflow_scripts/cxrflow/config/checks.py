@@ -29,6 +29,7 @@ ORDERINGS = "orderings"
 NAMING_FIELDS = ("dataset", "images", "held_out", "training", "documents")
 CLASS_FIELDS = ("classes", "without", "class_prompts", "uncertain")  # of tasks
 MOST_LISTED = 30  # classes in a message
+OF_A_PAPER = "; a new one stands in a paper of yours (docs/extending.md)"
 
 
 def check_all(config: Config) -> None:
@@ -64,7 +65,7 @@ def check_names(config: Config) -> None:
     library = config.library
     for key in ("models", "tasks", "cohorts", "vocabularies"):
         names = (name for name in getattr(config.values, key) if not _of_another_paper(key, name))
-        _check_defined(key, names, getattr(library, key))
+        _check_defined(key, names, getattr(library, key), OF_A_PAPER)
     weights = (n for n in config.values.weights if not _of_another_paper("models", n))
     _check_defined("weights", weights, library.models)
     scales = {scale for recipe in library.models.values() for scale in recipe.scales}
@@ -130,10 +131,12 @@ def _of_another_paper(key: str, name: str) -> bool:
     return paper in paper_names() and short_name(name) in getattr(load_paper(paper), key)
 
 
-def _check_defined(key: str, names: Iterable[str], defined: Collection[str]) -> None:
+def _check_defined(
+    key: str, names: Iterable[str], defined: Collection[str], hint: str = ""
+) -> None:
     for name in names:
         if name not in defined:
-            raise WrongKey((key,), unknown(name, defined))
+            raise WrongKey((key,), unknown(name, defined) + hint)
 
 
 def check_datasets(config: Config) -> None:

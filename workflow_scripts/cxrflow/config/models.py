@@ -1,6 +1,7 @@
 """The models of a run: a paper's word, its scale, the configuration's; what each is made from."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -374,6 +375,8 @@ class Models(Mapping[str, ResolvedModel]):
         return hospital is not None and hospital.finding_truth and self.knows_states(cohort)
 
 
+LISTED = 40  # names at most that an error lists
+
 #: Of what only a synthetic hospital knows.
 TRUTH = Lack("a truth that nobody publishes; the synthetic hospital knows it")
 #: Of a row that answers by labels which people have written.
@@ -391,5 +394,10 @@ def geometry_name(geometry: str | None, key: Key) -> str | None:
 
 
 def unknown(name: str, known_names: Iterable[str]) -> str:
-    """Describe a name that refers to nothing, and list the known ones."""
-    return f"'{name}' is not known; there are {', '.join(sorted(known_names)) or 'none'}"
+    """Describe a name that refers to nothing, and list the known ones; of many the most alike."""
+    known = sorted(known_names)
+    words = ", ".join(known) or "none"
+    if len(known) > LISTED:
+        near = get_close_matches(name, known, n=5)
+        words = ", ".join([f"{len(known)} of other names", *near])
+    return f"'{name}' is not known; there are {words}"
