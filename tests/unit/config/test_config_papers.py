@@ -283,6 +283,15 @@ def test_a_cohort_of_an_unknown_data_set_is_named(overlay, paper):
         overlay({"papers": [paper(values, "scaled.yaml")]})
 
 
+def test_who_names_a_kind_is_to_blame_for_it_whatever_a_scale_lays_over_it(overlay, paper):
+    """BioViL's demonstration has sizes of the encoder that this model replaces."""
+    encoder = {"extends": None, "kind": "nowhere:Tiny"}
+    own = {"extends": "biovil/biovil", "settings": {"encoder": encoder}}
+    message = "own.yaml: key 'models.a.settings.encoder': kind 'nowhere:Tiny': there is no module"
+    with pytest.raises(InputError, match=message):
+        overlay({"papers": [paper({"models": {"a": own}}, "own.yaml")]}).models["own/a"].settings  # noqa: B018
+
+
 CIRCLES = (("alone", "alone"), ("one", "two"), ("two", "one"))
 
 

@@ -37,7 +37,9 @@ def laid_over(kind: type[SettingsT], *overlays: Overlay) -> SettingsT:
     except ValidationError as error:
         item = error.errors()[0]
         key = item["loc"]
-        defining = (above for above in reversed(overlays) if defines(above.values, key))
+        # What names a kind is to blame for it, not a scale that lays sizes over it.
+        keys = [(*key, "kind"), key] if item["type"] == "kind" else [key]
+        defining = (above for k in keys for above in reversed(overlays) if defines(above.values, k))
         source = next(defining, overlays[0])
         file, key = None, (*source.key, *key)
         if source.entries is not None:
