@@ -2,9 +2,8 @@
 
 A node is an anatomical region of the prior or of the current image (``regions.py``). Regions of an
 image are joined where the same findings stand in both, and each is joined to itself in the prior.
-What became of a region follows from its node beside both whole images. The benchmark is
-``temporal_classification`` in all but what is trained. Facts are of the public code,
-PLAN-Lab/ChexRelNet; docs/rivals.md says what differs here.
+What became of a region follows from its node beside both whole images. All but what is trained is
+``temporal_classification``. Facts are of the public code, PLAN-Lab/ChexRelNet; see docs/rivals.md.
 
 Shapes: B pairs, R regions, N = 2 R nodes, the prior's first, F features of the trunk, c cells,
 D width of a node, H heads of width W, C classes.
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from pydantic import Field
 from rivals.regions import Graph, Regions, alike, compared_regions, even, read_graphs
@@ -33,18 +31,12 @@ from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.metric_names import METRICS
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.outside import OutsideBenchmark, OutsideBenchmarkSettings
-from cxrflow.benchmarks.result import CountedStatistic, Predictions, slug
-from cxrflow.benchmarks.temporal import temporal_classification
-from cxrflow.benchmarks.temporal.head_training import (
-    HeadTrainingProgram,
-    PairSplits,
-    class_weights,
-)
+from cxrflow.benchmarks.result import Predictions, slug
+from cxrflow.benchmarks.temporal import head_training, scores, temporal_classification
+from cxrflow.benchmarks.temporal.head_training import PairSplits
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
-from cxrflow.benchmarks.temporal.scores import statistic
 from cxrflow.benchmarks.temporal.settings import HeadTraining, TemporalClassificationSettings
 from cxrflow.benchmarks.temporal.temporal_classification import PairScores
-from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import Floats
 from cxrflow.training.program import Losses
 from cxrflow.training.sampler import UniformSampler
@@ -55,22 +47,14 @@ class RelationTraining(HeadTraining):
     """Of graph and head, for each finding by itself; the trunk is frozen (code)."""
 
     name: Literal["relations"] = "relations"
-    asked: Literal["compared", "all"] = Field(
-        "compared",
-        description="in training. compared: a region that the report compares (code); all: as in "
-        "tests, where none is given, the mean over the regions of a pair",
-    )
     balanced: bool = Field(
-        True,
-        description="as many regions of each class as of the rarest, drawn once by the seed (the "
-        "code, of two classes); false: all, weighted by inverse class frequencies",
+        True, description="as many of each class, drawn by the seed (code); false: weights instead"
     )
     training: TrainingSettings = TrainingSettings(epochs=200)
 
 
 class RelationSettings(TemporalClassificationSettings, OutsideBenchmarkSettings):
-    """Sizes, which are the code's, and what paper and code do not share: the defaults are the
-    paper's."""
+    """The code's sizes, and the paper's side of what code and paper do not share."""
 
     graphs: Path | None = Field(
         None, description="Chest ImaGenome's folder; null: the hospital's copy in this run"
@@ -168,8 +152,8 @@ class RelationNet(nn.Module):
         return self.head(torch.cat([current_BRW, images], dim=2))
 
 
-class RelationProgram(HeadTrainingProgram):
-    """Cross-entropy of regions that a report compares, or of pairs, whose answer is a mean."""
+class RelationProgram(head_training.HeadTrainingProgram):
+    """Cross-entropy of regions that reports compare; a pair's answer is the mean over regions."""
 
     def __init__(
         self, net: RelationNet, regions: Regions, splits: PairSplits, learning: Any, seed: int
@@ -180,7 +164,8 @@ class RelationProgram(HeadTrainingProgram):
         self.sampler = UniformSampler(len(splits.train), learning.training.batch_size, seed)
         self.batches_per_epoch = self.sampler.batches_per_epoch
         self.classes = net.head[-1].out_features
-        self.weights_C = class_weights(splits.train.labels, self.classes).to(self.device)
+        weights_C = head_training.class_weights(splits.train.labels, self.classes)
+        self.weights_C = weights_C.to(self.device)
 
     def losses(self, batch: tuple[int, int], micro_batch: int, micro_batches: int) -> Losses:
         drawn, train = self.sampler.rows(*batch), self.splits.train
@@ -196,7 +181,7 @@ class RelationProgram(HeadTrainingProgram):
         asked_BR = present_BN.chunk(2, dim=1)[1].float()
         asked_BR = torch.where(asked_BR.sum(1, keepdim=True) > 0, asked_BR, 1)  # which are alike
         if "region" in pairs.table:
-            region_B = torch.from_numpy(pairs.table["region"].to_numpy()).to(self.device)
+            region_B = torch.tensor(pairs.table["region"].to_numpy(), device=self.device)
             asked_BR = one_hot(region_B, asked_BR.shape[1])
         log_BRC = self.head(features, present_BN).float().log_softmax(dim=2)
         share_BR = asked_BR / asked_BR.sum(1, keepdim=True)
@@ -230,22 +215,15 @@ class Relating:
         """What scores the pairs of each finding."""
         table, results = self._inputs.cohort.table, self._inputs.options.cohort.parents[2]
         root = settings.graphs or results / "phantom/chest_imagenome"
-        if not root.is_dir():
-            raise InputError(
-                f"settings: key 'graphs' is {settings.graphs}, and {root} is no folder; expected "
-                "that of Chest ImaGenome"
-            )
         graphs, tally = read_graphs(root, sorted({*table["image_id"], *table[PRIOR]}))
         tally.require_few(root, settings.max_failed_share)
         self.account = {"scene_graphs": tally.as_json(), "relations": {}}
-        pixels: Any = self._inputs.pixels
-        scorer = partial(self.trained, settings, pixels, graphs)
-        return PairScores(pixels, scorer, "graph of both images' regions")
+        scorer = partial(self.trained, settings, graphs)
+        return PairScores(self._inputs.pixels, scorer, "graph of both images' regions")
 
     def trained(
         self,
         settings: RelationSettings,
-        pixels: PixelStore,
         graphs: Mapping[str, Graph],
         finding: str,
         splits: PairSplits,
@@ -254,7 +232,7 @@ class Relating:
         """The probabilities [N, C] of each set of test pairs by a run of training."""
         from cxrflow.training.engine import Engine  # and TensorBoard
 
-        inputs, learning = self._inputs, settings.learning
+        inputs, learning, pixels = self._inputs, settings.learning, self._inputs.pixels
         compared = compared_regions(splits.train, graphs, finding)
         counts = Counter(region for _, region in compared)
         names = sorted(counts, key=lambda name: (-counts[name], name))[: settings.regions]
@@ -265,15 +243,12 @@ class Relating:
             regions.encode(np.unique(np.concatenate(seen)), graphs)
             self.encoded = finding, regions
         regions = self.encoded[1]
-        train = splits.train
-        if learning.asked == "compared":
-            train = regions.compared_in(train, compared)
+        train = regions.compared_in(splits.train, compared)
         train = even(train, seed) if learning.balanced else train
         if len({*train.labels}) < len(inputs.cohort.classes):
             raise InputError(
-                f"{inputs.source}: the reports of {finding} compare {len(train)} training regions "
-                f"of {len({*train.labels})} classes, by {len(graphs)} scene graphs; expected some "
-                f"of {', '.join(inputs.cohort.classes)}"
+                f"{inputs.source}: {finding} has {len(train)} regions to learn from, by "
+                f"{len(graphs)} scene graphs; expected some of {', '.join(inputs.cohort.classes)}"
             )
         self.account["relations"][finding] = {"regions": regions.names, "samples": len(train)}
         torch.manual_seed(seed)
@@ -309,13 +284,10 @@ class Relations(OutsideBenchmark):
     }
     metrics = METRICS["temporal_classification"]
     COLUMNS = temporal_classification.COLUMNS
+    statistic = staticmethod(scores.statistic)
 
     @staticmethod
     def predict(inputs: ModelInputs, settings: RelationSettings) -> Predictions:
         asked: Any = Relating(inputs)
         predictions = temporal_classification.predict(asked, settings)
         return replace(predictions, data={**predictions.data, **asked.account})
-
-    @staticmethod
-    def statistic(table: pd.DataFrame, settings: RelationSettings) -> CountedStatistic:
-        return statistic(table, settings)

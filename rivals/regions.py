@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,6 @@ from cxrflow.benchmarks.inputs import PRIOR
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
 from cxrflow.data.readers.progressions.chest_imagenome import ATTRIBUTES, DIRECTIONS
 from cxrflow.encoders.image_encoder import Frames, ImageTrunk
-from cxrflow.images.store import PixelStore
 
 # Those in which AnaXNet (Agu et al. 2021) compares regions, and CheXRelNet's code those of its own.
 FINDINGS = (
@@ -78,7 +77,10 @@ def read_graphs(root: Path, image_ids: Iterable[str]) -> tuple[dict[str, Graph],
     if archive is not None:
         members = {name.rpartition("/")[2]: name for name in names_of(archive)[0]}
     elif not folder.is_dir():
-        raise InputError(f"{silver}: no scene_graph.zip, nor scene_graph/; expected scene graphs")
+        raise InputError(
+            f"{silver}: no scene_graph.zip, nor scene_graph/; expected the scene graphs of Chest "
+            "ImaGenome, where the setting 'graphs' says"
+        )
     graphs, tally = dict[str, Graph](), Tally("scene graphs", "images")
     for image in image_ids:
         file = f"{image}_SceneGraph.json"
@@ -123,10 +125,13 @@ def alike(names: list[str], graphs: Iterable[Graph]) -> Tensor:
 
 
 class Regions:
-    """Features of images by a frozen trunk: of regions that are cut out, and of the whole."""
+    """Features of images by a frozen trunk: of regions that are cut out, and of the whole.
+
+    ``pixels``: a store that knows how its images lie in it.
+    """
 
     def __init__(
-        self, names: list[str], pixels: PixelStore, trunk: ImageTrunk, side: int, cells: int
+        self, names: list[str], pixels: Any, trunk: ImageTrunk, side: int, cells: int
     ) -> None:
         self.names, self.pixels, self.trunk = names, pixels, trunk
         self.side, self.cells = side, cells
