@@ -60,7 +60,7 @@ class RelationSettings(TemporalClassificationSettings, OutsideBenchmarkSettings)
         None, description="Chest ImaGenome's folder; null: the hospital's copy in this run"
     )
     max_failed_share: float = Field(0.05, ge=0, le=1, description="of damaged scene graphs")
-    registered: Literal[False] = False  # type: ignore[assignment]
+    registered: Literal[False] = False
     side: int = Field(224, ge=8, description="pixels of a region, and of a whole image")
     cells: int = Field(3, ge=1, description="of the trunk's features, each way")
     regions: int = Field(7, ge=1, description="of an image: those that are compared most")
@@ -104,12 +104,15 @@ class GraphAttention(nn.Module):
 class RelationNet(nn.Module):
     """From features of regions and of whole images to what became of each region."""
 
+    edges_NN: Tensor
+
     def __init__(
         self, settings: RelationSettings, features: int, alike_RR: Tensor, classes: int
     ) -> None:
         super().__init__()
         regions, (first, second) = len(alike_RR), settings.heads
         self.rate, self.first_alone = settings.dropout, settings.joined == "first"
+        self.classes = classes
         self.norm = nn.BatchNorm1d(features)
         self.node = nn.Linear(features * settings.cells**2, settings.node)
         self.whole = nn.Linear(settings.node, settings.width)
@@ -163,7 +166,7 @@ class RelationProgram(head_training.HeadTrainingProgram):
         self.modules, self.device = {"head": net}, regions.device
         self.sampler = UniformSampler(len(splits.train), learning.training.batch_size, seed)
         self.batches_per_epoch = self.sampler.batches_per_epoch
-        self.classes = net.head[-1].out_features
+        self.classes = net.classes
         weights_C = head_training.class_weights(splits.train.labels, self.classes)
         self.weights_C = weights_C.to(self.device)
 
@@ -278,7 +281,8 @@ class Relations(OutsideBenchmark):
         **{"own": ("two_images",), "resumes": True},
         **rows(
             *("nothing", "random", "current_optimum", "thumbnail_optimum"),
-            **{"oracle": "answers", "second_reader": "second_readings"},
+            oracle="answers",
+            second_reader="second_readings",
         ),
         "baselines": "rows.changes:Changes",
     }

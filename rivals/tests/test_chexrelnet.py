@@ -127,8 +127,10 @@ def net_of(**values: Any) -> RelationNet:
     net = RelationNet(settings_of(**values), FEATURES, ALIKE, 3).double().eval()
     for weight in net.parameters():
         nn.init.normal_(weight, std=0.5)
-    nn.init.normal_(net.norm.running_mean)
-    nn.init.uniform_(net.norm.running_var, 0.5, 2)
+    mean, variance = net.norm.running_mean, net.norm.running_var
+    assert mean is not None and variance is not None
+    nn.init.normal_(mean)
+    nn.init.uniform_(variance, 0.5, 2)
     return net
 
 
