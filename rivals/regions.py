@@ -141,12 +141,13 @@ class Regions:
         """Keep the features of these rows of the store, sorted, each once."""
         self.row_M = row_M
         images = pd.Series(self.pixels.index["image_id"].to_numpy()[row_M])
-        encoded = [
-            self.encoded(row, graphs[image].boxes if image in graphs else {})
-            for row, image in zip(row_M.tolist(), images, strict=True)
-        ]
-        self.present_MR = torch.tensor([present for present, _ in encoded])
-        self.features_MRFc = torch.stack([features for _, features in encoded])
+        shape = (len(row_M), len(self.names) + 1, self.trunk.features, self.cells**2)
+        self.features_MRFc = torch.empty(shape, dtype=torch.half)
+        self.present_MR = torch.empty(len(row_M), len(self.names), dtype=torch.bool)
+        for place, (row, image) in enumerate(zip(row_M.tolist(), images, strict=True)):
+            boxes = graphs[image].boxes if image in graphs else {}
+            present, self.features_MRFc[place] = self.encoded(row, boxes)
+            self.present_MR[place] = torch.tensor(present, dtype=torch.bool)
 
     @torch.no_grad()
     def encoded(self, row: int, boxes: Mapping[str, list[float]]) -> tuple[list[bool], Tensor]:

@@ -300,6 +300,8 @@ def test_regions_are_alike_by_the_findings_that_both_have() -> None:
 class Mirror(nn.Module):
     """A trunk whose features are the pixels."""
 
+    features = 1
+
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(1))
@@ -512,11 +514,13 @@ def test_the_demonstration_starts_where_convirts_models_do() -> None:
 def test_real_data_bring_their_scene_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The overlay with published weights says where they are, to each of its tasks."""
     monkeypatch.setenv("CXR_DATA", "/data")
-    said = yaml.safe_load((TOP / "rivals/weights.yaml").read_text(encoding="utf-8"))["tasks"]
+    overlay = yaml.safe_load((TOP / "rivals/weights.yaml").read_text(encoding="utf-8"))
     paper = yaml.safe_load((TOP / "paper.yaml").read_text(encoding="utf-8"))
     root = paper["datasets"]["chest_imagenome"]["root"]
     own = {name for name in config_of("paper").tasks if name.startswith("chexrelnet/")}
-    tasks = config_of("paper", tasks=said).tasks
+    config = config_of("paper", tasks=overlay["tasks"], resources=overlay["resources"])
+    assert config.values.resources[BENCHMARK].gpu == 1
+    tasks = config.tasks
     for name in own:
         assert str(tasks[name].settings.graphs) == os.path.expandvars(root)
-    assert {*said} == own
+    assert {*overlay["tasks"]} == own
