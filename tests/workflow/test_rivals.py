@@ -15,7 +15,14 @@ pytestmark = [
 ]
 OVERLAY = "rivals/rivals.yaml"
 STARTS = ("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining")
-PAPERS = ["rivals/radnli_baseline.yaml", "rivals/cxr_repair.yaml", "rivals/r2gen.yaml"]
+# By its paper file the table of BioViL's or BioViL-T's that quotes a rival.
+TABLES = {
+    "radnli_baseline": "table3",
+    "cxr_repair": "table3",
+    "r2gen": "table3",
+    "chexrelnet": "table2",
+}
+PAPERS = [f"rivals/{name}.yaml" for name in TABLES]
 MODELS = {"cxr_repair/clip", "r2gen/r2gen"}
 
 
@@ -44,7 +51,7 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
     as_if_finished(checkout, *left)
     rivals = with_rivals(checkout).with_overlay(OVERLAY)
     assert rivals.plan(*left) == []
-    tables = [f"results/tables/{Path(paper).stem}/headline/table3.html" for paper in PAPERS]
+    tables = [f"results/tables/{name}/headline/{table}.html" for name, table in TABLES.items()]
     jobs = rivals.plan(*tables)
     assert models_of(jobs) == MODELS
     made = [path for job in jobs for path in job.output]
@@ -53,7 +60,7 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
 
 
 def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
-    """At the scale `paper` from published weights: CLIP's own encoders, R2Gen's ResNet-101."""
+    """At the scale `paper` from published weights: CLIP's own encoders, ResNet-101."""
     values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
     weights = {}
     for name, files in {
@@ -65,8 +72,9 @@ def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) ->
         for file in files:
             (folder / file).write_text("{}", encoding="utf-8")
         weights[name] = str(folder)
-    weights["r2gen/resnet101"] = str(tmp_path / "resnet101-63fe2227.pth")
-    Path(weights["r2gen/resnet101"]).touch()
+    trunk = tmp_path / "resnet101-63fe2227.pth"
+    trunk.touch()
+    weights |= dict.fromkeys(("r2gen/resnet101", "chexrelnet/resnet101"), str(trunk))
     rivals = with_rivals(checkout).write("paper_sizes.yaml", {**values, "weights": weights})
     jobs = rivals.plan()
     assert models_of(jobs) == MODELS
