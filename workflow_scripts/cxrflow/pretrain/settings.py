@@ -379,6 +379,9 @@ class CaptionTrainingSettings(StoredImagesSettings):
         ResNetSettings(), description="sizes of the trunk, which may start from another's"
     )
     decoder: Captioning
+    decoder_start: Annotated[Literal["new", "image"], Before("new")] = Field(
+        "new", description="image: the captioner of the model that the trunk starts from"
+    )
     terms: CaptionTerms
     image_rate: float = Field(1.0, gt=0, description="factor on the trunk's learning rate")
     written_validation: int = Field(
