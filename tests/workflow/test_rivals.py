@@ -17,6 +17,8 @@ OVERLAY = "rivals/rivals.yaml"
 STARTS = ("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining")
 PAPERS = ["rivals/radnli_baseline.yaml", "rivals/cxr_repair.yaml", "rivals/r2gen.yaml"]
 MODELS = {"cxr_repair/clip", "r2gen/r2gen"}
+PAPERS += ["rivals/ifcc.yaml"]
+MODELS |= {"ifcc/ifcc_likelihood", "ifcc/ifcc"}
 
 
 def with_rivals(checkout: Checkout) -> Checkout:
@@ -53,7 +55,7 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
 
 
 def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
-    """At the scale `paper` from published weights: CLIP's own encoders, R2Gen's ResNet-101."""
+    """At the scale `paper` from published weights: CLIP's own encoders, and ResNets."""
     values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
     weights = {}
     for name, files in {
@@ -67,6 +69,8 @@ def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) ->
         weights[name] = str(folder)
     weights["r2gen/resnet101"] = str(tmp_path / "resnet101-63fe2227.pth")
     Path(weights["r2gen/resnet101"]).touch()
+    weights["convirt/imagenet_pretraining"] = str(tmp_path / "resnet50-0676ba61.pth")
+    Path(weights["convirt/imagenet_pretraining"]).touch()
     rivals = with_rivals(checkout).write("paper_sizes.yaml", {**values, "weights": weights})
     jobs = rivals.plan()
     assert models_of(jobs) == MODELS
