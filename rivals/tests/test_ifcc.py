@@ -188,8 +188,8 @@ def test_word_by_word_is_as_all_at_once(mesh: str) -> None:
         for image, text in enumerate(written):
             so_far = [2]
             while len(so_far) <= 8:
-                place = torch.tensor([len(so_far) - 1])
-                logits = decoder(torch.tensor([so_far]), patches[[image]], place).logits
+                end = torch.tensor([len(so_far) - 1])
+                logits = decoder(torch.tensor([so_far]), patches[[image]], end).logits
                 so_far.append(int(logits.argmax()))
                 if so_far[-1] == 3:
                     break
@@ -285,8 +285,9 @@ def test_of_sets_it_is_the_f1_of_the_package() -> None:
     entities = [(letter, "Edema", 0) for letter in "abcdef"]
     for _ in range(50):
         sides = [[entities[i] for i in generator.integers(0, 6, 4)] for _ in range(2)]
-        counts = set_counts(*([[e[0] for e in side]] for side in sides))
-        assert entity_match(*sides, False, False) == pytest.approx(float(corpus_f1(counts, [1.0])))
+        a, b = sides
+        counts = set_counts([[e[0] for e in a]], [[e[0] for e in b]])
+        assert entity_match(a, b, False, False) == pytest.approx(float(corpus_f1(counts, [1.0])))
 
 
 def test_some_reward_must_count() -> None:
@@ -350,11 +351,9 @@ def test_the_gradient_is_reinforces(greedy_reward: float) -> None:
     """Over all drawn texts its mean is minus the gradient of the expected reward, by hand."""
     decoder, patches_BMF = TwoWords(), torch.tensor([[[0.3]], [[-1.2]]], dtype=torch.float64)
     assert len(ALL_TEXTS) == 15
-    expected = sum(
-        probability(decoder, text, patch[0]) * reward(text)
-        for text in ALL_TEXTS
-        for patch in patches_BMF
-    )
+    expected = torch.zeros((), dtype=torch.float64)
+    for text, patch in product(ALL_TEXTS, patches_BMF):
+        expected = expected + probability(decoder, text, patch[0]) * reward(text)
     parameters = list(decoder.parameters())
     literal = torch.autograd.grad(expected, parameters)
     chances = torch.stack(
@@ -543,8 +542,8 @@ def test_rewards_are_the_weighted_scores_of_what_is_written(
         "bert_score": BertScore(reader, 2, CPU)(findings, others),
         "entities": np.array(
             [
-                entity_match(*([*map_entities(t)] for t in pair), False, False)
-                for pair in zip(findings, others, strict=True)
+                entity_match(stated(a), stated(b), False, False)
+                for a, b in zip(findings, others, strict=True)
             ]
         ),
     }
@@ -553,7 +552,7 @@ def test_rewards_are_the_weighted_scores_of_what_is_written(
     np.testing.assert_allclose(ours(findings, others), total)
 
 
-def map_entities(text: str) -> list[Any]:
+def stated(text: str) -> list[Any]:
     return [e for sentence in text.split(" .") if sentence for e in entities_of(f"{sentence} .")]
 
 
