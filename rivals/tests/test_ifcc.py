@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections import Counter
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -42,6 +42,8 @@ from cxrflow.metrics.cider import Cider
 from cxrflow.metrics.entity_match import corpus_f1, set_counts
 from cxrflow.pretrain.caption import main as pretrain_caption
 from cxrflow.pretrain.settings import CaptionTrainingSettings
+from cxrflow.pretrain.writing.captions import CaptionProgram
+from cxrflow.pretrain.writing.program import WrittenViews
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from cxrflow.text.words import words_of
 
@@ -323,6 +325,15 @@ class TwoWords(nn.Module):
     def reading(self, patches_BMF: Tensor) -> Any:
         return Namespace(next=lambda token_B: self.logits(token_B, patches_BMF))
 
+    def write(self, prompts: Any, patches_BMF: Tensor, search: Search) -> list[list[int]]:
+        texts = []
+        for (token,), patch_1MF in zip(prompts, patches_BMF.split(1), strict=True):
+            text = [token]
+            while len(text) <= search.longest and text[-1] != search.end:
+                text.append(int(self.logits(torch.tensor([text[-1]]), patch_1MF).argmax()))
+            texts.append([token for token in text[1:] if token != search.end])
+        return texts
+
 
 ALL_TEXTS = [
     [*words, *([END] * (LONGEST - length))]
@@ -346,28 +357,76 @@ def reward(text: list[int]) -> float:
     return text.count(1) + 0.5 * (text[0] == 0) - 0.25 * text.count(END)
 
 
-@pytest.mark.parametrize("greedy_reward", [0.0, 1.7])
-def test_the_gradient_is_reinforces(greedy_reward: float) -> None:
-    """Over all drawn texts its mean is minus the gradient of the expected reward, by hand."""
+def views_of(decoder: TwoWords, patches_BMF: Tensor) -> Any:
+    """A batch of these images, all of them of this process, half of all processes' reports."""
+    program, views = object.__new__(CaptionProgram), object.__new__(WrittenViews)
+    images = len(patches_BMF)
+    prompts = Namespace(end=END, prompts=[[FIRST]] * images)
+    texts = Namespace(prompts={"train": prompts}, reports={"train": [""] * images}, tokenizer="")
+    settings = Namespace(decoder=Namespace(report_length=LONGEST))
+    vars(program).update(decoder=decoder, texts=texts, settings=settings)
+    batch = Namespace(own=np.arange(images), rows=np.arange(2 * images))
+    vars(views).update(program=program, split="train", batch=batch, patches_BMF=patches_BMF)
+    return views
+
+
+@pytest.fixture
+def term(monkeypatch: pytest.MonkeyPatch) -> SelfCritical:
+    """Its texts are the tokens' numbers, and its rewards those above."""
+    settings = SelfCriticalSettings.model_validate({"kind": TERM, "entities": 1.0})
+    made = SelfCritical(settings, cast(Any, None))
+    joined = Namespace(decode_batch=lambda ids: [" ".join(map(str, text)) for text in ids])
+    monkeypatch.setattr(ifcc, "read_tokenizer", lambda folder: joined)
+
+    def rewards(references: list[str], texts: list[str]) -> np.ndarray:
+        tokens = [[int(token) for token in text.split()] for text in texts]
+        return np.array([reward(text + [END] * (LONGEST - len(text))) for text in tokens])
+
+    made.rewards = cast(Any, rewards)
+    return made
+
+
+def test_the_gradient_is_reinforces(term: SelfCritical, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over all texts that may be drawn: minus that of the expected reward, by enumeration."""
     decoder, patches_BMF = TwoWords(), torch.tensor([[[0.3]], [[-1.2]]], dtype=torch.float64)
     assert len(ALL_TEXTS) == 15
     expected = torch.zeros((), dtype=torch.float64)
     for text, patch in product(ALL_TEXTS, patches_BMF):
-        expected = expected + probability(decoder, text, patch[0]) * reward(text)
+        expected = expected + probability(decoder, text, patch[0]) * reward(text) / 4
     parameters = list(decoder.parameters())
     literal = torch.autograd.grad(expected, parameters)
-    chances = torch.stack(
-        [torch.stack([probability(decoder, t, p[0]) for t in ALL_TEXTS]) for p in patches_BMF]
-    ).detach()
-    torch.testing.assert_close(chances.sum(1), torch.ones(2, dtype=torch.float64))
-    loss = torch.zeros((), dtype=torch.float64)
-    for number, text in enumerate(ALL_TEXTS):
-        texts_BL = torch.tensor([text, text])
-        log_B = log_likelihoods(decoder, patches_BMF, FIRST, texts_BL, END, by_word=False)
-        torch.testing.assert_close(log_B.exp(), chances[:, number])
-        loss = loss - (chances[:, number] * (reward(text) - greedy_reward) * log_B).sum()
+    chances = [[float(probability(decoder, t, p[0])) for t in ALL_TEXTS] for p in patches_BMF]
+    np.testing.assert_allclose(np.sum(chances, axis=1), 1)
+    views, loss = views_of(decoder, patches_BMF), torch.zeros((), dtype=torch.float64)
+    for a, b in product(range(15), repeat=2):
+        both = torch.tensor([ALL_TEXTS[a], ALL_TEXTS[b]])
+        monkeypatch.setattr(ifcc, "drawn", lambda *_, both=both: both)
+        loss = loss + chances[0][a] * chances[1][b] * term.loss(views)
+        mean = (reward(ALL_TEXTS[a]) + reward(ALL_TEXTS[b])) / 4
+        assert term.logged()["drawn"] == pytest.approx(mean)
+        assert decoder.training
     for ours, theirs in zip(torch.autograd.grad(loss, parameters), literal, strict=True):
         torch.testing.assert_close(ours, -theirs)
+
+
+def test_a_drawn_report_gains_over_the_greedy_one(
+    term: SelfCritical, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand of one image; in validation the greedy report is all that counts."""
+    decoder, patches_BMF = TwoWords(), torch.tensor([[[0.3]]], dtype=torch.float64)
+    (greedy_text,) = decoder.write([[FIRST]], patches_BMF, Search(LONGEST, END))
+    of_greedy = reward(greedy_text + [END] * (LONGEST - len(greedy_text)))
+    text = [1, 1, END]
+    monkeypatch.setattr(ifcc, "drawn", lambda *_: torch.tensor([text]))
+    log = probability(decoder, text, patches_BMF[0, 0]).log()
+    literal = -(reward(text) - of_greedy) * log / 2
+    views = views_of(decoder, patches_BMF)
+    torch.testing.assert_close(term.loss(views), literal)
+    assert of_greedy != reward(text)
+    term.settings = term.settings.model_copy(update={"likelihood": "word"})
+    torch.testing.assert_close(term.loss(views), literal / 3)
+    term.eval()
+    assert float(term.loss(views)) == pytest.approx(-of_greedy / 2)
 
 
 def test_the_mean_over_words_counts_the_end() -> None:
