@@ -139,6 +139,7 @@ def by_hand(decoder: Any, mesh: str, ids: list[int], patches_MF: Tensor) -> Tens
 @BOTH
 def test_logits_and_gradients_are_those_of_the_equations(mesh: str) -> None:
     decoder = writer(std=0.3, mesh=mesh, attention_dropout=0.1)
+    assert decoder.encoder[1].attention.memory_key.shape == (4, 12)
     lengths, texts = (6, 3), torch.zeros(2, 6, dtype=torch.long)
     for row, length in enumerate(lengths):
         texts[row, :length] = torch.randint(1, PIECES, (length,))
@@ -265,7 +266,7 @@ def test_entities_are_phrases_with_what_is_said_of_them() -> None:
         ([EFFUSION, EDEMA], [EFFUSION, OPACITY], False, False, 1 / 2),
         ([EFFUSION, EDEMA, EDEMA], [EFFUSION], False, False, 2 / 3),  # 1/2 and 1
         ([EFFUSION, EDEMA, EDEMA], [EFFUSION], True, False, 1 / 2),  # 1/3 and 1
-        ([EFFUSION], [EFFUSION, EFFUSION, EDEMA, EDEMA], True, False, 2 / 3),  # 1 and 1/2
+        ([EFFUSION], [EFFUSION, EDEMA, EDEMA], True, False, 2 / 3),  # 1 and 1/2
         ([EFFUSION], [NO_EFFUSION], False, False, 1.0),
         ([EFFUSION], [NO_EFFUSION], False, True, 0.0),  # denied
         ([EFFUSION, EDEMA], [FLUID, EDEMA], False, False, 1 / 2),
@@ -417,7 +418,12 @@ def test_a_drawn_report_gains_over_the_greedy_one(
     (greedy_text,) = decoder.write([[FIRST]], patches_BMF, Search(LONGEST, END))
     of_greedy = reward(greedy_text + [END] * (LONGEST - len(greedy_text)))
     text = [1, 1, END]
-    monkeypatch.setattr(ifcc, "drawn", lambda *_: torch.tensor([text]))
+
+    def drawn_at_rest(decoder: TwoWords, *_: Any) -> Tensor:
+        assert not decoder.training
+        return torch.tensor([text])
+
+    monkeypatch.setattr(ifcc, "drawn", drawn_at_rest)
     log = probability(decoder, text, patches_BMF[0, 0]).log()
     literal = -(reward(text) - of_greedy) * log / 2
     views = views_of(decoder, patches_BMF)
