@@ -21,9 +21,10 @@ TABLES = {
     "cxr_repair": "table3",
     "r2gen": "table3",
     "chexrelnet": "table2",
+    "ifcc": "table3",
 }
 PAPERS = [f"rivals/{name}.yaml" for name in TABLES]
-MODELS = {"cxr_repair/clip", "r2gen/r2gen"}
+MODELS = {"cxr_repair/clip", "r2gen/r2gen", "ifcc/ifcc_likelihood", "ifcc/ifcc"}
 
 
 def with_rivals(checkout: Checkout) -> Checkout:
@@ -60,7 +61,7 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
 
 
 def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
-    """At the scale `paper` from published weights: CLIP's own encoders, ResNet-101."""
+    """At the scale `paper` from published weights: CLIP's own encoders, and ResNets."""
     values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
     weights = {}
     for name, files in {
@@ -75,6 +76,8 @@ def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) ->
     trunk = tmp_path / "resnet101-63fe2227.pth"
     trunk.touch()
     weights |= dict.fromkeys(("r2gen/resnet101", "chexrelnet/resnet101"), str(trunk))
+    weights["convirt/imagenet_pretraining"] = str(tmp_path / "resnet50-0676ba61.pth")
+    Path(weights["convirt/imagenet_pretraining"]).touch()
     rivals = with_rivals(checkout).write("paper_sizes.yaml", {**values, "weights": weights})
     jobs = rivals.plan()
     assert models_of(jobs) == MODELS

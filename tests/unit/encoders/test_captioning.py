@@ -27,6 +27,7 @@ from cxrflow.encoders.settings import (
     TransformerCaptioningSettings,
 )
 from cxrflow.objectives.doubly_stochastic import doubly_stochastic
+from cxrflow.pretrain.caption import start_captioner
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 
 LSTM = LstmCaptioningSettings(width=12, report_length=30)
@@ -264,6 +265,23 @@ class Own(LstmCaptioner):
     """A captioner outside of the package; its module is this one."""
 
     settings: OwnSettings  # type: ignore[assignment]
+
+
+def test_a_captioner_may_start_from_another_of_its_sizes(tmp_path) -> None:
+    save_captioner(captioner(TRANSFORMER), tmp_path)
+    torch.manual_seed(9)
+    sizes = {"features": FEATURES, "vocab_size": PIECES, "vocabulary": "pieces"}
+    fresh = build_captioner(CaptionerConfig(captioning=TRANSFORMER, **sizes))
+    start_captioner(fresh, tmp_path)
+    for name, weight in captioner(TRANSFORMER).state_dict().items():
+        assert torch.equal(fresh.state_dict()[name], weight), name
+    other = build_captioner(CaptionerConfig(captioning=TRANSFORMER, **{**sizes, "features": 9}))
+    with pytest.raises(InputError, match="config.json: key 'features' is 7; expected 9"):
+        start_captioner(other, tmp_path)
+    with pytest.raises(InputError, match="'decoder_start' is 'image', but there is no --image"):
+        start_captioner(fresh, None)
+    with pytest.raises(InputError, match="config.json"):
+        start_captioner(fresh, tmp_path / "nothing")
 
 
 def test_a_captioner_of_ones_own_is_read_where_it_is_trusted(tmp_path, monkeypatch):

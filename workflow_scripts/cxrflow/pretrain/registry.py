@@ -161,7 +161,7 @@ TRAINING_PROGRAMS = {
         "pretrain_report",
         IMAGE | {"report"},
         requires=("vocabulary", "cohort"),
-        accepts=frozenset({"vocabulary", "image"}),
+        accepts=frozenset({"vocabulary", "image", "text"}),
     ),
 }
 

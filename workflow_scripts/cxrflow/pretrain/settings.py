@@ -379,13 +379,13 @@ class CaptionTrainingSettings(StoredImagesSettings):
         ResNetSettings(), description="sizes of the trunk, which may start from another's"
     )
     decoder: Captioning
+    decoder_start: Annotated[Literal["new", "image"], Before("new")] = Field(
+        "new", description="image: the captioner of the model that the trunk starts from"
+    )
     terms: CaptionTerms
     image_rate: float = Field(1.0, gt=0, description="factor on the trunk's learning rate")
     written_validation: int = Field(
-        256,
-        ge=0,
-        description="validation images, drawn once, whose reports are written greedily at every "
-        "validation, for its values cider, cider_d, bleu_4 and rouge_l; 0: none",
+        256, ge=0, description="images, drawn once, whose reports every validation writes greedily"
     )
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ class CaptionProgram(WritingProgram):
         return self.decoder.write(prompts, patches_BMF, search)
 
     @cached_property
-    def _cider(self) -> Cider:
+    def cider(self) -> Cider:
         """CIDEr, which counts how frequent n-grams are in the training's reports."""
         studies = dict(zip(self.samples["train"].ids, self.texts.reports["train"], strict=True))
         return Cider([words_of(text) for text in studies.values()])
@@ -48,8 +48,8 @@ class CaptionProgram(WritingProgram):
     ) -> dict[str, float]:
         """CIDEr, CIDEr-D, BLEU-4 and ROUGE-L."""
         scores = {
-            "cider": self._cider.cider(references, hypotheses).mean(),
-            "cider_d": self._cider.cider_d(references, hypotheses).mean(),
+            "cider": self.cider.cider(references, hypotheses).mean(),
+            "cider_d": self.cider.cider_d(references, hypotheses).mean(),
             "bleu_4": bleu(bleu_counts(references, hypotheses), 4),
             "rouge_l": rouge_l(references, hypotheses).mean(),
         }

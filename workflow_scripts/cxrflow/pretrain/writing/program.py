@@ -36,14 +36,18 @@ class ReportTexts(NamedTuple):
     reports: Mapping[str, Sequence[str]]
     prompts: Mapping[str, ReportPrompts]
     tokenizer: Path
+    reader: Path | None = None  # folder of a text encoder, for terms that read what is written
 
 
 class WrittenViews(Views):
-    """The predicted tokens of a batch's reports."""
+    """The predicted tokens of a batch's reports.
+
+    A term that lets the decoder write by itself reads ``program``, ``split`` and ``patches_BMF``.
+    """
 
     def __init__(self, program: "WritingProgram", split: str, batch: Batch) -> None:
         super().__init__(batch)
-        self._program, self._split = program, split
+        self.program, self.split = program, split
         self._prompts = program.texts.prompts[split].batch(batch.own)
         self._targets = sent(self._prompts.targets, program.run.device)
         self.tokens = int(self._prompts.mask.sum())
@@ -51,22 +55,23 @@ class WrittenViews(Views):
     @cached_property
     def written(self) -> WrittenText:
         """The writer's logits of the next token at every place of the reports."""
-        return self._read(self._patches_BMF)
+        return self._read(self.patches_BMF)
 
     def written_beside(self, images: Tensor) -> WrittenText:
         """The same, beside the images in another order."""
-        return self._read(self._patches_BMF[images.to(self._patches_BMF.device)])
+        return self._read(self.patches_BMF[images.to(self.patches_BMF.device)])
 
     def prepare(self, needs: Needs) -> None:
         _ = self._frames
 
     @cached_property
     def _frames(self) -> Frames[Tensor]:
-        return self._program.frames(self._split, self.batch)
+        return self.program.frames(self.split, self.batch)
 
     @cached_property
-    def _patches_BMF(self) -> Tensor:
-        return self._program.patches_seen(self._frames)
+    def patches_BMF(self) -> Tensor:
+        """What the writer looks at."""
+        return self.program.patches_seen(self._frames)
 
     @cached_property
     def _predicted(self) -> int:
@@ -74,7 +79,7 @@ class WrittenViews(Views):
         return self.batch.processes.totals(len(self._targets))[0]
 
     def _read(self, patches_BMF: Tensor) -> WrittenText:
-        logits_TV, attended = self._program.read(self._prompts, patches_BMF)
+        logits_TV, attended = self.program.read(self._prompts, patches_BMF)
         reports_T = self._prompts.positions // self._prompts.ids.shape[1]
         return WrittenText(logits_TV, self._targets, self._predicted, reports_T, attended)
 
