@@ -14,9 +14,21 @@ pytestmark = [
     pytest.mark.skipif(not RIVALS.is_dir(), reason="the rivals are not here; nothing needs them"),
 ]
 OVERLAY = "rivals/rivals.yaml"
-STARTS = ("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining")
-PAPERS = ["rivals/radnli_baseline.yaml", "rivals/cxr_repair.yaml", "rivals/r2gen.yaml"]
-MODELS = {"cxr_repair/clip", "r2gen/r2gen"}
+STARTS = (
+    *("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining"),
+    "biovil/clinical_bert",
+)
+TABLES = {
+    "rivals/radnli_baseline.yaml": "table3",
+    "rivals/cxr_repair.yaml": "table3",
+    "rivals/r2gen.yaml": "table3",
+    "rivals/lovt.yaml": "table7",
+}
+MODELS = {
+    "cxr_repair/clip",
+    "r2gen/r2gen",
+    "lovt/pretraining",
+}
 
 
 def with_rivals(checkout: Checkout) -> Checkout:
@@ -44,7 +56,10 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
     as_if_finished(checkout, *left)
     rivals = with_rivals(checkout).with_overlay(OVERLAY)
     assert rivals.plan(*left) == []
-    tables = [f"results/tables/{Path(paper).stem}/headline/table3.html" for paper in PAPERS]
+    tables = [
+        f"results/tables/{Path(paper).stem}/headline/{table}.html"
+        for paper, table in TABLES.items()
+    ]
     jobs = rivals.plan(*tables)
     assert models_of(jobs) == MODELS
     made = [path for job in jobs for path in job.output]
@@ -53,11 +68,14 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
 
 
 def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
-    """At the scale `paper` from published weights: CLIP's own encoders, R2Gen's ResNet-101."""
-    values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
+    """At the scale `paper` from published weights: CLIP's own encoders, R2Gen's ResNet-101,
+    LoVT's ResNet-50 and ClinicalBERT."""
+    values = {"scale": "paper", "seeds": [0], "papers": [*TABLES], "extent": "headline"}
     weights = {}
+    bert = ("config.json", "model.safetensors", "vocab.txt")
     for name, files in {
-        "low_data/bert_base": ("config.json", "model.safetensors", "vocab.txt"),
+        "low_data/bert_base": bert,
+        "biovil/clinical_bert": bert,
         "cxr_repair/clip_released": ("clip_vit_b32.pt", "bpe_simple_vocab_16e6.txt.gz"),
     }.items():
         folder = tmp_path / name
@@ -65,8 +83,12 @@ def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) ->
         for file in files:
             (folder / file).write_text("{}", encoding="utf-8")
         weights[name] = str(folder)
-    weights["r2gen/resnet101"] = str(tmp_path / "resnet101-63fe2227.pth")
-    Path(weights["r2gen/resnet101"]).touch()
+    for name, file in {
+        "r2gen/resnet101": "resnet101-63fe2227.pth",
+        "convirt/imagenet_pretraining": "resnet50-0676ba61.pth",
+    }.items():
+        weights[name] = str(tmp_path / file)
+        Path(weights[name]).touch()
     rivals = with_rivals(checkout).write("paper_sizes.yaml", {**values, "weights": weights})
     jobs = rivals.plan()
     assert models_of(jobs) == MODELS
