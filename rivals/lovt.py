@@ -163,8 +163,9 @@ def local_loss(own: Parts, seen_NXP: Tensor, positive_XX: Tensor, temperature: f
         positive_XX: share of each that is right for a part; rows add up to 1.
         temperature: of the cosines.
     """
-    weight_NX = own.weight / own.weight.sum(1, keepdim=True)
     score_NXX = products(unit(own.part), unit(seen_NXP)) / temperature
+    weight_NX = own.weight.to(score_NXX)
+    weight_NX = weight_NX / weight_NX.sum(1, keepdim=True)
     loss_N = weight_NX.new_zeros(len(weight_NX))
     for both_NXX in (score_NXX, score_NXX.mT):
         among_NX = both_NXX.masked_fill(~own.real[:, None], -torch.inf).logsumexp(2)

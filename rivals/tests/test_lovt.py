@@ -192,7 +192,7 @@ def losses_of_loops(term: Lovt, grid: Tensor, states: Tensor) -> list[Tensor]:
             of_pairs = of_pairs - share * torch.log(right) / 3
 
     def seen(own: list[list[Tensor]], others: list[list[Tensor]], sizes: Any) -> Any:
-        looked = []
+        looked: list[list[Tensor]] = []
         for mine, theirs, (own_real, real) in zip(own, others, sizes, strict=True):
             looked.append([])
             for place, one in enumerate(mine):
@@ -212,22 +212,19 @@ def losses_of_loops(term: Lovt, grid: Tensor, states: Tensor) -> list[Tensor]:
     by_regions = seen(parts[0], parts[1], [(6, n) for n in reports])
     by_sentences = seen(parts[1], parts[0], [(n, 6) for n in reports])
     of_regions = of_sentences = torch.zeros((), dtype=torch.float64)
+    cells, shares_of_cells = [*product(range(2), range(3))], []
+    for cell in cells:
+        distances = [math.dist(cell, other) / math.sqrt(13) for other in cells]
+        right = [math.exp(-distance) if distance <= 0.5 else 0.0 for distance in distances]
+        shares_of_cells.append([share / sum(right) for share in right])
     for place, number in enumerate(reports):
-        rows = []
-        for one in product(range(2), range(3)):
-            distances = [
-                math.dist(one, other) / math.sqrt(13) for other in product(range(2), range(3))
-            ]
-            right = [math.exp(-d) if d <= 0.5 else 0.0 for d in distances]
-            rows.append([share / sum(right) for share in right])
-        of_regions = (
-            of_regions
-            + cross_entropies(parts[0][place], by_regions[place], rows, weights[place]) / 3
+        of_regions = of_regions + cross_entropies(
+            parts[0][place], by_regions[place], shares_of_cells, weights[place]
         )
-        itself = np.eye(number).tolist()
         own, looked = parts[1][place][:number], by_sentences[place][:number]
-        of_sentences = of_sentences + cross_entropies(own, looked, itself, weights[3 + place]) / 3
-    return [of_pairs, of_regions, of_sentences]
+        itself = np.eye(number).tolist()
+        of_sentences = of_sentences + cross_entropies(own, looked, itself, weights[3 + place])
+    return [of_pairs, of_regions / 3, of_sentences / 3]
 
 
 @PADDING
@@ -235,14 +232,14 @@ def test_losses_and_gradients_are_those_of_loops(padding: bool) -> None:
     term, (grid, states) = term_of(padding=padding), inputs_of()
     loss = term.train().loss(views_of(grid, states))
     literal = losses_of_loops(term, grid, states)
-    for ours, theirs in zip(term.logged().values(), literal, strict=True):
-        torch.testing.assert_close(ours, theirs.detach())
+    for logged, of_loops in zip(term.logged().values(), literal, strict=True):
+        torch.testing.assert_close(logged, of_loops.detach())
     whole = literal[0] + 0.75 * literal[1] + 0.75 * literal[2]
     torch.testing.assert_close(loss, whole)
     inputs = [grid, states, *term.parameters()]
-    ours, theirs = (torch.autograd.grad(each, inputs) for each in (loss, whole))
-    for gradient, of_loops in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(gradient, of_loops)
+    gradients = (torch.autograd.grad(each, inputs) for each in (loss, whole))
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_padding_counts_only_where_it_is_said_to() -> None:
