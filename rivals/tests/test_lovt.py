@@ -215,8 +215,8 @@ def losses_of_loops(term: Lovt, grid: Tensor, states: Tensor) -> list[Tensor]:
     cells, shares_of_cells = [*product(range(2), range(3))], []
     for cell in cells:
         distances = [math.dist(cell, other) / math.sqrt(13) for other in cells]
-        right = [math.exp(-distance) if distance <= 0.5 else 0.0 for distance in distances]
-        shares_of_cells.append([share / sum(right) for share in right])
+        near = [math.exp(-distance) if distance <= 0.5 else 0.0 for distance in distances]
+        shares_of_cells.append([share / sum(near) for share in near])
     for place, number in enumerate(reports):
         of_regions = of_regions + cross_entropies(
             parts[0][place], by_regions[place], shares_of_cells, weights[place]
