@@ -222,7 +222,7 @@ class Lovt(Term):
         self.regions = Projections(encoders.trunk.features, settings)
         self.sentences = Projections(text.config.hidden_size, settings)
         self.alignment = Alignment(settings)
-        self.last: dict[str, Tensor] = {}
+        self.losses: dict[str, Tensor] = {}
 
     def similarity(self) -> "Untrained":
         """None that could be scored."""
@@ -265,7 +265,7 @@ class Lovt(Term):
         # The package's sum of both directions is twice the code's mean of them.
         sums = settings.temperature, own, settings.image_to_text
         of_pairs = symmetric_contrastive(image_NP, text_NP, *sums) / 2
-        self.last = {"pairs": of_pairs, "regions": of_regions, "sentences": of_sentences}
+        self.losses = {"pairs": of_pairs, "regions": of_regions, "sentences": of_sentences}
         local = settings.region_weight * of_regions + settings.sentence_weight * of_sentences
         return of_pairs + local
 
@@ -280,7 +280,7 @@ class Lovt(Term):
         return Comparisons.of_batch(score_NN)
 
     def logged(self) -> dict[str, Tensor]:
-        return {name: loss.detach() for name, loss in self.last.items()}
+        return {name: loss.detach() for name, loss in self.losses.items()}
 
 
 class Untrained(Similarity):
