@@ -504,9 +504,12 @@ def test_the_recipe_has_the_published_sizes() -> None:
 def test_a_trunk_goes_from_its_start_to_its_probe(scale: str) -> None:
     """Sizes are the same but for what has no weights."""
     models = recipes(scale)
-    names = ("convirt/imagenet_pretraining", "lovt/pretraining", "lovt/lovt")
+    names = ("convirt/imagenet_pretraining", "lovt/pretraining", "lovt/lovt", "lovt/start")
     trunks = [models[name].settings.encoder for name in names]
     free = {*ResNetSettings.weightless}
     sizes = [trunk.model_dump(exclude=free) for trunk in trunks]
-    assert sizes[0] == sizes[1] == sizes[2]
+    assert all(size == sizes[0] for size in sizes)
     assert models["lovt/lovt"].recipe.image == "lovt/pretraining"
+    assert models["lovt/random"].recipe.image is None
+    # Boxes are scored on whole squares, which the training does not see.
+    assert not any("unpadded" in str(models[name].recipe.geometry) for name in names[2:])
