@@ -14,17 +14,24 @@ pytestmark = [
     pytest.mark.skipif(not RIVALS.is_dir(), reason="the rivals are not here; nothing needs them"),
 ]
 OVERLAY = "rivals/rivals.yaml"
-STARTS = ("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining")
+STARTS = (
+    *("low_data/bert_base", "low_data/clip_pretraining", "convirt/imagenet_pretraining"),
+    "biovil/clinical_bert",
+)
 # By its paper file the table of BioViL's or BioViL-T's that quotes a rival.
 TABLES = {
     "radnli_baseline": "table3",
     "cxr_repair": "table3",
     "r2gen": "table3",
     "chexrelnet": "table2",
+    "lovt": "table7",
     "ifcc": "table3",
 }
 PAPERS = [f"rivals/{name}.yaml" for name in TABLES]
-MODELS = {"cxr_repair/clip", "r2gen/r2gen", "ifcc/ifcc_likelihood", "ifcc/ifcc"}
+MODELS = {
+    *("cxr_repair/clip", "r2gen/r2gen", "lovt/pretraining"),
+    *("ifcc/ifcc_likelihood", "ifcc/ifcc"),
+}
 
 
 def with_rivals(checkout: Checkout) -> Checkout:
@@ -61,11 +68,13 @@ def test_beside_a_finished_run_the_rivals_alone_are_made(checkout: Checkout) -> 
 
 
 def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) -> None:
-    """At the scale `paper` from published weights: CLIP's own encoders, and ResNets."""
+    """At the scale `paper` from published weights: CLIP's own encoders, BERTs, ResNets."""
     values = {"scale": "paper", "seeds": [0], "papers": PAPERS, "extent": "headline"}
     weights = {}
+    bert = ("config.json", "model.safetensors", "vocab.txt")
     for name, files in {
-        "low_data/bert_base": ("config.json", "model.safetensors", "vocab.txt"),
+        "low_data/bert_base": bert,
+        "biovil/clinical_bert": bert,
         "cxr_repair/clip_released": ("clip_vit_b32.pt", "bpe_simple_vocab_16e6.txt.gz"),
     }.items():
         folder = tmp_path / name
