@@ -13,7 +13,7 @@ holds the mean of the first three: their own spread is part of what it promises.
 five is nearer to the truth, and is counted beside it. A miss is *clear* where the interval lies
 beyond the 95 % interval of the mean of five (Student's t), too.
 
-Sets that are in the file are not trained again. `--first` continues with other recipes on other
+Sets that are in the file are not trained again. `--first 72` goes on with other recipes on other
 hospitals.
 """
 
@@ -22,7 +22,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -54,7 +54,7 @@ from cxrflow.text.words import words_of
 SHARES, SEEDS, LATER_SEEDS = (10, 20, 50, 100), range(3), range(3, 8)
 VALIDATION, TEST = 256, 512  # patients, of whom each has one pair
 DRAWN, SIDE, JOINT, RARE = 64, 32, 64, 5  # pixels, the joint space's width; reports of a word
-BATCH, VALIDATIONS, HOSPITALS = 32, 5, 4
+BATCH, VALIDATIONS, OF_HOSPITAL = 32, 5, 18  # sets of a hospital
 PROMPTS = ZeroShotFindingsSettings()
 IMAGES = (*("pixels", "frozen", "layers") * 2, "CNN")
 TEXTS, PAIRS = ("words", "mean"), (512, 1024, 1536)
@@ -84,7 +84,7 @@ def recipe(number: int) -> Recipe:
     steps, epochs = ((150, None), (300, None), (None, 4), (None, 8))[rng.integers(4)]
     temperature = (None, 0.07, 0.2, 0.5)[rng.integers(4)]
     share, rate = (0.5, 0.75)[rng.integers(2)], (1e-3, 2e-3, 5e-3)[rng.integers(3)]
-    hospital = 5800 + number % HOSPITALS + HOSPITALS * (number // 1000)
+    hospital = 5800 + number // OF_HOSPITAL
     encoders = IMAGES[number % len(IMAGES)], TEXTS[number % len(TEXTS)]
     pairs = PAIRS[rng.integers(len(PAIRS))]
     return Recipe(hospital, *encoders, pairs, temperature, share, rate, steps, epochs)
@@ -451,22 +451,21 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of scores and hospitals")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    file, hospitals = options.output / "sets.jsonl", dict[int, Hospital]()
+    file = options.output / "sets.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     records = {record["number"]: record for record in map(json.loads, lines)}
     numbers = range(options.first, options.first + options.sets)
     for number in numbers:
-        if number in records:
-            continue
-        of = recipe(number)
-        if of.hospital not in hospitals:
-            hospitals[of.hospital] = kept_hospital(options.output, of.hospital)
-        records[number] = trained_set(of, hospitals[of.hospital], number)
-        with file.open("a", encoding="utf-8") as lines_of_sets:
-            lines_of_sets.write(json.dumps(records[number]) + "\n")
+        if number not in records:
+            of = recipe(number)
+            hospital = kept_hospital(options.output, of.hospital)
+            records[number] = trained_set(of, hospital, number)
+            with file.open("a", encoding="utf-8") as lines_of_sets:
+                lines_of_sets.write(json.dumps(records[number]) + "\n")
     print("\n".join(report([records[number] for number in numbers])))
 
 
+@lru_cache(maxsize=1)
 def kept_hospital(folder: Path, seed: int) -> Hospital:
     """A hospital of as many patients as the largest curve needs, drawn once."""
     file = folder / f"hospital_{seed}.pt"
