@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ class Recipe(NamedTuple):
     """``pairs``: N; ``temperature``: None is learnt, from 0.07; ``steps``: None by ``epochs``."""
 
     hospital: int
+    shares: tuple[float, ...]
     image: str
     text: str
     pairs: int
@@ -190,19 +191,19 @@ class Study:
         models = [self._drawn(seed).state_dict() for seed in seeds]
         return {name: torch.stack([model[name] for model in models]) for name in models[0]}
 
-    def rows(self, share: int, seed: int) -> Tensor:
+    def rows(self, share: float, seed: int) -> Tensor:
         """Pairs of a training; 200 is twice the pairs."""
         if share > 100:
             return self.train
         turned_N = (self.place_N + seed * GOLDEN) % 1
         return self.train[: self.of.pairs][turned_N < share / 100 if share < 100 else slice(None)]
 
-    def steps(self, share: int) -> int:
+    def steps(self, share: float) -> int:
         """Updates of a training on a share of the pairs."""
         batches = self.of.pairs * share / 100 / BATCH
         return self.of.steps or max(VALIDATIONS, round((self.of.epochs or 0) * batches))
 
-    def fit(self, trainings: Sequence[tuple[int, int]], steps: int) -> Weights:
+    def fit(self, trainings: Sequence[tuple[float, int]], steps: int) -> Weights:
         """Train a model of each share and seed; the weights of least validation loss are kept."""
         weights = self.starts([seed for _, seed in trainings])
         for name, weight in weights.items():
@@ -212,7 +213,8 @@ class Study:
         optimiser = torch.optim.AdamW(learning, self.of.rate, fused=True)
         validated = {steps * (n + 1) // VALIDATIONS for n in range(VALIDATIONS)}
         validation = self.validation[: VALIDATION // BATCH * BATCH].split(BATCH)
-        kept, least_M = {}, torch.full([len(trainings)], torch.inf)
+        kept: Weights = {}
+        least_M = torch.full([len(trainings)], torch.inf)
         for step, rows_M in enumerate(zip(*batches, strict=True), 1):
             optimiser.zero_grad()
             self._losses(weights, torch.stack(rows_M)).sum().backward()
@@ -228,9 +230,9 @@ class Study:
         return kept
 
     @staticmethod
-    def _batches(rows: Tensor, steps: int, key: tuple[int, int]) -> Iterator[Tensor]:
+    def _batches(rows: Tensor, steps: int, key: tuple[float, int]) -> Iterator[Tensor]:
         """Rows of each step: whole batches of one order of the rows after another."""
-        random = torch.Generator().manual_seed(1000 * key[0] + key[1])
+        random = torch.Generator().manual_seed(round(1000 * key[0]) + key[1])
         while True:
             for batch in rows[torch.randperm(len(rows), generator=random)].split(BATCH):
                 if len(batch) == BATCH:
@@ -249,7 +251,7 @@ class Study:
 
         rows = rows_MN if len(rows_MN) > 1 else rows_MN[0]
         dims = (0, *[0 if len(rows_MN) > 1 else None] * 2)
-        return cast(Tensor, vmap(of_one, dims)(weights, self.input_N[rows], words[rows]))
+        return vmap(of_one, dims)(weights, self.input_N[rows], words[rows])
 
     def _encoded(self, weights: Weights, rows: Tensor, more_XV: Tensor) -> list[Tensor]:
         """Joint vectors [M, N, P] of these images, and of their texts and more."""

@@ -23,6 +23,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,46 +45,78 @@ from simulations.small_trainings import (
     draw_hospital,
 )
 
-SHARES, SEEDS, LATER_SEEDS = (10, 20, 50, 100), range(3), range(3, 8)
-IMAGES = (*("pixels", "frozen", "layers") * 2, "CNN")
-TEXTS, PAIRS = ("words", "mean"), (512, 1024, 1536)
-OF_HOSPITAL = 18  # sets
+SEEDS, LATER_SEEDS = range(3), range(3, 8)
+TEXTS = ("words", "mean")
+OF_HOSPITAL, MOST_PAIRS = 18, 1536  # sets of a hospital; N of the largest curves
 
 Record = dict[str, Any]  # a line of the file
 
 
-def recipe(number: int) -> Recipe:
-    """Encoders and pairs in turn, all else by chance."""
+class Grid(NamedTuple):
+    """Of what recipes are drawn; ``lengths`` are in steps and in epochs."""
+
+    shares: tuple[float, ...]
+    lengths: tuple[tuple[int, int], tuple[int, int]]
+    rates: tuple[float, ...]
+    pairs: tuple[int, ...]
+    images: tuple[str, ...]
+
+
+GRIDS = {
+    "short": Grid(
+        (10, 20, 50, 100),
+        ((150, 300), (4, 8)),
+        (1e-3, 2e-3, 5e-3),
+        (512, 1024, 1536),
+        (*("pixels", "frozen", "layers") * 2, "CNN"),
+    ),
+    "long": Grid(
+        (6.25, 12.5, 25, 50, 100),
+        ((300, 500), (8, 16)),
+        (2e-3, 5e-3),
+        (1024, 1536),
+        (*("pixels", "frozen", "layers") * 4, "CNN"),
+    ),
+}
+
+
+def recipe(grid: Grid, number: int) -> Recipe:
+    """Encoders in turn, all else by chance."""
     rng = np.random.default_rng([58, number])
-    steps, epochs = ((150, None), (300, None), (None, 4), (None, 8))[rng.integers(4)]
+    kind, length = divmod(rng.integers(4), 2)
+    steps, epochs = (
+        (grid.lengths[0][length], None) if kind == 0 else (None, grid.lengths[1][length])
+    )
     temperature = (None, 0.07, 0.2, 0.5)[rng.integers(4)]
-    share, rate = (0.5, 0.75)[rng.integers(2)], (1e-3, 2e-3, 5e-3)[rng.integers(3)]
-    hospital = 5800 + number // OF_HOSPITAL
-    encoders = IMAGES[number % len(IMAGES)], TEXTS[number % len(TEXTS)]
-    pairs = PAIRS[rng.integers(len(PAIRS))]
-    return Recipe(hospital, *encoders, pairs, temperature, share, rate, steps, epochs)
+    of_images, rate = (0.5, 0.75)[rng.integers(2)], grid.rates[rng.integers(len(grid.rates))]
+    hospital, pairs = 5800 + number // OF_HOSPITAL, grid.pairs[rng.integers(len(grid.pairs))]
+    encoders = grid.images[number % len(grid.images)], TEXTS[number % len(TEXTS)]
+    return Recipe(
+        hospital, grid.shares, *encoders, pairs, temperature, of_images, rate, steps, epochs
+    )
 
 
 def trained_set(of: Recipe, hospital: Hospital, number: int) -> Record:
     """All trainings of a set: scores by metric and share, and how many have not learnt."""
     begun, study = time.process_time(), Study(of, hospital, number)
-    trainings = [(share, seed) for share in SHARES for seed in SEEDS]
+    shares = of.shares
+    trainings = [(share, seed) for share in shares for seed in SEEDS]
     trainings += [(200, seed) for seed in LATER_SEEDS]
-    scores: dict[tuple[int, int], dict[str, float]] = {}
+    scores: dict[tuple[float, int], dict[str, float]] = {}
     trained: list[float] = []
     for steps in sorted({study.steps(share) for share, _ in trainings}):
         together = [each for each in trainings if study.steps(each[0]) == steps]
         weights = study.fit(together, steps)
         scores |= zip(together, study.scores(weights), strict=True)
         ranked = zip(together, study.ranks(weights), strict=True)
-        trained += [rank for (share, _), rank in ranked if share == SHARES[-1]]
+        trained += [rank for (share, _), rank in ranked if share == shares[-1]]
     twins = study.ranks(study.starts(range(1000, 1000 + TWINS)))
     learnt = [twin_p([rank], [twins]) <= 1 / (TWINS + 1) for rank in trained]
     return {
         "number": number,
         "recipe": of._asdict(),
         "scores": {
-            metric: [[scores[share, seed][metric] for seed in SEEDS] for share in SHARES]
+            metric: [[scores[share, seed][metric] for seed in SEEDS] for share in shares]
             for metric in METRICS
         },
         "later": {
@@ -111,12 +144,12 @@ def judge(record: Record, metric: str) -> Judged:
     kinds |= {name: str(recipe[name]) for name in ("hospital", "image", "text", "pairs")}
     kinds["length"] = "epochs" if recipe["steps"] is None else "steps"
     cells = [
-        Cell("", "", by_seed=dict(zip(SEEDS, scores, strict=True)), unlearnt=unlearnt)
-        for scores, unlearnt in zip(
-            record["scores"][metric], (0, 0, 0, record["unlearnt"]), strict=True
-        )
+        Cell("", "", by_seed=dict(zip(SEEDS, scores, strict=True)))
+        for scores in record["scores"][metric]
     ]
-    more = beyond(SHARES, cells, 1.0, [share < 100 for share in SHARES])
+    cells[-1] = replace(cells[-1], unlearnt=record["unlearnt"])
+    shares = recipe["shares"]
+    more = beyond(shares, cells, 1.0, [share < 100 for share in shares])
     if more["doubt"] is not None:
         reasons = ("not learnt", "wider than the rise", "lie on no curve")
         reason = next((known for known in reasons if known in more["doubt"]), more["doubt"])
@@ -175,18 +208,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m simulations.trained_curves", description=__doc__
     )
+    parser.add_argument("--grid", choices=GRIDS, default="long", help="(default: long)")
     parser.add_argument("--sets", type=int, default=72, help="of trainings (default: 72)")
     parser.add_argument("--first", type=int, default=0, help="number of the first (default: 0)")
     parser.add_argument("--output", type=Path, required=True, help="folder of scores and hospitals")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    file = options.output / "sets.jsonl"
+    file = options.output / f"{options.grid}.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     records = {record["number"]: record for record in map(json.loads, lines)}
+    for record in records.values():
+        record["recipe"]["shares"] = tuple(record["recipe"]["shares"])
     numbers = range(options.first, options.first + options.sets)
     for number in numbers:
-        of = recipe(number)
-        if number in records and records[number]["recipe"] != of._asdict():
+        of = recipe(GRIDS[options.grid], number)
+        if number in records and Recipe(**records[number]["recipe"]) != of:
             parser.error(f"{file}: set {number} is of another recipe; expected {of}")
         if number not in records:
             hospital = kept_hospital(options.output, of.hospital)
@@ -202,7 +238,7 @@ def kept_hospital(folder: Path, seed: int) -> Hospital:
     file = folder / f"hospital_{seed}.pt"
     if not file.is_file():
         part = file.with_suffix(".part")
-        torch.save(draw_hospital(seed, 2 * max(PAIRS) + VALIDATION + TEST)._asdict(), part)
+        torch.save(draw_hospital(seed, 2 * MOST_PAIRS + VALIDATION + TEST)._asdict(), part)
         os.replace(part, file)
     return Hospital(**torch.load(file))
 
