@@ -44,6 +44,7 @@ class Recipe(NamedTuple):
 
     hospital: int
     shares: tuple[float, ...]
+    seeds: int
     image: str
     text: str
     pairs: int

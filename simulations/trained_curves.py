@@ -2,16 +2,17 @@
 
     python -m simulations.trained_curves --output trained_curves
 
-A set of trainings is of one recipe on pairs of one synthetic hospital: 10, 20, 50 and 100 % of N
-pairs with three seeds, as `learning_curve.yaml` has them, and five more seeds on twice the pairs,
-which hold the N. Of a share below 100 % each seed reads its own pairs, by the rule of
-`training_subset: each`. Each set gives a curve of each metric, and `beyond` of the page says what
-it says of it. Which recipe a set has follows from its number alone (`recipe`).
+A set of trainings is of one recipe on pairs of one synthetic hospital: shares of N pairs with
+several seeds, and at least five other seeds on twice the pairs, which hold the N. Of a share below
+100 % each seed reads its own pairs, by the rule of `training_subset: each`. Each set gives a curve
+of each metric, and `beyond` of the page says what it says of it. The grid `short` has the shares
+and seeds of `learning_curve.yaml`; `long` trains for longer, on shares that lie further apart; `eight`
+does so with eight seeds. Which recipe a set has follows from grid and number alone (`recipe`).
 
-An interval is of the mean of three trainings on twice the pairs. So it holds what comes where it
-holds the mean of the first three: their own spread is part of what it promises. The mean of all
-five is nearer to the truth, and is counted beside it. A miss is *clear* where the interval lies
-beyond the 95 % interval of the mean of five (Student's t), too.
+An interval is of the mean of as many trainings on twice the pairs as there are seeds. So it holds
+what comes where it holds the mean of as many: their own spread is part of what it promises. The
+mean of all (five, where seeds are three) is nearer to the truth, and is counted beside it. A miss
+is *clear* where the interval lies beyond the 95 % interval of that mean (Student's t), too.
 
 Sets that are in the file are not trained again. `--first 72` goes on with other recipes on other
 hospitals.
@@ -45,7 +46,7 @@ from simulations.small_trainings import (
     draw_hospital,
 )
 
-SEEDS, LATER_SEEDS = range(3), range(3, 8)
+LATER = 5  # trainings on twice the pairs, at least
 TEXTS = ("words", "mean")
 OF_HOSPITAL, MOST_PAIRS = 18, 1536  # sets of a hospital; N of the largest curves
 
@@ -56,6 +57,7 @@ class Grid(NamedTuple):
     """Of what recipes are drawn; ``lengths`` are in steps and in epochs."""
 
     shares: tuple[float, ...]
+    seeds: int
     lengths: tuple[tuple[int, int], tuple[int, int]]
     rates: tuple[float, ...]
     pairs: tuple[int, ...]
@@ -65,6 +67,7 @@ class Grid(NamedTuple):
 GRIDS = {
     "short": Grid(
         (10, 20, 50, 100),
+        3,
         ((150, 300), (4, 8)),
         (1e-3, 2e-3, 5e-3),
         (512, 1024, 1536),
@@ -72,12 +75,14 @@ GRIDS = {
     ),
     "long": Grid(
         (6.25, 12.5, 25, 50, 100),
+        3,
         ((300, 500), (8, 16)),
         (2e-3, 5e-3),
         (1024, 1536),
         (*("pixels", "frozen", "layers") * 4, "CNN"),
     ),
 }
+GRIDS["eight"] = GRIDS["long"]._replace(seeds=8, images=("pixels", "frozen", "layers"))
 
 
 def recipe(grid: Grid, number: int) -> Recipe:
@@ -92,16 +97,26 @@ def recipe(grid: Grid, number: int) -> Recipe:
     hospital, pairs = 5800 + number // OF_HOSPITAL, grid.pairs[rng.integers(len(grid.pairs))]
     encoders = grid.images[number % len(grid.images)], TEXTS[number % len(TEXTS)]
     return Recipe(
-        hospital, grid.shares, *encoders, pairs, temperature, of_images, rate, steps, epochs
+        hospital,
+        grid.shares,
+        grid.seeds,
+        *encoders,
+        pairs,
+        temperature,
+        of_images,
+        rate,
+        steps,
+        epochs,
     )
 
 
 def trained_set(of: Recipe, hospital: Hospital, number: int) -> Record:
     """All trainings of a set: scores by metric and share, and how many have not learnt."""
     begun, study = time.process_time(), Study(of, hospital, number)
-    shares = of.shares
-    trainings = [(share, seed) for share in shares for seed in SEEDS]
-    trainings += [(200, seed) for seed in LATER_SEEDS]
+    shares, seeds = of.shares, range(of.seeds)
+    later = range(of.seeds, of.seeds + max(LATER, of.seeds))
+    trainings = [(share, seed) for share in shares for seed in seeds]
+    trainings += [(200, seed) for seed in later]
     scores: dict[tuple[float, int], dict[str, float]] = {}
     trained: list[float] = []
     for steps in sorted({study.steps(share) for share, _ in trainings}):
@@ -116,19 +131,17 @@ def trained_set(of: Recipe, hospital: Hospital, number: int) -> Record:
         "number": number,
         "recipe": of._asdict(),
         "scores": {
-            metric: [[scores[share, seed][metric] for seed in SEEDS] for share in shares]
+            metric: [[scores[share, seed][metric] for seed in seeds] for share in shares]
             for metric in METRICS
         },
-        "later": {
-            metric: [scores[200, seed][metric] for seed in LATER_SEEDS] for metric in METRICS
-        },
+        "later": {metric: [scores[200, seed][metric] for seed in later] for metric in METRICS},
         "unlearnt": learnt.count(False),
         "seconds": round(time.process_time() - begun, 1),
     }
 
 
 class Judged(NamedTuple):
-    """A curve. Without a ``doubt`` it says something; ``holds`` the mean of three, then of all."""
+    """A curve. Without a ``doubt`` it says something; ``holds``: the mean of as many, of all."""
 
     kinds: dict[str, str]
     doubt: str | None
@@ -143,10 +156,7 @@ def judge(record: Record, metric: str) -> Judged:
     kinds = {"set": number, "metric": metric}
     kinds |= {name: str(recipe[name]) for name in ("hospital", "image", "text", "pairs")}
     kinds["length"] = "epochs" if recipe["steps"] is None else "steps"
-    cells = [
-        Cell("", "", by_seed=dict(zip(SEEDS, scores, strict=True)))
-        for scores in record["scores"][metric]
-    ]
+    cells = [Cell("", "", by_seed=dict(enumerate(scores))) for scores in record["scores"][metric]]
     cells[-1] = replace(cells[-1], unlearnt=record["unlearnt"])
     shares = recipe["shares"]
     more = beyond(shares, cells, 1.0, [share < 100 for share in shares])
@@ -157,11 +167,11 @@ def judge(record: Record, metric: str) -> Judged:
     kinds["families"] = ", ".join(more["families"])
     low, high = (more["points"][-1][end] for end in ("low", "high"))
     later = record["later"][metric]
-    means = np.mean(later[: len(SEEDS)]), np.mean(later)
-    three, every = (bool(low <= mean <= high) for mean in means)
+    means = np.mean(later[: recipe["seeds"]]), np.mean(later)
+    as_many, every = (bool(low <= mean <= high) for mean in means)
     truth_low, truth_high, _ = over_trainings(later, 0.95)
     return Judged(
-        kinds, None, (three, every), bool(truth_high < low or truth_low > high), high - low
+        kinds, None, (as_many, every), bool(truth_high < low or truth_low > high), high - low
     )
 
 
@@ -177,10 +187,10 @@ def row(name: str, curves: Sequence[Judged]) -> str:
     says = [curve for curve in curves if curve.doubt is None]
     cells = [name, str(len(curves)), str(len(says))]
     if says:
-        three, every = np.mean([curve.holds for curve in says], axis=0)
-        low, high = wilson(float(three), len({curve.kinds["set"] for curve in says}))
+        as_many, every = np.mean([curve.holds for curve in says], axis=0)
+        low, high = wilson(float(as_many), len({curve.kinds["set"] for curve in says}))
         width = np.median([curve.width for curve in says])
-        cells += [f"{three:.3f} ({low:.2f} to {high:.2f})", f"{every:.3f}"]
+        cells += [f"{as_many:.3f} ({low:.2f} to {high:.2f})", f"{every:.3f}"]
         cells += [str(sum(curve.clear for curve in says)), f"{width:.3f}"]
     else:
         cells += ["-"] * 4
@@ -190,7 +200,7 @@ def row(name: str, curves: Sequence[Judged]) -> str:
 def report(records: Sequence[Record]) -> list[str]:
     """The tables of coverage, all in one and by kind, and of why curves say nothing."""
     curves = [judge(record, metric) for record in records for metric in METRICS]
-    head = ("curves of", "number", "say it", "hold the mean of three", "of five", "clear misses")
+    head = ("curves of", "number", "say it", "hold the mean of as many", "of all", "clear misses")
     lines = [f"| {' | '.join((*head, 'width'))} |", "| --- " * 7 + "|", row("all", curves)]
     for kind in ("metric", "image", "text", "pairs", "length", "hospital", "families"):
         of_kind: dict[str, list[Judged]] = {}

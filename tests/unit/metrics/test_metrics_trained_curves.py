@@ -9,19 +9,22 @@ import torch
 from scipy.stats import binomtest
 from simulations import small_trainings, trained_curves
 from simulations.small_trainings import METRICS, Hospital, Study
-from simulations.trained_curves import LATER_SEEDS, SEEDS, SHARES, judge, recipe, report, wilson
+from simulations.trained_curves import GRIDS, LATER, judge, recipe, report, wilson
 
+SHORT = GRIDS["short"]
 TWICE = 0.8 + 0.05 * np.log(2)  # what the curves below come to
 
 
 def record(number: int, spread: float = 0.002, comes: float = TWICE, unlearnt: int = 0):
     """A set whose metrics all follow a logarithm, and what comes of twice the pairs."""
     rng = np.random.default_rng(0)
-    of_share = [0.8 + 0.05 * np.log(share / 100) + spread * rng.normal(size=3) for share in SHARES]
-    later = comes + 0.002 * rng.normal(size=len(LATER_SEEDS))
+    of_share = [
+        0.8 + 0.05 * np.log(share / 100) + spread * rng.normal(size=3) for share in SHORT.shares
+    ]
+    later = comes + 0.002 * rng.normal(size=LATER)
     return {
         "number": number,
-        "recipe": recipe(number)._asdict(),
+        "recipe": recipe(SHORT, number)._asdict(),
         "scores": {metric: [scores.tolist() for scores in of_share] for metric in METRICS},
         "later": {metric: later.tolist() for metric in METRICS},
         "unlearnt": unlearnt,
@@ -78,16 +81,16 @@ def hospital(monkeypatch: pytest.MonkeyPatch) -> Hospital:
     return Hospital({"pixels": image_N}, word_NV, word_NV[:, [1, 3]].long(), prompts)
 
 
-def small(number: int):
+def small(grid, number: int):
     """The recipe of a set, made small."""
     learnt = {"image": "pixels", "temperature": None, "rate": 0.005, "steps": 40, "epochs": None}
-    return recipe(number)._replace(pairs=320, **learnt)
+    return recipe(grid, number)._replace(pairs=320, **learnt)
 
 
 def test_subsets_are_nested_and_each_seeds_own_below_all_pairs(hospital: Hospital) -> None:
-    study = Study(small(0), hospital, 0)
-    rows = {(s, seed): set(study.rows(s, seed).tolist()) for s in (*SHARES, 200) for seed in SEEDS}
-    sizes = [{len(rows[share, seed]) for seed in SEEDS} for share in (*SHARES, 200)]
+    study, shares = Study(small(SHORT, 0), hospital, 0), (*SHORT.shares, 200)
+    rows = {(s, seed): set(study.rows(s, seed).tolist()) for s in shares for seed in range(3)}
+    sizes = [{len(rows[share, seed]) for seed in range(3)} for share in shares]
     assert sizes == [{32}, {64}, {160}, {320}, {640}]
     assert rows[10, 1] < rows[20, 1] < rows[50, 1] < rows[100, 1] < rows[200, 1]
     assert rows[10, 0] != rows[10, 1] and rows[100, 0] == rows[100, 1]
@@ -95,7 +98,7 @@ def test_subsets_are_nested_and_each_seeds_own_below_all_pairs(hospital: Hospita
 
 
 def test_models_that_are_trained_together_are_those_trained_alone(hospital: Hospital) -> None:
-    study = Study(small(1), hospital, 1)
+    study = Study(small(SHORT, 1), hospital, 1)
     together = study.fit([(10, 0), (100, 1)], 40)
     for place, training in enumerate([(10, 0), (100, 1)]):
         for name, weight in study.fit([training], 40).items():
@@ -111,18 +114,20 @@ def test_sets_in_the_file_are_not_trained_again(
     monkeypatch.setattr(trained_curves, "kept_hospital", lambda folder, seed: hospital)
 
     def program(sets: int) -> str:
-        monkeypatch.setattr(sys, "argv", ["", "--sets", str(sets), "--output", str(tmp_path)])
+        options = ["--grid", "short", "--sets", str(sets), "--output", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", ["", *options])
         trained_curves.main()
         return capsys.readouterr().out
 
     assert "1 sets of trainings" in program(1)
-    first = (tmp_path / "sets.jsonl").read_text()
+    first = (tmp_path / "short.jsonl").read_text()
     assert "| all | 6 |" in program(2)
-    lines = (tmp_path / "sets.jsonl").read_text()
+    lines = (tmp_path / "short.jsonl").read_text()
     assert lines.startswith(first) and lines.count("\n") == 2
     scores = json.loads(first)["scores"]["retrieval AUROC"]
     assert [len(of_share) for of_share in scores] == [3] * 4 and np.mean(scores[-1]) > 0.6
-    monkeypatch.setattr(trained_curves, "recipe", lambda number: small(number)._replace(pairs=256))
+    other = small(SHORT, 0)._replace(pairs=256)
+    monkeypatch.setattr(trained_curves, "recipe", lambda grid, number: other)
     with pytest.raises(SystemExit):
         program(1)
     assert "set 0 is of another recipe; expected Recipe(" in capsys.readouterr().err
