@@ -6,8 +6,9 @@ A set of trainings is of one recipe on pairs of one synthetic hospital: shares o
 several seeds, and at least five other seeds on twice the pairs, which hold the N. Of a share below
 100 % each seed reads its own pairs, by the rule of `training_subset: each`. Each set gives a curve
 of each metric, and `beyond` of the page says what it says of it. The grid `short` has the shares
-and seeds of `learning_curve.yaml`; `long` trains for longer, on shares that lie further apart; `eight`
-does so with eight seeds. Which recipe a set has follows from grid and number alone (`recipe`).
+and seeds of `learning_curve.yaml`; `long` trains for longer, on shares that lie further apart;
+`eight` does so with eight seeds. Which recipe a set has follows from grid and number alone
+(`recipe`).
 
 An interval is of the mean of as many trainings on twice the pairs as there are seeds. So it holds
 what comes where it holds the mean of as many: their own spread is part of what it promises. The
