@@ -21,6 +21,7 @@ hospitals.
 
 import argparse
 import json
+import math
 import os
 import time
 from collections import Counter
@@ -34,6 +35,7 @@ import numpy as np
 import torch
 
 from cxrflow.metrics.crossed import over_trainings
+from cxrflow.metrics.forecast import fit
 from cxrflow.metrics.twins import TWINS, twin_p
 from cxrflow.show.figures.curve import beyond
 from cxrflow.show.tables.cells import Cell
@@ -47,6 +49,7 @@ from simulations.small_trainings import (
     draw_hospital,
 )
 
+REFUSED = "wider than the rise"
 LATER = 5  # trainings on twice the pairs, at least
 TEXTS = ("words", "mean")
 OF_HOSPITAL, MOST_PAIRS = 18, 1536  # sets of a hospital; N of the largest curves
@@ -142,38 +145,39 @@ def trained_set(of: Recipe, hospital: Hospital, number: int) -> Record:
 
 
 class Judged(NamedTuple):
-    """A curve. Without a ``doubt`` it says something; ``holds``: the mean of as many, of all."""
+    """A curve; a ``doubt`` withholds its interval. ``holds``: the mean of as many, that of all."""
 
     kinds: dict[str, str]
     doubt: str | None
-    holds: tuple[bool, bool] = (False, False)
-    clear: bool = False  # a miss beyond the error of the mean of all
-    width: float = 0.0
+    holds: tuple[bool, bool]
+    clear: bool  # a miss beyond the error of the mean of all
+    width: float
 
 
 def judge(record: Record, metric: str) -> Judged:
     """What the page says of a curve, beside what came."""
-    recipe, number = record["recipe"], str(record["number"])
-    kinds = {"set": number, "metric": metric}
+    recipe, later = record["recipe"], record["later"][metric]
+    shares, seeds, of_share = recipe["shares"], recipe["seeds"], record["scores"][metric]
+    kinds = {"set": str(record["number"]), "metric": metric}
     kinds |= {name: str(recipe[name]) for name in ("hospital", "image", "text", "pairs")}
     kinds["length"] = "epochs" if recipe["steps"] is None else "steps"
-    cells = [Cell("", "", by_seed=dict(enumerate(scores))) for scores in record["scores"][metric]]
+    cells = [Cell("", "", by_seed=dict(enumerate(scores))) for scores in of_share]
     cells[-1] = replace(cells[-1], unlearnt=record["unlearnt"])
-    shares = recipe["shares"]
     more = beyond(shares, cells, 1.0, [share < 100 for share in shares])
-    if more["doubt"] is not None:
-        reasons = ("not learnt", "wider than the rise", "lie on no curve")
-        reason = next((known for known in reasons if known in more["doubt"]), more["doubt"])
-        return Judged(kinds, reason)
-    kinds["families"] = ", ".join(more["families"])
-    low, high = (more["points"][-1][end] for end in ("low", "high"))
-    later = record["later"][metric]
-    means = np.mean(later[: recipe["seeds"]]), np.mean(later)
-    as_many, every = (bool(low <= mean <= high) for mean in means)
+    if more["doubt"] is None:
+        kinds["families"] = ", ".join(more["families"])
+        low, high = (more["points"][-1][end] for end in ("low", "high"))
+    else:  # the same interval, which the page withholds
+        sets = [(share, seed * (share < 100)) for share in shares for seed in range(seeds)]
+        curve = fit([share for share, _ in sets], sum(of_share, []), sets)
+        if not curve.families:
+            return Judged(kinds, more["doubt"], (False, False), False, math.inf)
+        expected = curve.expected(2 * shares[-1], seeds)
+        low, high = expected.low, expected.high
+    as_many, every = (bool(low <= np.mean(part) <= high) for part in (later[:seeds], later))
     truth_low, truth_high, _ = over_trainings(later, 0.95)
-    return Judged(
-        kinds, None, (as_many, every), bool(truth_high < low or truth_low > high), high - low
-    )
+    clear = bool(truth_high < low or truth_low > high)
+    return Judged(kinds, more["doubt"], (as_many, every), clear, high - low)
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:
@@ -186,6 +190,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 def row(name: str, curves: Sequence[Judged]) -> str:
     """A line of the table; its interval counts the curves of a set, of equal pairs, as one."""
     says = [curve for curve in curves if curve.doubt is None]
+    withheld = [curve for curve in curves if curve.doubt is not None and REFUSED in curve.doubt]
     cells = [name, str(len(curves)), str(len(says))]
     if says:
         as_many, every = np.mean([curve.holds for curve in says], axis=0)
@@ -195,24 +200,31 @@ def row(name: str, curves: Sequence[Judged]) -> str:
         cells += [str(sum(curve.clear for curve in says)), f"{width:.3f}"]
     else:
         cells += ["-"] * 4
-    return f"| {' | '.join(cells)} |"
+    would = f"{np.mean([curve.holds[0] for curve in withheld]):.3f}" if withheld else "-"
+    return f"| {' | '.join([*cells, str(len(withheld)), would])} |"
 
 
 def report(records: Sequence[Record]) -> list[str]:
     """The tables of coverage, all in one and by kind, and of why curves say nothing."""
     curves = [judge(record, metric) for record in records for metric in METRICS]
     head = ("curves of", "number", "say it", "hold the mean of as many", "of all", "clear misses")
-    lines = [f"| {' | '.join((*head, 'width'))} |", "| --- " * 7 + "|", row("all", curves)]
+    head += ("width", REFUSED, "would hold it")
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|", row("all", curves)]
     for kind in ("metric", "image", "text", "pairs", "length", "hospital", "families"):
         of_kind: dict[str, list[Judged]] = {}
         for curve in curves:
             if kind in curve.kinds:
                 of_kind.setdefault(curve.kinds[kind], []).append(curve)
         lines += [row(f"{kind} {name}", of_kind[name]) for name in sorted(of_kind)]
-    doubts = Counter(curve.doubt for curve in curves if curve.doubt is not None)
+    reasons = (REFUSED, "not learnt", "lie on no curve")
+    doubts = Counter(
+        next((known for known in reasons if known in curve.doubt), curve.doubt)
+        for curve in curves
+        if curve.doubt is not None
+    )
     lines += [f"{times} curves say nothing: {reason}" for reason, times in doubts.most_common()]
     seconds = sum(record["seconds"] for record in records)
-    return [*lines, f"{len(records)} sets of trainings in {seconds / 60:.0f} minutes of a core"]
+    return [*lines, f"{len(records)} sets of trainings in {seconds / 60:.1f} minutes of a core"]
 
 
 def main() -> None:

@@ -38,8 +38,12 @@ def test_a_curve_holds_what_comes_or_misses_it_or_says_nothing() -> None:
     assert missed.doubt is None and missed.holds == (False, False) and missed.clear
     assert held.width == pytest.approx(missed.width) and 0 < held.width < 0.1
     assert "power law" in held.kinds["families"]
-    assert judge(record(0, unlearnt=1), METRICS[0]).doubt == "not learnt"
-    assert judge(record(0, spread=0.1), METRICS[0]).doubt == "wider than the rise"
+    assert "1 of 3 trainings at 100 have not learnt" in str(
+        judge(record(0, unlearnt=1), METRICS[0]).doubt
+    )
+    noisy, off = (judge(record(0, 0.1, comes), METRICS[0]) for comes in (TWICE, -9.0))
+    assert "wider than the rise" in str(noisy.doubt) and noisy.holds == (True, True)
+    assert off.doubt == noisy.doubt and off.holds == (False, False) and off.clear
 
 
 def test_the_mean_of_three_is_what_an_interval_is_of() -> None:
@@ -50,17 +54,19 @@ def test_the_mean_of_three_is_what_an_interval_is_of() -> None:
 
 
 def test_refused_curves_are_no_coverage_and_a_set_counts_once() -> None:
-    sets = [record(0), record(1), record(2, comes=0.7), record(3, unlearnt=2)]
+    sets = [record(0), record(1), record(2, comes=0.7), record(3, unlearnt=2), record(4, 0.1)]
     lines = report(sets)
     low, high = wilson(2 / 3, 3)
-    assert lines[2].startswith(f"| all | 12 | 9 | 0.667 ({low:.2f} to {high:.2f}) | 0.667 | 3 |")
-    assert f"| metric {METRICS[0]} | 4 | 3 | 0.667 " in "\n".join(lines)
-    assert lines[-2:] == [
+    assert lines[2].startswith(f"| all | 15 | 9 | 0.667 ({low:.2f} to {high:.2f}) | 0.667 | 3 |")
+    assert lines[2].endswith(" | 3 | 1.000 |")
+    assert f"| metric {METRICS[0]} | 5 | 3 | 0.667 " in "\n".join(lines)
+    assert lines[-3:] == [
         "3 curves say nothing: not learnt",
-        "4 sets of trainings in 2 minutes of a core",
+        "3 curves say nothing: wider than the rise",
+        "5 sets of trainings in 2.5 minutes of a core",
     ]
     of_none = report([record(3, unlearnt=2)])
-    assert of_none[2] == "| all | 3 | 0 | - | - | - | - |"
+    assert of_none[2] == "| all | 3 | 0 | - | - | - | - | 0 | - |"
 
 
 @pytest.mark.parametrize(("held", "n"), [(0, 5), (27, 30), (30, 30)])
