@@ -207,8 +207,10 @@ def row(name: str, curves: Sequence[Judged]) -> str:
 def report(records: Sequence[Record]) -> list[str]:
     """The tables of coverage, all in one and by kind, and of why curves say nothing."""
     curves = [judge(record, metric) for record in records for metric in METRICS]
-    head = ("curves of", "number", "say it", "hold the mean of as many", "of all", "clear misses")
-    head += ("width", REFUSED, "would hold it")
+    head = [
+        *("curves of", "number", "say it", "hold the mean of as many", "of all", "clear misses"),
+        *("width", REFUSED, "would hold it"),
+    ]
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|", row("all", curves)]
     for kind in ("metric", "image", "text", "pairs", "length", "hospital", "families"):
         of_kind: dict[str, list[Judged]] = {}
