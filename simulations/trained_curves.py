@@ -1,6 +1,6 @@
 """How often forecasts of twice the pairs hold what trainings on twice the pairs then give.
 
-    python -m simulations.trained_curves --output trained_curves
+    python -m simulations.trained_curves --grid short
 
 A set of trainings is of one recipe on pairs of one synthetic hospital: shares of N pairs with
 several seeds, and at least five other seeds on twice the pairs, which hold the N. Of a share below
@@ -236,7 +236,10 @@ def main() -> None:
     parser.add_argument("--grid", choices=GRIDS, default="long", help="(default: long)")
     parser.add_argument("--sets", type=int, default=72, help="of trainings (default: 72)")
     parser.add_argument("--first", type=int, default=0, help="number of the first (default: 0)")
-    parser.add_argument("--output", type=Path, required=True, help="folder of scores and hospitals")
+    folder = Path("build/trained_curves")
+    parser.add_argument(
+        "--output", type=Path, default=folder, help=f"of scores and hospitals (default: {folder})"
+    )
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     file = options.output / f"{options.grid}.jsonl"
