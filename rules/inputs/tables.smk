@@ -59,7 +59,8 @@ def paper_source(paper):
     """A paper as programs take it, with its models: one training of two, those with stand-ins."""
     same = [f"{name}={model}" for name, model in run.models.same.items() if paper_of(name) == paper]
     stand_ins = [f"{name}={weights}" for name, weights in run.results[paper].stand_ins.items()]
-    options = [*option("--same", *same), *option("--stand-ins", *stand_ins)]
+    beside = option("--beside", *run.library.beside(paper))
+    options = [*beside, *option("--same", *same), *option("--stand-ins", *stand_ins)]
     return [run.library.source(paper), *options]
 
 

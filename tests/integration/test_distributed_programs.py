@@ -93,7 +93,8 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     values = {**toy.changed(**one_epoch), **exact, **changes}
     entry = TRAINING_PROGRAMS[toy.module.removeprefix("pretrain.")]
     settings = entry.settings.model_validate(values)
-    given = Namespace(**{"tokens": [], "start": None, "image": None, **toy.inputs})
+    nothing = {"tokens": [], "start": None, "image": None, "text": None}
+    given = Namespace(**{**nothing, **toy.inputs})
     module = importlib.import_module(f"cxrflow.{toy.module}")
     torch.manual_seed(0)
     program: TermsProgram

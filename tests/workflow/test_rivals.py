@@ -92,3 +92,18 @@ def test_the_papers_own_sizes_are_planned(checkout: Checkout, tmp_path: Path) ->
     assert models_of(jobs) == MODELS
     imported = {job.wildcards["model"] for job in jobs if job.rule == "import_weights"}
     assert imported == {*weights}
+
+
+def test_rows_stand_in_the_tables_that_quote_them(checkout: Checkout) -> None:
+    """`snakemake biovil_t` shows them beside its own, where the overlay names their papers."""
+    quoting = ("biovil/table3", "biovil/table7", "biovil_t/table2", "biovil_t/table3")
+    tables = [f"results/tables/{table}.html" for table in quoting]
+
+    def rivals_in(plan: list[Job]) -> set[str]:
+        read = [path for job in plan if job.rule == "make_table" for path in job.input]
+        models = {name for path in read for name in TABLES if f"/{name}/" in path}
+        return models | {"radnli_baseline" for path in read if "/low_data/bert_base/" in path}
+
+    whole = with_rivals(checkout)
+    assert rivals_in(whole.plan(*tables)) == set()
+    assert rivals_in(whole.with_overlay(OVERLAY).plan(*tables)) == {*TABLES}

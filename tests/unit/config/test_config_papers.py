@@ -15,6 +15,7 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config
 from cxrflow.names import is_reference
 from cxrflow.papers import load_paper, paper_names
+from cxrflow.show.tables.results import read_paper, results_parser
 
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 
@@ -290,6 +291,51 @@ def test_who_names_a_kind_is_to_blame_for_it_whatever_a_scale_lays_over_it(overl
     message = "own.yaml: key 'models.a.settings.encoder': kind 'nowhere:Tiny': there is no module"
     with pytest.raises(InputError, match=message):
         overlay({"papers": [paper({"models": {"a": own}}, "own.yaml")]})
+
+
+def beside(table: str, **row: object) -> dict:
+    """A paper with a row of its own model beside those of another paper's table."""
+    own = {"label": "CXR-RePaiR-Sel: Impression, mine", "model": "a", **row}
+    return {"models": {"a": {"extends": "biovil_t/report_biovil_t"}}, "beside": {table: [own]}}
+
+
+def test_a_row_stands_in_the_table_of_another_paper(overlay, paper):
+    file = paper(beside("biovil_t/table3"))
+    both = overlay({"papers": ["biovil_t", file]})
+    table = both.results["biovil_t"].paper.tables["table3"]
+    labels = [row.key for row in table.rows]
+    before = labels.index("CXR-RePaiR-Sel: Impression")
+    assert labels[before + 1] == "CXR-RePaiR-Sel: Impression, mine"
+    assert ("biovil_t/report_generation", "mine/a") in both.results["biovil_t"].cells("table3")
+    assert both.library.beside("biovil_t") == [file] and both.library.beside("mine") == []
+    alone = overlay({"papers": ["biovil_t"]}).results["biovil_t"].paper.tables["table3"]
+    assert [row.key for row in alone.rows] == [*labels[: before + 1], *labels[before + 2 :]]
+    options = ["--paper", "biovil_t", "--beside", file]
+    read = read_paper(results_parser("").parse_args(options)).tables["table3"]
+    assert [row.key for row in read.rows] == labels
+
+
+def test_a_row_without_a_like_stands_behind_what_is_published(overlay, paper):
+    file = paper(beside("biovil_t/table3", label="Mine"))
+    both = overlay({"papers": ["biovil_t", file]}).results["biovil_t"].paper.tables["table3"]
+    labels = [row.key for row in both.rows]
+    assert labels.index("Mine") == labels.index("BioViL-T: Findings and Impression") + 1
+    assert overlay({"papers": [file]}).results.keys() == {"mine"}  # the other need not be made
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (beside("nobody/table3"), "mine: beside.nobody/table3: there is no paper 'nobody'"),
+        (beside("biovil_t/table33"), "mine: beside.biovil_t/table33: no table 'table33'"),
+        (beside("biovil_t/table3", published={"x": "1"}), "values or models for unknown"),
+        (beside("biovil_t/table3", label="IFCC: Findings"), "stands more than once"),
+    ],
+)
+def test_a_row_that_does_not_fit_another_papers_table_is_refused(overlay, paper, values, message):
+    with pytest.raises(InputError, match="key 'papers'") as error:
+        overlay({"papers": ["biovil_t", paper(values)]})
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 CIRCLES = (("alone", "alone"), ("one", "two"), ("two", "one"))

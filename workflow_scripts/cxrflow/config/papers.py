@@ -15,7 +15,7 @@ from cxr_files.settings import SettingsT, overlay
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.problems import WrongKey, defines
 from cxrflow.names import is_reference, name_of_share, paper_of, short_name
-from cxrflow.papers import Paper, load_paper, paper_entries, paper_file
+from cxrflow.papers import Paper, load_paper, paper_entries, paper_file, paper_names
 from cxrflow.papers.entries import Overlay
 from cxrflow.papers.external import ExternalModel
 from cxrflow.papers.figures import CurveFigure
@@ -62,6 +62,7 @@ class Library:
                 raise WrongKey(("papers",), f"two are called '{paper.name}'")
             self.chosen[paper.name] = paper
             self._sources[paper.name] = source
+        self._add_rows()
         self.models: dict[str, Recipe] = {}
         self.external: dict[str, ExternalModel] = {}
         self.tasks: dict[str, Task] = {}
@@ -87,6 +88,27 @@ class Library:
                 elif model is not None and model not in self.external:
                     self._add_model(model, f"a table or figure of {paper.name}")
             self._check_ceilings(paper)
+
+    def _add_rows(self) -> None:
+        """Put the rows that papers have beside those of others into the others' tables."""
+        for paper in self.chosen.values():
+            for name in paper.beside:
+                if paper_of(name) not in {*self.chosen, *paper_names()}:
+                    message = f"{paper.name}: beside.{name}: there is no paper '{paper_of(name)}'"
+                    raise WrongKey(("papers",), message)
+        try:
+            self.chosen = {n: p.with_rows_of(self.chosen.values()) for n, p in self.chosen.items()}
+        except ValueError as error:
+            message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise WrongKey(("papers",), f"rows beside those of a table: {message}") from None
+
+    def beside(self, paper: str) -> list[str]:
+        """The papers that have rows in tables of this one, as the key ``papers`` names them."""
+        return [
+            self.source(other.name)
+            for other in self.chosen.values()
+            if any(paper_of(name) == paper for name in other.beside)
+        ]
 
     def source(self, paper: str) -> str:
         """A paper as the key ``papers`` names it: by its name, or by the path of its file."""

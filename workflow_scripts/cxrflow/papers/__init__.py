@@ -3,13 +3,14 @@
 *Cohorts* (which studies, which split), *vocabularies*, *models* (recipes with the paper's values,
 each with its section as a comment), *external* models (run elsewhere, and scored from files),
 *tasks* (a benchmark on a cohort), *tables* with the published values, the *orderings* claimed in
-them, *figures*, the *headline*: what the demonstration makes.
+them, rows *beside* those of another paper's tables, *figures*, the *headline*: what the
+demonstration makes.
 Names belong to their paper (:mod:`cxrflow.names`). A file of the user's own is a paper too. An
 entry may start from another, of its file or of another paper (``extends: biovil/table5``), and
 stand for several by ``vary`` (:mod:`cxrflow.papers.entries`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -22,7 +23,7 @@ from cxr_files.errors import InputError
 from cxr_files.settings import Settings, problem
 from cxr_files.yaml_file import read_yaml
 from cxrflow.benchmarks.settings import PairedComparison
-from cxrflow.names import ShortName
+from cxrflow.names import Name, ShortName, paper_of, short_name
 from cxrflow.papers.claims import Lead, Ordering
 from cxrflow.papers.entries import Entries, Overlay
 from cxrflow.papers.external import ExternalModel
@@ -32,6 +33,7 @@ from cxrflow.papers.stand_ins import in_figure
 from cxrflow.papers.table import (
     Address,
     Headline,
+    Row,
     Table,
     TableCell,
     comparisons,
@@ -71,6 +73,11 @@ class Paper(Settings):
     external: dict[ShortName, ExternalModel] = Field(default_factory=dict)
     tasks: dict[ShortName, Task] = Field(default_factory=dict)
     tables: dict[ShortName, Table] = Field(default_factory=dict)
+    beside: dict[Name, list[Row]] = Field(
+        default_factory=dict,
+        description="rows that stand in tables of other papers, by paper/table, where a run has "
+        "both papers: each behind the row whose label its own begins with",
+    )
     orderings: list[Ordering] = Field(default_factory=list)
     headline: list[Headline] = Field(default_factory=list)
     leads: list[Lead] = Field(default_factory=list, description="numbers that a page begins with")
@@ -93,6 +100,21 @@ class Paper(Settings):
         for lead in self.leads:
             check_places("leads", self.tables, lead.table, [lead.row], [lead.column])
         return self
+
+    def with_rows_of(self, others: Iterable["Paper"]) -> Self:
+        """This paper with the rows that others have beside those of its tables.
+
+        Raises:
+            ValueError: a table is not there, or a row does not fit it.
+        """
+        tables = dict(self.tables)
+        for other in others:
+            for name, rows in other.beside.items():
+                if paper_of(name) == self.name:
+                    key = f"{other.name}: beside.{name}"
+                    check_places(key, tables, short_name(name), [], [])
+                    tables[short_name(name)] = tables[short_name(name)].with_rows(rows)
+        return self.model_copy(update={"tables": tables})
 
     def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
         """This paper with the models of a run (:meth:`cxrflow.papers.table.Table.with_models`)."""

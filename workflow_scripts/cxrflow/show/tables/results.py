@@ -92,13 +92,17 @@ def read_paper(options: Namespace) -> Paper:
     same, stand_ins = (
         dict(pair.split("=", 1) for pair in pairs) for pairs in (options.same, options.stand_ins)
     )
-    return load_paper(options.paper).with_models(same, stand_ins)
+    paper = load_paper(options.paper).with_rows_of(map(load_paper, options.beside))
+    return paper.with_models(same, stand_ins)
 
 
 def results_parser(description: str | None) -> Parser:
     """The options that the programs share."""
     arguments = parser(description, settings=False)
     arguments.add_argument("--paper", required=True, help="name of a paper of ours, or a YAML file")
+    arguments.add_argument(
+        "--beside", nargs="*", default=[], metavar="PAPER", help="papers with rows in its tables"
+    )
     arguments.add_argument(
         "--same",
         nargs="*",
