@@ -14,8 +14,8 @@ from cxr_hospital.settings import FollowedSettings, HospitalSettings
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.config.checks import RESERVED
-from cxrflow.config.models import unknown
 from cxrflow.config.parts import RULES
+from cxrflow.config.problems import unknown
 from cxrflow.reports.entities.settings import EntityTaggerSettings
 
 NAN, INF = float("nan"), float("inf")

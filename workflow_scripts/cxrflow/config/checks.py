@@ -12,9 +12,9 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
 from cxrflow.config.held_out import check_held_out
-from cxrflow.config.models import ResolvedModel, unknown
+from cxrflow.config.models import ResolvedModel
 from cxrflow.config.parts import RULES, Resources
-from cxrflow.config.problems import Key, WrongKey
+from cxrflow.config.problems import Key, WrongKey, unknown
 from cxrflow.data.layouts import holders, layout
 from cxrflow.names import REFERENCE, paper_of, short_name
 from cxrflow.papers import load_paper, paper_entries, paper_names

@@ -8,8 +8,7 @@ too).
 
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
-from cxrflow.config.models import unknown
-from cxrflow.config.problems import WrongKey
+from cxrflow.config.problems import WrongKey, unknown
 
 
 def check_curation(config: Config) -> None:

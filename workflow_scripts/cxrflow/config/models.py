@@ -1,7 +1,6 @@
 """The models of a run: a paper's word, its scale, the configuration's; what each is made from."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from cxrflow.config.cohorts import Cohorts, Texts
 from cxrflow.config.datasets import Datasets
 from cxrflow.config.lacks import Lack, Lacks, distinct
 from cxrflow.config.papers import Library, laid_over
-from cxrflow.config.problems import Key, WrongKey
+from cxrflow.config.problems import Key, WrongKey, unknown
 from cxrflow.config.schema import Values
 from cxrflow.encoders.released.settings import publication
 from cxrflow.images.geometry import Geometry
@@ -375,8 +374,6 @@ class Models(Mapping[str, ResolvedModel]):
         return hospital is not None and hospital.finding_truth and self.knows_states(cohort)
 
 
-LISTED = 40  # names at most that an error lists
-
 #: Of what only a synthetic hospital knows.
 TRUTH = Lack("a truth that nobody publishes; the synthetic hospital knows it")
 #: Of a row that answers by labels which people have written.
@@ -391,13 +388,3 @@ def geometry_name(geometry: str | None, key: Key) -> str | None:
         return geometry and str(Geometry.parse(str(geometry)))
     except InputError as error:
         raise WrongKey(key, str(error)) from None
-
-
-def unknown(name: str, known_names: Iterable[str]) -> str:
-    """Describe a name that refers to nothing, and list the known ones; of many the most alike."""
-    known = sorted(known_names)
-    words = ", ".join(known) or "none"
-    if len(known) > LISTED:
-        near = get_close_matches(name, known, n=5)
-        words = ", ".join([f"{len(known)} of other names", *near])
-    return f"'{name}' is not known; there are {words}"

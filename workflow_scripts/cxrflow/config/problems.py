@@ -1,11 +1,15 @@
 """Errors in a configuration or a paper, with the key of the wrong value."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from cxrflow.papers.entries import Key, defined_depth
+
+LISTED = 40  # names at most that an error lists
 
 
 class WrongKey(Exception):
@@ -30,3 +34,13 @@ class WrongKey(Exception):
 def defines(values: Any, key: Key) -> bool:
     """True if nested values hold anything under ``key``."""
     return defined_depth(values, key) == len(key)
+
+
+def unknown(name: str, known_names: Iterable[str]) -> str:
+    """Describe a name that refers to nothing, and list the known ones; of many the most alike."""
+    known = sorted(known_names)
+    words = ", ".join(known) or "none"
+    if len(known) > LISTED:
+        near = get_close_matches(name, known, n=5)
+        words = ", ".join([f"{len(known)} of other names", *near])
+    return f"'{name}' is not known; there are {words}"

@@ -57,6 +57,19 @@ def check_places(
         raise ValueError(f"{key}: {table} has not: {', '.join(wrong)}")
 
 
+def with_rows(table: Table, others: Iterable[Row]) -> Table:
+    """A table with rows of another paper, each behind the row whose label it begins with.
+
+    Others stand behind the last row with a published value. ValueError: one does not fit.
+    """
+    rows = list(table.rows)
+    for row in others:
+        alike = [n for n, each in enumerate(rows) if row.label.startswith(each.label)]
+        published = [n for n, each in enumerate(rows) if each.published]
+        rows.insert(1 + max(alike or published or [len(rows) - 1]), row)
+    return Table.model_validate({**dict(table), "rows": rows})
+
+
 class Paper(Settings):
     """A paper. The names of models, tasks and cohorts in it are full names: ``paper/name``."""
 
@@ -113,7 +126,7 @@ class Paper(Settings):
                 if paper_of(name) == self.name:
                     key = f"{other.name}: beside.{name}"
                     check_places(key, tables, short_name(name), [], [])
-                    tables[short_name(name)] = tables[short_name(name)].with_rows(rows)
+                    tables[short_name(name)] = with_rows(tables[short_name(name)], rows)
         return self.model_copy(update={"tables": tables})
 
     def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:

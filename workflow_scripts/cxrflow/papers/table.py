@@ -212,18 +212,6 @@ class Table(Settings):
             name = name_of_share(model, share)
         return None if name is None else self._same.get(name, name)
 
-    def with_rows(self, others: Iterable[Row]) -> Self:
-        """This table with rows of another paper, each behind the row whose label it begins with.
-
-        Others stand behind the last row with a published value. ValueError: one does not fit.
-        """
-        rows = list(self.rows)
-        for row in others:
-            alike = [n for n, each in enumerate(rows) if row.label.startswith(each.label)]
-            published = [n for n, each in enumerate(rows) if each.published]
-            rows.insert(1 + max(alike or published or [len(rows) - 1]), row)
-        return type(self).model_validate({**dict(self), "rows": rows})
-
     def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
         """This table with the models of a run, and the word for stand-ins in labels of rows.
 
