@@ -16,6 +16,7 @@ import yaml
 from benchmark_fakes import result_of
 from PIL import Image
 from pydantic import ValidationError
+from rival_config import config_of
 from rivals.chexrelnet import GraphAttention, RelationNet, RelationSettings
 from rivals.regions import FINDINGS, Graph, Regions, alike, even, graph_of, read_graphs
 from sklearn.metrics import jaccard_score
@@ -28,7 +29,6 @@ from cxr_files.settings import from_record
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
 from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
-from cxrflow.config import make_config
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.image_encoder import Frames, ImageEncoder, Patches, save_image_encoder
 from cxrflow.encoders.settings import ImageEncoderKind
@@ -476,16 +476,8 @@ def test_settings_that_say_nothing_of_it_are_refused() -> None:
 # --- the task -------------------------------------------------------------------------------------
 
 
-def config_of(scale: str, **more: Any) -> Any:
-    """The configuration of its paper file at a scale."""
-    file = TOP / "config.yaml"
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    changed = {"papers": [str(TOP / "rivals/chexrelnet.yaml")], "scale": scale, "extent": "all"}
-    return make_config({**values, **changed, **more}, [file])
-
-
 def test_the_task_has_the_published_sizes() -> None:
-    config = config_of("paper")
+    config = config_of("chexrelnet", "paper")
     settings: Any = config.tasks["chexrelnet/relations"].settings
     published = RelationSettings.model_validate({"learning": settings.learning})
     assert settings == published and (published.node, published.heads) == (2048, (5, 3))
@@ -507,7 +499,7 @@ def test_the_task_has_the_published_sizes() -> None:
 
 
 def test_the_demonstration_starts_where_convirts_models_do() -> None:
-    trunk = config_of("demo").models["chexrelnet/trunk"]
+    trunk = config_of("chexrelnet", "demo").models["chexrelnet/trunk"]
     assert trunk.recipe.image == "convirt/imagenet_pretraining" and trunk.geometry == "square128"
 
 
@@ -517,8 +509,12 @@ def test_real_data_bring_their_scene_graphs(monkeypatch: pytest.MonkeyPatch) -> 
     overlay = yaml.safe_load((TOP / "rivals/weights.yaml").read_text(encoding="utf-8"))
     paper = yaml.safe_load((TOP / "paper.yaml").read_text(encoding="utf-8"))
     root = paper["datasets"]["chest_imagenome"]["root"]
-    own = {name for name in config_of("paper").tasks if name.startswith("chexrelnet/")}
-    config = config_of("paper", tasks=overlay["tasks"], resources=overlay["resources"])
+    own = {
+        name for name in config_of("chexrelnet", "paper").tasks if name.startswith("chexrelnet/")
+    }
+    config = config_of(
+        "chexrelnet", "paper", tasks=overlay["tasks"], resources=overlay["resources"]
+    )
     assert config.values.resources[BENCHMARK].gpu == 1
     tasks = config.tasks
     for name in own:

@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-import yaml
 from benchmark_fakes import make_store
 from pydantic import ValidationError
+from rival_config import config_of
 from rivals import ifcc
 from rivals.ifcc import (
     BertScore,
@@ -33,7 +33,6 @@ from torch import Tensor, nn
 import cxrflow
 from command_options import options
 from cxr_files.errors import InputError
-from cxrflow.config import make_config
 from cxrflow.encoders.captioning import Caption, CaptionerConfig, build_captioner
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.weights import read_weights
@@ -47,7 +46,6 @@ from cxrflow.pretrain.writing.program import WrittenViews
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from cxrflow.text.words import words_of
 
-TOP = Path(__file__).parents[2]
 KIND, TERM = "rivals.ifcc:MeshedMemoryTransformer", "rivals.ifcc:SelfCritical"
 SIZES: dict[str, Any] = {
     **{"kind": KIND, "layers": 2, "width": 12, "heads": 3, "feed_forward": 20, "memory": 4},
@@ -650,16 +648,8 @@ def test_a_recipe_names_it() -> None:
 # --- the recipe -----------------------------------------------------------------------------------
 
 
-def recipes(scale: str) -> Any:
-    """The models of its paper file at a scale."""
-    file = TOP / "config.yaml"
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    changed = {"papers": [str(TOP / "rivals/ifcc.yaml")], "scale": scale, "extent": "all"}
-    return make_config({**values, **changed}, [file]).models
-
-
 def test_the_recipe_has_the_published_sizes() -> None:
-    models = recipes("paper")
+    models = config_of("ifcc", "paper").models
     first, second = (models[f"ifcc/{name}"] for name in ("ifcc_likelihood", "ifcc"))
     sizes = {"layers": 1, "report_length": 128, "attention_dropout": 0.1, "mesh": "code"}
     published = IfccSettings.model_validate({"kind": KIND, **sizes, "sections": ["findings"]})
@@ -680,7 +670,7 @@ def test_the_recipe_has_the_published_sizes() -> None:
 
 
 def test_the_demonstration_starts_where_convirts_models_do() -> None:
-    models = recipes("demo")
+    models = config_of("ifcc", "demo").models
     assert models["ifcc/ifcc_likelihood"].parents == {"image": "convirt/imagenet_pretraining"}
     trunks = [models[name].settings for name in ("ifcc/ifcc", "convirt/imagenet_pretraining")]
     assert trunks[0].encoder == trunks[1].encoder and trunks[0].decoder.width == 64

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from benchmark_fakes import make_store, write_cohort
 from pydantic import ValidationError
+from rival_config import config_of
 from rivals.lovt import Lovt, LovtSettings, neighbours, sentence_states
 from small_text import write_text_model
 from torch import Tensor, nn
@@ -24,7 +24,6 @@ from command_options import options
 from cxr_files.atomic import read_object, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.grounding.patches import PatchEncoder
-from cxrflow.config import make_config
 from cxrflow.encoders.image_encoder import load_image_encoder
 from cxrflow.encoders.settings import ResNetSettings, VitSettings
 from cxrflow.images.store import PixelStore
@@ -37,7 +36,6 @@ from cxrflow.text.report_batch import ReportSentence
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
 
-TOP = Path(__file__).parents[2]
 KIND = "rivals.lovt:Lovt"
 FEATURES, STATES = 8, 12
 LENGTHS = [[2, 1, 3], [4], [1, 2]]  # tokens of the sentences of three reports
@@ -477,16 +475,8 @@ def test_its_trunk_is_what_is_scored(trained: Namespace) -> None:
 # --- the recipe -----------------------------------------------------------------------------------
 
 
-def recipes(scale: str) -> Any:
-    """The models of its paper file at a scale."""
-    file = TOP / "config.yaml"
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    changed = {"papers": [str(TOP / "rivals/lovt.yaml")], "scale": scale, "extent": "all"}
-    return make_config({**values, **changed}, [file]).models
-
-
 def test_the_recipe_has_the_published_sizes() -> None:
-    models = recipes("paper")
+    models = config_of("lovt", "paper").models
     settings = models["lovt/pretraining"].settings
     assert settings.terms.named()["lovt"] == LovtSettings(kind=KIND, padding=True)
     assert settings.encoder.layers == (3, 4, 6, 3) and settings.encoder.block == "bottleneck"
@@ -503,7 +493,7 @@ def test_the_recipe_has_the_published_sizes() -> None:
 @pytest.mark.parametrize("scale", ["demo", "study", "paper"])
 def test_a_trunk_goes_from_its_start_to_its_probe(scale: str) -> None:
     """Sizes are the same but for what has no weights."""
-    models = recipes(scale)
+    models = config_of("lovt", scale).models
     names = ("convirt/imagenet_pretraining", "lovt/pretraining", "lovt/lovt", "lovt/start")
     trunks = [models[name].settings.encoder for name in names]
     free = {*ResNetSettings.weightless}

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from benchmark_fakes import boxes_of, make_store, result_of, write_cohort
 from pydantic import ValidationError
+from rival_config import config_of
 from rivals.r2gen import R2Gen, R2GenSettings, Reading
 from torch import Tensor, nn
 
@@ -22,7 +22,6 @@ from command_options import options
 from cxr_files.atomic import read_object, write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.config import make_config
 from cxrflow.encoders.captioning import (
     CaptionerConfig,
     build_captioner,
@@ -37,7 +36,6 @@ from cxrflow.pretrain.caption import main as pretrain_caption
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
-TOP = Path(__file__).parents[2]
 KIND = "rivals.r2gen:R2Gen"
 FEATURES, PATCHES, PIECES = 7, 5, 30
 SIZES: dict[str, Any] = {
@@ -453,16 +451,8 @@ def test_it_writes_the_reports_that_it_learnt(trained: Namespace) -> None:
 # --- the recipe -----------------------------------------------------------------------------------
 
 
-def recipes(scale: str) -> Any:
-    """The models of its paper file at a scale."""
-    file = TOP / "config.yaml"
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    changed = {"papers": [str(TOP / "rivals/r2gen.yaml")], "scale": scale, "extent": "all"}
-    return make_config({**values, **changed}, [file]).models
-
-
 def test_the_recipe_has_the_published_sizes() -> None:
-    models = recipes("paper")
+    models = config_of("r2gen", "paper").models
     settings = models["r2gen/r2gen"].settings
     published = R2GenSettings.model_validate({"kind": KIND, **CODE})
     assert settings.decoder == published and published.width == 512 and published.slots == 3
@@ -478,7 +468,7 @@ def test_the_recipe_has_the_published_sizes() -> None:
 
 
 def test_the_demonstration_starts_where_convirts_models_do() -> None:
-    models = recipes("demo")
+    models = config_of("r2gen", "demo").models
     assert models["r2gen/r2gen"].recipe.image == "convirt/imagenet_pretraining"
     assert models["r2gen/r2gen"].settings.decoder.width == 64
     trunks = [models[name].settings for name in ("r2gen/r2gen", "convirt/imagenet_pretraining")]

@@ -385,7 +385,7 @@ class CaptionTrainingSettings(StoredImagesSettings):
     terms: CaptionTerms
     image_rate: float = Field(1.0, gt=0, description="factor on the trunk's learning rate")
     written_validation: int = Field(
-        256, ge=0, description="images, drawn once, whose reports every validation writes greedily"
+        256, ge=0, description="images, drawn once, whose reports a validation writes; 0: none"
     )
 
     @model_validator(mode="after")

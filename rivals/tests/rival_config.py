@@ -1,0 +1,18 @@
+"""The configuration of a rival's paper file, as its tests read it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cxrflow.config import make_config
+
+TOP = Path(__file__).parents[2]
+
+
+def config_of(rival: str, scale: str, **more: Any) -> Any:
+    """All rows of a rival at a scale, with further keys of the configuration."""
+    file = TOP / "config.yaml"
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    changed = {"papers": [str(TOP / f"rivals/{rival}.yaml")], "scale": scale, "extent": "all"}
+    return make_config({**values, **changed, **more}, [file])
