@@ -19,6 +19,7 @@ WITHOUT_JOB = {
     "launch": "the training that it starts",
     "import_weights": "pretrain_text: a model folder, written by the same function",
     "pretrain_image_reports": "pretrain_joint: the same engine",
+    "pretrain_sentence_pairs": "pretrain_text: the same engine",
     "make_certificate": "check_orderings: a table of three files",
     "draw_bars": "draw_figure: a picture and its JSON",
     "draw_curve": "draw_figure: a picture and its JSON",

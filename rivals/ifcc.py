@@ -9,7 +9,6 @@ and K tokens, D width.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,13 +16,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from pydantic import Field, model_validator
+from rivals.fact_ent import Facts, entity_match
 from rivals.r2gen import Attention
+from rivals.radnli_baseline import SentencePairModel
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from cxr_files.errors import InputError
-from cxr_labels.scope.labeller import read_sentence
 from cxr_labels.sentences import RuleSplitter
 from cxrflow.encoders import captioning_transformer as meshed
 from cxrflow.encoders.captioning import CaptionerConfig
@@ -135,47 +135,24 @@ class BertScore:
 
     @torch.no_grad()
     def __call__(self, *texts: Sequence[str]) -> Floats:
-        """Of N references and N others, [N]; 0 of an empty text."""
-        (ref_NQD, counts_NQ), (hyp_NKD, counts_NK) = map(self.states, texts)
-        cosine_NQK = (ref_NQD @ hyp_NKD.transpose(1, 2)).float().clamp(min=0)
+        """Of N references and N others, [N]; 0 of an empty text. A text is read once."""
+        place = {text: row for row, text in enumerate(dict.fromkeys(chain(*texts)))}
+        if not place:
+            return np.zeros(0)
+        states_TLD, counts_TL = self.states([*place])
+        rows_2N = torch.tensor([[place[text] for text in side] for side in texts])
+        parts = rows_2N.to(self.device).split(256, dim=1)  # so that they fit in memory
+        return np.concatenate([self._of(states_TLD, counts_TL, *rows) for rows in parts])
+
+    def _of(self, states_TLD: Tensor, counts_TL: Tensor, ref_N: Tensor, hyp_N: Tensor) -> Floats:
+        cosine_NQK = states_TLD[ref_N] @ states_TLD[hyp_N].transpose(1, 2)
         recall_N, precision_N = (
-            (cosine_NQK.amax(axis) * counts).sum(1) / counts.sum(1).clamp(min=1)
-            for axis, counts in ((2, counts_NQ), (1, counts_NK))
+            (cosine_NQK.float().clamp(min=0).amax(axis) * counts).sum(1)
+            / counts.sum(1).clamp(min=1)
+            for axis, counts in ((2, counts_TL[ref_N]), (1, counts_TL[hyp_N]))
         )
         f_N = 2 * precision_N * recall_N / (precision_N + recall_N).clamp(min=1e-9)
         return f_N.double().cpu().numpy()
-
-
-Entity = tuple[str, str, int]  # phrase, observation, and its state
-
-
-@lru_cache(200_000)
-def entities_of(sentence: str) -> tuple[Entity, ...]:
-    """What our labeller reads in a sentence, each place once."""
-    places = {(r.start, r.end): r for r in reversed(read_sentence(sentence))}
-    return tuple((r.phrase.lower(), r.observation, r.value) for r in places.values())
-
-
-def entity_match(
-    reference: Sequence[Entity], hypothesis: Sequence[Entity], repeated: bool, inferred: bool
-) -> float:
-    """fact_ENT: the harmonic mean of the shares of entities that stand in the other text, too.
-
-    ``repeated``: one that is named twice in the reference counts twice (code). ``inferred``: one
-    whose observation the other text states alike is matched, one that it denies is not.
-    """
-    shares = []
-    for counted, other in ((reference, hypothesis), (hypothesis, reference)):
-        if not repeated or counted is hypothesis:
-            counted = list({entity[0]: entity for entity in counted}.values())
-        phrases, stated = {entity[0] for entity in other}, {entity[1:] for entity in other}
-        hits = 0
-        for phrase, observation, state in counted:  # state 1: present, 0: absent
-            alike = inferred and (observation, state) in stated
-            denied = inferred and (observation, 1 - state) in stated
-            hits += alike or (phrase in phrases and not denied)
-        shares.append(hits / max(1, len(counted)))
-    return 2 * shares[0] * shares[1] / sum(shares) if all(shares) else 0.0
 
 
 class SelfCriticalSettings(OutsideTermSettings):
@@ -188,7 +165,9 @@ class SelfCriticalSettings(OutsideTermSettings):
     entities: float = Field(0.0, ge=0, description="fact_ENT, by phrases of our labeller")
     bert_layer: int | None = Field(None, ge=1, description="of BERTScore; null: the last")
     repeated: bool = Field(False, description="fact_ENT: repeated entities of a reference (code)")
-    inferred: bool = Field(False, description="fact_ENTNLI, by states that our labeller reads")
+    inferred: Literal["model", "states"] | None = Field(
+        None, description="fact_ENTNLI by `text`, of sentence_pairs, or by our labeller's states"
+    )
     likelihood: Literal["report", "word"] = Field("report", description="word: a mean (code)")
 
     @model_validator(mode="after")
@@ -203,10 +182,14 @@ class Rewards:
 
     def __init__(self, settings: SelfCriticalSettings, program: CaptionProgram) -> None:
         self.settings, self.cider, self.splitter = settings, program.cider, RuleSplitter()
-        if settings.bert_score:
+        reads = {"bert_score": settings.bert_score, "inferred": settings.inferred == "model"}
+        for key in filter(reads.get, reads):
             if (reader := program.texts.reader) is None:
-                raise InputError("settings: key 'bert_score' is set; expected --text beside it")
+                raise InputError(f"settings: key '{key}' is set; expected --text beside it")
             self.bert = BertScore(reader, settings.bert_layer, program.run.device)
+        self.facts = Facts(settings.inferred)
+        if settings.inferred == "model":
+            self.facts = Facts("model", SentencePairModel(reader, program.run.device), self.bert)
 
     def __call__(self, *texts: Sequence[str]) -> Floats:
         """The reward [N] of each report, after whose references it stands: two lists."""
@@ -218,9 +201,8 @@ class Rewards:
             total_N += settings.bert_score * self.bert(*texts)
         if settings.entities:
             split = [self.splitter.split(side) for side in texts]
-            named = [[[*chain(*map(entities_of, lines))] for lines in side] for side in split]
-            ways = settings.repeated, settings.inferred
-            matches = [entity_match(a, b, *ways) for a, b in zip(*named, strict=True)]
+            named = self.facts(*split)
+            matches = [entity_match(*both, settings.repeated) for both in named]
             total_N += settings.entities * np.array(matches)
         return total_N
 

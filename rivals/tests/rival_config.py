@@ -10,9 +10,10 @@ from cxrflow.config import make_config
 TOP = Path(__file__).parents[2]
 
 
-def config_of(rival: str, scale: str, **more: Any) -> Any:
-    """All rows of a rival at a scale, with further keys of the configuration."""
+def config_of(rival: str, scale: str, *beside: str, **more: Any) -> Any:
+    """All rows of a rival at a scale, beside others, with further keys of the configuration."""
     file = TOP / "config.yaml"
     values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    changed = {"papers": [str(TOP / f"rivals/{rival}.yaml")], "scale": scale, "extent": "all"}
+    papers = [str(TOP / f"rivals/{name}.yaml") for name in (rival, *beside)]
+    changed = {"papers": papers, "scale": scale, "extent": "all"}
     return make_config({**values, **changed, **more}, [file])

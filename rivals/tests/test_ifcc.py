@@ -15,6 +15,7 @@ from benchmark_fakes import make_store
 from pydantic import ValidationError
 from rival_config import config_of
 from rivals import ifcc
+from rivals.fact_ent import Facts, entity_match
 from rivals.ifcc import (
     BertScore,
     IfccSettings,
@@ -22,10 +23,9 @@ from rivals.ifcc import (
     SelfCritical,
     SelfCriticalSettings,
     drawn,
-    entities_of,
-    entity_match,
     log_likelihoods,
 )
+from rivals.radnli_baseline import SentencePairModel
 from rivals.tests.test_r2gen import PIECES, REPORTS, WORDS, Weights, affine, patches_of, write_pairs
 from small_text import write_text_model
 from torch import Tensor, nn
@@ -38,7 +38,6 @@ from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.weights import read_weights
 from cxrflow.images.store import PixelStore
 from cxrflow.metrics.cider import Cider
-from cxrflow.metrics.entity_match import corpus_f1, set_counts
 from cxrflow.pretrain.caption import main as pretrain_caption
 from cxrflow.pretrain.settings import CaptionTrainingSettings
 from cxrflow.pretrain.writing.captions import CaptionProgram
@@ -240,55 +239,6 @@ def test_bert_score_is_greedy_matching_of_tokens(reader: Path, layer: int | None
 def test_a_layer_that_bert_has_not_is_refused(reader: Path) -> None:
     with pytest.raises(InputError, match=r"'bert_layer' is 4; .* has 3 layers"):
         BertScore(reader, 4, CPU)
-
-
-EFFUSION, NO_EFFUSION = ("effusion", "Pleural Effusion", 1), ("effusion", "Pleural Effusion", 0)
-FLUID, EDEMA, OPACITY = (
-    ("pleural fluid", "Pleural Effusion", 1),
-    ("edema", "Edema", 0),
-    ("opacity", "Lung Opacity", -1),
-)
-
-
-def test_entities_are_phrases_with_what_is_said_of_them() -> None:
-    assert entities_of("No pleural effusion or edema.") == (
-        ("edema", "Edema", 0),
-        ("effusion", "Pleural Effusion", 0),
-    )
-    assert entities_of("The patient is rotated.") == ()
-
-
-@pytest.mark.parametrize(
-    ("reference", "hypothesis", "repeated", "inferred", "expected"),
-    [
-        ([EFFUSION, EDEMA], [EFFUSION, OPACITY], False, False, 1 / 2),
-        ([EFFUSION, EDEMA, EDEMA], [EFFUSION], False, False, 2 / 3),  # 1/2 and 1
-        ([EFFUSION, EDEMA, EDEMA], [EFFUSION], True, False, 1 / 2),  # 1/3 and 1
-        ([EFFUSION], [EFFUSION, EDEMA, EDEMA], True, False, 2 / 3),  # 1 and 1/2
-        ([EFFUSION], [NO_EFFUSION], False, False, 1.0),
-        ([EFFUSION], [NO_EFFUSION], False, True, 0.0),  # denied
-        ([EFFUSION, EDEMA], [FLUID, EDEMA], False, False, 1 / 2),
-        ([EFFUSION, EDEMA], [FLUID, EDEMA], False, True, 1.0),  # said in other words
-        ([OPACITY], [("opacity", "Lung Opacity", 1)], False, True, 1.0),  # uncertain: neutral
-        ([EFFUSION], [], False, False, 0.0),
-        ([], [EFFUSION], False, True, 0.0),
-        ([], [], False, False, 0.0),
-    ],
-)
-def test_entity_match_by_hand(
-    reference: list[Any], hypothesis: list[Any], repeated: bool, inferred: bool, expected: float
-) -> None:
-    assert entity_match(reference, hypothesis, repeated, inferred) == pytest.approx(expected)
-
-
-def test_of_sets_it_is_the_f1_of_the_package() -> None:
-    generator = np.random.default_rng(0)
-    entities = [(letter, "Edema", 0) for letter in "abcdef"]
-    for _ in range(50):
-        sides = [[entities[i] for i in generator.integers(0, 6, 4)] for _ in range(2)]
-        a, b = sides
-        counts = set_counts([[e[0] for e in a]], [[e[0] for e in b]])
-        assert entity_match(a, b, False, False) == pytest.approx(float(corpus_f1(counts, [1.0])))
 
 
 def test_some_reward_must_count() -> None:
@@ -605,18 +555,14 @@ def test_rewards_are_the_weighted_scores_of_what_is_written(
         "bert_score": BertScore(reader, 2, CPU)(findings, others),
         "entities": np.array(
             [
-                entity_match(stated(a), stated(b), False, False)
-                for a, b in zip(findings, others, strict=True)
+                entity_match(*both, False)
+                for both in Facts(None)([[text] for text in findings], [[text] for text in others])
             ]
         ),
     }
     assert all(part.std() > 0 for part in parts.values())
     total = sum(weights[name] * part for name, part in parts.items())
     np.testing.assert_allclose(ours(findings, others), total)
-
-
-def stated(text: str) -> list[Any]:
-    return [e for sentence in text.split(" .") if sentence for e in entities_of(f"{sentence} .")]
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -626,6 +572,10 @@ def test_what_is_missing_is_said(places: dict[str, Any], first_stage: Path, tmp_
     without_text = rewarded(bert_score=0.5)
     with pytest.raises(InputError, match="'bert_score' is set; expected --text beside it"):
         train(places, tmp_path / "a", without_text, image=first_stage)
+    with pytest.raises(InputError, match="'inferred' is set; expected --text beside it"):
+        train(places, tmp_path / "d", rewarded(inferred="model"), image=first_stage)
+    with pytest.raises(InputError, match="'program' is 'caption'; expected sentence_pairs"):
+        SentencePairModel(first_stage, CPU)
     with pytest.raises(InputError, match="'decoder_start' is 'image', but there is no --image"):
         train(places, tmp_path / "b", rewarded())
     wider = rewarded()
@@ -649,7 +599,7 @@ def test_a_recipe_names_it() -> None:
 
 
 def test_the_recipe_has_the_published_sizes() -> None:
-    models = config_of("ifcc", "paper").models
+    models = config_of("ifcc", "paper", "radnli_baseline").models
     first, second = (models[f"ifcc/{name}"] for name in ("ifcc_likelihood", "ifcc"))
     sizes = {"layers": 1, "report_length": 128, "attention_dropout": 0.1, "mesh": "code"}
     published = IfccSettings.model_validate({"kind": KIND, **sizes, "sections": ["findings"]})
@@ -660,17 +610,21 @@ def test_the_recipe_has_the_published_sizes() -> None:
     training = first.settings.training
     assert training.optimiser.learning_rate == pytest.approx((512 * 2000) ** -0.5, rel=1e-4)
     assert (training.schedule.decay, training.schedule.warmup_steps) == ("noam", 2000)
-    assert second.parents == {"image": "ifcc/ifcc_likelihood", "text": "low_data/bert_base"}
+    assert second.parents == {"image": "ifcc/ifcc_likelihood", "text": "radnli_baseline/classifier"}
     terms = second.settings.terms.named()
     weights = [terms["report_likelihood"].weight]
     weights += [terms["self_critical"].bert_score, terms["self_critical"].entities]
     assert weights == [0.01, 0.495, 0.495] and terms["self_critical"].weight == 1
+    assert terms["self_critical"].inferred == "model"
+    classifier = models["radnli_baseline/classifier"]
+    assert classifier.parents == {"start": "low_data/bert_base"}
+    assert classifier.settings.training.optimiser.learning_rate == 2e-5
     assert second.settings.training.optimiser.learning_rate == 5e-6
     assert second.settings.training.schedule.decay == "constant"
 
 
 def test_the_demonstration_starts_where_convirts_models_do() -> None:
-    models = config_of("ifcc", "demo").models
+    models = config_of("ifcc", "demo", "radnli_baseline").models
     assert models["ifcc/ifcc_likelihood"].parents == {"image": "convirt/imagenet_pretraining"}
     trunks = [models[name].settings for name in ("ifcc/ifcc", "convirt/imagenet_pretraining")]
     assert trunks[0].encoder == trunks[1].encoder and trunks[0].decoder.width == 64

@@ -57,6 +57,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "SimCLR in ghosts": ("SimCLR", GHOSTS, {"batch_size": 16}),
     "MoCo": ("MoCo", {}, {}),
     "MoCo in ghosts": ("MoCo", GHOSTS, {"batch_size": 16}),
+    "sentence pairs": ("sentence pairs", {"terms": {"entailment": {"dropout": 0.0}}}, {}),
     "supervised": ("supervised", {}, {}),
     "joint": ("joint", {}, {}),
     "studies": ("studies", {}, {}),

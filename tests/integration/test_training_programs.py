@@ -87,7 +87,7 @@ def killed_at_random(
 NAMES = (
     *("phase II", "phase III", "SimCLR", "MoCo", "joint", "joint with words", "temporal"),
     *("supervised", "supervised transformer", "studies", "matched pairs", "MGCA", "MedCutMix"),
-    "DeCLIP",
+    *("DeCLIP", "sentence pairs"),
     *("report", "Caption-LSTM", "Caption-Transformer"),
 )
 

@@ -141,6 +141,7 @@ def write_inputs(folder: Path) -> None:
     (cohort / "flow.json").write_text(json.dumps(flow))
     write_images_of_studies(folder / "images of studies", pairs)
     write_samples(folder / "samples", pairs)
+    write_sentence_pairs(folder / "sentence pairs", pairs)
     stored = {"root": folder, "images": cohort / "images.parquet", "geometry": "shorter32"}
     texts = {"documents": cohort / "documents.parquet"}
     words = folder / "vocabulary"
@@ -172,6 +173,25 @@ def write_samples(folder: Path, pairs: pd.DataFrame) -> None:
     )
     samples.to_parquet(folder / "samples.parquet")
     flow = {"cohort": "samples", "dataset": "toy", "synthetic": True, "classes": FINDINGS}
+    (folder / "flow.json").write_text(json.dumps(flow))
+
+
+def write_sentence_pairs(folder: Path, pairs: pd.DataFrame) -> None:
+    """A finding entails itself, says nothing of the heart and contradicts its absence."""
+    folder.mkdir()
+    names = [FINDINGS[number % len(FINDINGS)] for number in range(len(pairs))]
+    hypotheses = [
+        ("There is {}.", "The heart is normal.", "There is no {}.")[n % 3]
+        for n in range(len(pairs))
+    ]
+    samples = pairs[["split"]].assign(
+        sample_id=pairs["study_id"],
+        premise=pairs["impression_sentences"].str[0],
+        hypothesis=[text.format(name) for text, name in zip(hypotheses, names, strict=True)],
+        label=[("entailment", "neutral", "contradiction")[n % 3] for n in range(len(pairs))],
+    )
+    samples.to_parquet(folder / "samples.parquet")
+    flow = {"cohort": "sentences", "dataset": "toy", "synthetic": True}
     (folder / "flow.json").write_text(json.dumps(flow))
 
 
@@ -235,6 +255,11 @@ def trainings(inputs: Path, done: Path, length: int = 1) -> dict[str, Toy]:
     toys: dict[str, Any] = {
         "phase II": ("text", {**text, **terms(60, mlm={})}, packed),
         "phase III": ("text", {**text, **terms(30, section_matching={}, mlm={})}, sections),
+        "sentence pairs": (
+            "sentence_pairs",
+            {"length": 32, **terms(30, more=fast, entailment={})},
+            {"pairs": inputs / "sentence pairs" / "samples.parquet", "start": done / "phase II"},
+        ),
         "SimCLR": ("image", {**images, **terms(40, more=lars, simclr=HEAD)}, stored),
         "MoCo": ("image", {**images, **terms(40, momentum_contrast=QUEUE)}, stored),
         "supervised": ("supervised", {**images, **terms(40, classification={})}, classes),

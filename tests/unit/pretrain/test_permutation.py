@@ -75,6 +75,12 @@ def of_pooled(answers: Any = None, second: Tensor = TEXT) -> Any:
     return SimpleNamespace(batch=batch(answers), images=images)
 
 
+def of_sentence_pairs(answers: Any) -> Any:
+    encoder = SimpleNamespace(project=lambda states: states[:, 0, :C])
+    pair = SimpleNamespace(encoder=encoder, states=[IMAGE[:, None]])
+    return SimpleNamespace(batch=batch(answers), texts={"pair": pair})
+
+
 def of_momentum() -> Case:
     term = build("momentum_contrast", POOLED, queue=9, output=P)
     keys = normalize(TEXT, dim=1)
@@ -197,6 +203,9 @@ CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
     "findings": (
         lambda: (build("findings", POOLED, classes=list("abc"), dropout=0),
                  lambda order: of_pooled(FINDINGS[order])), ANY),
+    "entailment": (
+        lambda: (build("entailment", dropout=0), lambda order: of_sentence_pairs(CLASSES[order])),
+        ANY),
     "mlm": (lambda: (build("mlm"), of_masked), WITHIN),
     "report_likelihood": (lambda: (build("report_likelihood"), Reports), SWAP),
 }  # fmt: skip

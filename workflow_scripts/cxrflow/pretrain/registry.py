@@ -18,6 +18,7 @@ from cxrflow.pretrain.settings import (
     InitialSettings,
     JointPretrainingSettings,
     ReportTrainingSettings,
+    SentencePairSettings,
     StudyPretrainingSettings,
     SupervisedSettings,
     TemporalPretrainingSettings,
@@ -80,6 +81,15 @@ TRAINING_PROGRAMS = {
         requires=("vocabulary or start",),
         accepts=frozenset({"vocabulary", "start", "corpora"}),
         published=("cxr_bert", "bert"),
+    ),
+    "sentence_pairs": TrainingProgram(
+        SentencePairSettings,
+        "text encoder, of sentence pairs",
+        "pretrain_text",
+        TEXT,
+        requires=("start", "cohort"),
+        accepts=frozenset({"start"}),
+        table="labelled_sentences:LabelledSentences",
     ),
     "initial": TrainingProgram(
         InitialSettings,

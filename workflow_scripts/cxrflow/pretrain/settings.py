@@ -22,6 +22,7 @@ from cxrflow.pretrain.terms.settings import (
     ImageReportTerms,
     ImageTerms,
     JointTerms,
+    SentencePairTerms,
     StudyTerms,
     SupervisedTerms,
     TextTerms,
@@ -58,6 +59,21 @@ class TextPretrainingSettings(Settings):
     @model_validator(mode="after")
     def _matching_compares_whole_batches(self) -> Self:
         return require_whole_batches(self, self.training) if self.terms.section_matching else self
+
+
+class SentencePairSettings(Settings):
+    """A text encoder that says how two sentences relate (Miura et al. 2021)."""
+
+    training: TrainingSettings
+    length: int = Field(128, ge=8, description="tokens of a pair")
+    terms: SentencePairTerms
+    dropout: float = Field(0.1, ge=0, lt=1, description="in the encoder")
+    attention_dropout: float = Field(0.1, ge=0, lt=1, description="of its attention's weights")
+
+    @model_validator(mode="after")
+    def _monitor_is_a_value_of_the_validation(self) -> Self:
+        require_monitored(self.training, ["loss", *self.terms.named()])
+        return require_whole_batches(self, self.training)
 
 
 class StoredImagesSettings(Settings):

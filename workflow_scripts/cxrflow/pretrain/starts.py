@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
-from cxrflow.encoders.settings import TextPooling
+from cxrflow.encoders.bert import initialised
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, text_projection
+from cxrflow.encoders.settings import LinearHeadSettings, TextPooling
 
 
 def start_text(
@@ -14,6 +15,21 @@ def start_text(
     text = load_text_encoder(Path(folder))
     text.set_dropout(dropout, attention_dropout)
     text.set_pooling(pooling)
+    return text
+
+
+def start_classifier(
+    folder: Path, dropout: float, attention_dropout: float, classes: int
+) -> CXRBert:
+    """The same with a new projection of [CLS], which is linear and has a dimension a class."""
+    text = start_text(folder, dropout, attention_dropout)
+    if type(text) is not CXRBert:
+        raise InputError(f"{folder}: its text encoder is no BERT, which reads sentences as pairs")
+    head = {"projection_size": classes, "projection_head": LinearHeadSettings()}
+    text.config = text.config.model_copy(update=head)
+    projection = text_projection(text.config)
+    text.cls_projection_head = initialised(projection, text.config.initializer_range)
+    train_only(text, tokens=False, projection=True)
     return text
 
 

@@ -197,6 +197,24 @@ class ImageClassSettings(TermSettings):
         return Needs(images=1, parts=POOLED)
 
 
+class EntailmentSettings(TermSettings):
+    """Cross-entropy of how two sentences relate; the classifier is the encoder's projection."""
+
+    title = "Entailment"
+
+    dropout: float = Field(0.1, ge=0, lt=1, description="of [CLS], before the classifier")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(texts=("pair",), parts=frozenset({"whole"}))
+
+
+class SentencePairTerms(Terms):
+    """Of the sentence_pairs program."""
+
+    entailment: EntailmentSettings | None = None
+
+
 class TextTerms(Terms):
     """Of the text program."""
 
