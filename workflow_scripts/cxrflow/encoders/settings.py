@@ -136,8 +136,10 @@ class ImageEncoderSettings(Kind):
 
     @model_validator(mode="after")
     def _colours_are_three(self) -> Self:
-        if self.normalisation == "imagenet" and self.channels != 3:
-            raise ValueError(f"normalisation imagenet needs channels 3, not {self.channels}")
+        if self.normalisation not in ("none", "half") and self.channels != 3:
+            raise ValueError(
+                f"normalisation {self.normalisation} needs channels 3, not {self.channels}"
+            )
         return self
 
     @property
@@ -232,12 +234,6 @@ class ClipResNetSettings(ImageEncoderSettings):
     @property
     def depth(self) -> int:
         return len(self.layers)
-
-    @model_validator(mode="after")
-    def _clip_colours_are_three(self) -> Self:
-        if self.normalisation == "clip" and self.channels != 3:
-            raise ValueError(f"normalisation clip needs channels 3, not {self.channels}")
-        return self
 
 
 ImageEncoderKind = Annotated[
