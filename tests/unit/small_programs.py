@@ -1,0 +1,52 @@
+"""Small trainings of images and texts, always alike, without a pixel store."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from stored_pictures import Pictures
+
+from cxrflow.encoders.cxr_bert import CXRBert
+from cxrflow.encoders.image_encoder import ImageEncoder
+from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
+from cxrflow.pretrain.pairs.tables import pair_texts
+from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.training.processes import ALONE
+from cxrflow.training.samples import SampleTable
+
+IMAGE: dict[str, Any] = {
+    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1},
+    **{"projection": 8, "projection_head": {"kind": "linear"}, "dilate": [False, True, True]},
+}
+
+
+def image_text_program(
+    settings: JointPretrainingSettings,
+    reports: pd.DataFrame,
+    text: CXRBert,
+    folder: Path,
+    samples: SampleTable | None = None,
+    augmentation: Callable[..., Any] | None = None,
+    images: Any = None,
+) -> ImageTextProgram:
+    """The program of a new image encoder and ``text``, whose tokenizer is in ``folder``.
+
+    Both splits are the same ``reports``. ``augmentation`` None: that of the settings.
+    """
+    image = ImageEncoder(settings.encoder)
+    texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
+    inputs = (
+        samples or SampleTable(range(len(reports))),
+        images or Pictures(len(reports)),
+        texts,
+    )
+    splits: Any = [dict.fromkeys(("train", "validate"), each) for each in inputs]
+    run = Run(0, torch.device("cpu"), ALONE)
+    program = ImageTextProgram(settings, run, *splits, image, text, folder)
+    if augmentation is not None:
+        program.augmentation = augmentation  # type: ignore[assignment]
+    return program
