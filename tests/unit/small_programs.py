@@ -1,19 +1,22 @@
 """Small trainings of images and texts, always alike, without a pixel store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 import torch
 from stored_pictures import Pictures
+from torch import nn
 
 from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.pretrain.inputs import Run
+from cxrflow.pretrain.objective import Term, TermsProgram
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.pretrain.pairs.tables import pair_texts
-from cxrflow.pretrain.settings import JointPretrainingSettings
+from cxrflow.pretrain.settings import JointPretrainingSettings, TextPretrainingSettings
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
@@ -50,3 +53,29 @@ def image_text_program(
     if augmentation is not None:
         program.augmentation = augmentation  # type: ignore[assignment]
     return program
+
+
+def replace_terms(monkeypatch: pytest.MonkeyPatch, kinds: Mapping[str, type[Term]]) -> None:
+    """Programs find these classes by the names of terms, and no others."""
+    module = type("module", (), {n.title().replace("_", ""): kind for n, kind in kinds.items()})
+    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
+
+
+def terms_program(
+    monkeypatch: pytest.MonkeyPatch,
+    samples: Mapping[str, SampleTable],
+    kinds: Mapping[str, type[Term]],
+    terms: Mapping[str, Any] | None = None,
+    **training: Any,
+) -> TermsProgram:
+    """A program of a layer with ``kinds`` in the place of the terms ``mlm`` and others.
+
+    ``terms``: their settings; None: the defaults.
+    """
+    replace_terms(monkeypatch, kinds)
+    settings = TextPretrainingSettings(
+        training={"batch_size": 4, "epochs": 1, **training},
+        terms=terms or {name: {} for name in kinds},
+    )
+    run = Run(0, torch.device("cpu"), ALONE)
+    return TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from literal import draw
 from pydantic import ValidationError
-from small_programs import IMAGE, image_text_program
+from small_programs import IMAGE, image_text_program, replace_terms
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from speed.text_steps import in_transformers
 from torch import Tensor
@@ -223,8 +223,7 @@ class Mixed(Term):
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram:
-    module = type("module", (), {"GlobalAlignment": Mixed})
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
+    replace_terms(monkeypatch, {"global_alignment": Mixed})
     folder = write_text_model(tmp_path)
     settings = JointPretrainingSettings.model_validate(
         {**MINIMAL, "terms": {"global_alignment": {}}, "encoder": IMAGE, "length": 16}
