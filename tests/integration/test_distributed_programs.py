@@ -57,7 +57,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # a trainin
     "SimCLR in ghosts": ("SimCLR", GHOSTS, {"batch_size": 16}),
     "MoCo": ("MoCo", {}, {}),
     "MoCo in ghosts": ("MoCo", GHOSTS, {"batch_size": 16}),
-    "sentence pairs": ("sentence pairs", {"terms": {"entailment": {"dropout": 0.0}}}, {}),
+    "sentence pairs": (
+        "sentence pairs",
+        {"dropout": 0, "terms": {"entailment": {"dropout": 0}}},
+        {},
+    ),
     "supervised": ("supervised", {}, {}),
     "joint": ("joint", {}, {}),
     "studies": ("studies", {}, {}),
@@ -89,7 +93,7 @@ def make(name: str, inputs: Path, parents: Path, processes: Processes) -> TermsP
     kind, changes, training = VARIANTS[name]
     toy = trainings(inputs, parents)[kind]
     one_epoch = {"batch_size": BATCH, "epochs": 1, "optimiser": {"name": "sgd"}, **training}
-    alone = ("pretrain.image", "pretrain.supervised", "pretrain.caption")
+    alone = ("pretrain.image", "pretrain.supervised", "pretrain.caption", "pretrain.sentence_pairs")
     exact = {} if toy.module in alone else EXACT
     values = {**toy.changed(**one_epoch), **exact, **changes}
     entry = TRAINING_PROGRAMS[toy.module.removeprefix("pretrain.")]

@@ -40,9 +40,9 @@ def write_documents(path: Path, texts: list[str]) -> Path:
     return path
 
 
-def write_text_model(folder: Path) -> Path:
+def write_text_model(folder: Path, words: list[str] = WORDS) -> Path:
     """A text model of 3 layers with its tokenizer."""
-    write_tokenizer(folder, [*SPECIAL_TOKENS, *WORDS], lowercase=True)
+    write_tokenizer(folder, [*SPECIAL_TOKENS, *words], lowercase=True)
     torch.manual_seed(0)
-    save_text_encoder(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
+    save_text_encoder(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(words), 0), folder)
     return folder

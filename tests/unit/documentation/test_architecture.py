@@ -183,6 +183,7 @@ PRETRAINING = (
     ("declip.pairing",),
     tuple(f"terms.{path.stem}" for path in (PACKAGE / "pretrain/terms").glob("[a-z]*.py")),
     ("pairs.tables", "two_views", "packed_corpus", "section_pairs", "writing.program"),
+    ("labelled_sentences",),
     ("pairs.images_and_texts", "writing.captions", "writing.reports"),
     ("pairs.images_with_priors", "pairs.whole_reports"),
     (

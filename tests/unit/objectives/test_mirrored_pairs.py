@@ -1,38 +1,28 @@
 """Mirrored pairs against a literal transcription, and which texts take part."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from literal import draw, in_float64, same, unit
 from pydantic import ValidationError
-from small_text import MINIMAL, TEXT
+from small_programs import IMAGE, image_text_program
+from small_text import MINIMAL, write_text_model
 from stored_pictures import Pictures, Unchanged
 from torch import Tensor
 
 from cxr_files.errors import InputError
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder
-from cxrflow.encoders.settings import ResNetSettings
+from cxrflow.encoders.cxr_bert import load_text_encoder
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.objectives.mirrored_pairs import mirrored_pairs, side_scores
-from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
-from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.terms.mirrored_pairs import SIDES, exchanged_sides, side_pieces
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, VocabularyInfo, read_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 from cxrflow.training.processes import ALONE, Processes
-from cxrflow.training.samples import SampleTable
 
 __all__ = ["in_float64"]
-IMAGE: dict[str, Any] = {
-    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1},
-    **{"projection": 8, "projection_head": {"kind": "linear"}, "dilate": [False, True, True]},
-}
 IMPRESSIONS = [
     "left effusion .",
     "heart large .",
@@ -74,25 +64,15 @@ def test_the_loss_is_the_global_term_of_a_pair_and_its_mirror_image() -> None:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
-    folder: Path = tmp_path_factory.mktemp("text")
-    write_tokenizer(folder, [*SPECIAL_TOKENS, *WORDS], lowercase=True)
-    torch.manual_seed(0)
-    save_text_encoder(CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0), folder)
+    folder = write_text_model(tmp_path_factory.mktemp("text"), WORDS)
     terms = {"mirrored_pairs": {"temperature": TEMPERATURE}}
     settings = JointPretrainingSettings.model_validate(
         {**MINIMAL, "terms": terms, "encoder": IMAGE, "length": 16, "sentence_shuffling": False}
     )
     sentences = [[text] for text in IMPRESSIONS]
     reports = pd.DataFrame({"findings_sentences": sentences, "impression_sentences": sentences})
-    texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
-    both: Any = dict.fromkeys(("train", "validate"), Pictures(len(IMPRESSIONS)))
-    samples = dict.fromkeys(both, SampleTable(range(len(IMPRESSIONS))))
-    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**IMAGE))
-    run = Run(0, torch.device("cpu"), ALONE)
-    program = ImageTextProgram(
-        settings, run, samples, both, dict.fromkeys(both, texts), image, text, folder
-    )
-    program.augmentation = Unchanged()  # type: ignore[assignment]
+    text = load_text_encoder(folder)
+    program = image_text_program(settings, reports, text, folder, augmentation=Unchanged())
     for module in program.modules.values():
         module.eval()
     return program

@@ -8,21 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from small_programs import IMAGE, image_text_program
 from small_text import TEXT
-from stored_pictures import Pictures, Unchanged
+from stored_pictures import Unchanged
 from test_diagnostic_sentences import CLASSES, SENTENCES, WORDS
-from test_pair_matching import IMAGE
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import CXRBert
-from cxrflow.encoders.image_encoder import ImageEncoder
-from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews
-from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
 from cxrflow.pretrain.terms.cutmix import Cutmix
-from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, write_tokenizer
 from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.step import DataClock, Step
@@ -51,7 +48,7 @@ def make(folder: Path, terms: dict[str, Any], **changes: Any) -> ImageTextProgra
             "training": {"batch_size": 12, "epochs": 3, "optimiser": {"name": "sgd"}},
             "augmentation": {},
             "terms": terms,
-            "encoder": {**IMAGE, "projection": 8},
+            "encoder": IMAGE,
             "length": 24,
             **changes,
         }
@@ -59,23 +56,14 @@ def make(folder: Path, terms: dict[str, Any], **changes: Any) -> ImageTextProgra
     torch.manual_seed(0)
     text = CXRBert.build(TEXT, len(SPECIAL_TOKENS) + len(WORDS), 0)
     text.set_dropout(0.2, 0.2)
-    image = ImageEncoder(settings.encoder)
     pairs = pd.DataFrame({"impression_sentences": SENTENCES * 4, "findings": [""] * COUNT})
-    texts = pair_texts(settings, pairs, read_tokenizer(folder), training=True)
     table = SampleTable(
         [str(n) for n in range(COUNT)],
         labels=labels,
         classes=tuple(CLASSES),
         patients=np.array([str(n // 2) for n in range(COUNT)]),
     )
-    splits: Any = dict.fromkeys(("train", "validate"), Pictures(COUNT))
-    samples = dict.fromkeys(splits, table)
-    run = Run(0, torch.device("cpu"), ALONE)
-    program = ImageTextProgram(
-        settings, run, samples, splits, dict.fromkeys(splits, texts), image, text, folder
-    )
-    program.augmentation = Unchanged()  # type: ignore[assignment]
-    return program
+    return image_text_program(settings, pairs, text, folder, table, Unchanged())
 
 
 def views_of(program: ImageTextProgram, epoch: int = 1) -> PairViews:

@@ -8,23 +8,18 @@ import pytest
 import torch
 from literal import in_float64, unit
 from pydantic import ValidationError
+from small_programs import IMAGE, image_text_program
 from small_text import MINIMAL, REPORTS, write_text_model
 from test_further_pairs import GLORIA, gloria, info_nce
-from test_pair_matching import IMAGE
 from torch import Tensor
 
 from cxrflow.encoders.cxr_bert import load_text_encoder
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder
-from cxrflow.encoders.settings import ResNetSettings
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.images.augment import StoredPixels
-from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Views
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, neighbours
-from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.settings import JointPretrainingSettings
-from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
-from cxrflow.training.samples import SampleTable
 
 __all__ = ["in_float64"]
 SAMPLES, ROWS = 24, np.array([5, 0, 20, 11])
@@ -49,17 +44,11 @@ class Images:
 
 
 def program_of(folder: Path, **changes: Any) -> ImageTextProgram:
-    values = {**MINIMAL, "encoder": {**IMAGE, "projection": 8}, "length": 16, **changes}
+    values = {**MINIMAL, "encoder": IMAGE, "length": 16, **changes}
     settings = JointPretrainingSettings.model_validate(values)
     torch.manual_seed(0)
-    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**values["encoder"]))
     reports = REPORTS[:SAMPLES].assign(impression_sentences=REPORTS["findings_sentences"])
-    texts = pair_texts(settings, reports, read_tokenizer(folder), training=True)
-    splits: Any = dict.fromkeys(("train", "validate"), Images())
-    samples = dict.fromkeys(splits, SampleTable(range(SAMPLES)))
-    run = Run(0, torch.device("cpu"), ALONE)
-    both = dict.fromkeys(splits, texts)
-    return ImageTextProgram(settings, run, samples, splits, both, image, text, folder)
+    return image_text_program(settings, reports, load_text_encoder(folder), folder, images=Images())
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +167,7 @@ def test_the_objective_is_equation_5(folder: Path) -> None:
         "multi_view": {"weight": 0.2, "base": base},
         "neighbours": {"weight": 0.2, "queue": 12, "start": "random"},
     }
-    sizes = {**IMAGE, "projection": 8, "dilate": [False, False, False]}  # 2 x 2 patches
+    sizes = {**IMAGE, "dilate": [False, False, False]}  # 2 x 2 patches
     further = {**CROPPED, "text_augmentation": {}, "encoder": sizes}
     program = program_of(folder, terms=terms, **further)
     for module in program.modules.values():
@@ -230,7 +219,7 @@ def test_neighbours_may_be_encoded_again(folder: Path) -> None:
     """The texts that are found, by the encoder as it is, with their words and a gradient."""
     base = {"global_alignment": {}, "local_alignment": GLORIA}
     term = {"queue": 12, "text": "reencode", "base": base}
-    sizes = {**IMAGE, "projection": 8, "dilate": [False, False, False]}
+    sizes = {**IMAGE, "dilate": [False, False, False]}
     further = {**CROPPED, "encoder": sizes, "dropout": 0.0, "attention_dropout": 0.0}
     program = program_of(folder, terms={"neighbours": term}, **further)
     program.text.set_dropout(0.0, 0.0)

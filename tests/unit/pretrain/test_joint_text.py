@@ -9,19 +9,17 @@ import pytest
 import torch
 from literal import draw
 from pydantic import ValidationError
+from small_programs import IMAGE, image_text_program, replace_terms
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
 from speed.text_steps import in_transformers
-from stored_pictures import Pictures
-from test_pair_matching import IMAGE
 from torch import Tensor
 from transformers import AutoModel, BertTokenizerFast
 
 from cxr_files.errors import InputError
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
-from cxrflow.encoders.image_encoder import ImageEncoder, ImageOutput, Patches
-from cxrflow.encoders.settings import ResNetSettings, TextPooling
+from cxrflow.encoders.image_encoder import ImageOutput, Patches
+from cxrflow.encoders.settings import TextPooling
 from cxrflow.models.model import Model
-from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Term, Views
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram, PairViews
 from cxrflow.pretrain.pairs.tables import pair_texts, required_section
@@ -37,7 +35,6 @@ from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.text.report_batch import ReportTokens
 from cxrflow.text.tokenizer import read_tokenizer
 from cxrflow.training.processes import ALONE
-from cxrflow.training.samples import SampleTable
 
 
 def test_last_states_are_transformers_hidden_states(text: CXRBert) -> None:
@@ -226,22 +223,15 @@ class Mixed(Term):
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageTextProgram:
-    module = type("module", (), {"GlobalAlignment": Mixed})
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
+    replace_terms(monkeypatch, {"global_alignment": Mixed})
     folder = write_text_model(tmp_path)
-    terms = {"global_alignment": {}}
-    sizes = {**IMAGE, "projection": 8}
     settings = JointPretrainingSettings.model_validate(
-        {**MINIMAL, "terms": terms, "encoder": sizes, "length": 16}
+        {**MINIMAL, "terms": {"global_alignment": {}}, "encoder": IMAGE, "length": 16}
     )
-    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**sizes))
-    texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
-    splits: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
-    samples = dict.fromkeys(splits, SampleTable(range(len(REPORTS))))
-    run = Run(0, torch.device("cpu"), ALONE)
-    texts_of_splits = dict.fromkeys(splits, texts)
-    made = ImageTextProgram(settings, run, samples, splits, texts_of_splits, image, text, folder)
-    made.augmentation = lambda pixels, seed, epoch, view: pixels + view  # type: ignore[assignment]
+    made = image_text_program(
+        settings, REPORTS, load_text_encoder(folder), folder,
+        augmentation=lambda pixels, seed, epoch, view: pixels + view,
+    )  # fmt: skip
     made.image.eval()
     return made
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from literal import draw, in_float64, same, unit
 from pydantic import ValidationError
+from small_programs import IMAGE, image_text_program
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
-from stored_pictures import Pictures
+from stored_pictures import Unchanged
 from torch import Tensor, nn
 
 from cxrflow.encoders.cxr_bert import load_text_encoder
-from cxrflow.encoders.image_encoder import Frames, ImageEncoder
-from cxrflow.encoders.settings import ResNetSettings
+from cxrflow.encoders.image_encoder import Frames
 from cxrflow.images.augment import StoredPixels
 from cxrflow.objectives.momentum_contrast import momentum_contrast
 from cxrflow.objectives.pair_matching import pair_matching
@@ -23,7 +23,6 @@ from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Views
 from cxrflow.pretrain.pairs.images_and_texts import ImageTextProgram
 from cxrflow.pretrain.pairs.preparation import renew_projection
-from cxrflow.pretrain.pairs.tables import pair_texts
 from cxrflow.pretrain.report_text import Texts
 from cxrflow.pretrain.settings import ImagePretrainingSettings, StudyPretrainingSettings
 from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
@@ -35,14 +34,10 @@ from cxrflow.training.processes import ALONE, Processes
 from cxrflow.training.samples import SampleTable
 
 __all__ = ["in_float64"]
-IMAGE: dict[str, Any] = {
-    **{"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1},
-    **{"projection": 6, "projection_head": {"kind": "linear"}, "dilate": [False, True, True]},
-}
 MATCHING = {
     **MINIMAL,
     "terms": {"pair_matching": {"hidden": 5}},
-    "encoder": IMAGE,
+    "encoder": {**IMAGE, "projection": 6},
     "text": "sentence",
     "text_pooling": "max",
     "length": 16,
@@ -71,17 +66,10 @@ def test_the_loss_is_binary_cross_entropy_of_both_kinds() -> None:
 def program(tmp_path_factory: pytest.TempPathFactory) -> ImageTextProgram:
     folder = write_text_model(tmp_path_factory.mktemp("text"))
     settings = StudyPretrainingSettings.model_validate(MATCHING)
-    text, image = load_text_encoder(folder), ImageEncoder(ResNetSettings(**IMAGE))
-    renew_projection(text, image.settings)
+    text = load_text_encoder(folder)
+    renew_projection(text, settings.encoder)
     text.set_pooling("max")
-    texts = pair_texts(settings, REPORTS, read_tokenizer(folder), training=True)
-    both: Any = dict.fromkeys(("train", "validate"), Pictures(len(REPORTS)))
-    samples = dict.fromkeys(both, SampleTable(range(len(REPORTS))))
-    run = Run(0, torch.device("cpu"), ALONE)
-    made = ImageTextProgram(
-        settings, run, samples, both, dict.fromkeys(both, texts), image, text, folder
-    )
-    made.augmentation = lambda pixels, *drawn: pixels  # type: ignore[assignment]
+    made = image_text_program(settings, REPORTS, text, folder, augmentation=Unchanged())
     for module in made.modules.values():
         module.eval()
     return made
@@ -303,14 +291,6 @@ def test_validation_leaves_the_queue_alone() -> None:
         assert program.validate()["loss"] == program.validate()["momentum_contrast"] > 0
     for name, value in program.modules["momentum_contrast"].state_dict().items():
         assert torch.equal(value, before[name]), name
-
-
-def test_a_batch_larger_than_the_queue_leaves_its_last_keys() -> None:
-    state = term_of(program_of())
-    keys = torch.randn(QUEUE + 3, 5, dtype=torch.float64)
-    state.enqueue(keys)
-    place = int(state.place)
-    assert torch.equal(torch.cat([state.queue[place:], state.queue[:place]]), keys[3:])
 
 
 def test_keys_are_shuffled_between_ghost_batches_and_back() -> None:

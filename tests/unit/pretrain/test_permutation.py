@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -81,6 +82,25 @@ def of_sentence_pairs(answers: Any) -> Any:
     return SimpleNamespace(batch=batch(answers), texts={"pair": pair})
 
 
+def stateless(name: str, **parts: Any) -> Any:
+    """What a term makes of ``parts``, which it would compute of encoders and views."""
+    kind, term = kind_of(name), SimpleNamespace(**parts)
+    return SimpleNamespace(
+        loss=partial(kind.loss, term), comparisons=partial(kind.comparisons, term)
+    )
+
+
+def of_pairs(name: str, encoders: Any = None, **settings: Any) -> Callable[[], Case]:
+    """A term of the projections of images and texts."""
+    term = partial(build, name, encoders, **settings)
+    return lambda: (term(), lambda order: projections(IMAGE, TEXT[order]))
+
+
+def of_views(name: str) -> Callable[[], Case]:
+    """A term of two views of images, between whose heads no samples are normalised together."""
+    return lambda: (build(name, POOLED).eval(), lambda order: of_pooled(second=TEXT[order]))
+
+
 def of_momentum() -> Case:
     term = build("momentum_contrast", POOLED, queue=9, output=P)
     keys = normalize(TEXT, dim=1)
@@ -93,48 +113,36 @@ def of_momentum() -> Case:
 
 
 def of_local() -> Case:
-    kind, scores = kind_of("local_alignment"), drawn(N, N)
-
-    def views(order: Tensor) -> Any:
-        return scores[:, order]
-
-    term = SimpleNamespace(_scores=lambda scores: (scores, slice(None)))
-    loss, comparisons = kind.loss, kind.comparisons
-    return SimpleNamespace(
-        loss=lambda views: loss(term, views), comparisons=lambda views: comparisons(term, views)
-    ), views
+    scores = drawn(N, N)
+    term = stateless("local_alignment", _scores=lambda scores: (scores, slice(None)))
+    return term, lambda order: scores[:, order]
 
 
 def of_tokens() -> Case:
     """Three words and four patches of each pair; some texts have two words."""
-    kind, words = kind_of("token_alignment"), drawn(N, 3, P)
+    words = drawn(N, 3, P)
     is_word = torch.arange(3) < torch.tensor([3, 2, 3, 3, 2, 3])[:, None]
     weights = is_word / is_word.sum(1, keepdim=True)
     patches = drawn(N, 4, P), torch.full((N, 4), 0.25)
-    term = SimpleNamespace(
+    term = stateless(
+        "token_alignment",
         _words=lambda views: [part[views.order] for part in (words, is_word, weights)],
         _patches=lambda views: patches,
         matching=TokenMatching(),
     )
-    loss, comparisons = kind.loss, kind.comparisons
-    return SimpleNamespace(
-        loss=lambda views: loss(term, views), comparisons=lambda views: comparisons(term, views)
-    ), lambda order: SimpleNamespace(order=order, batch=batch())
+    return term, lambda order: SimpleNamespace(order=order, batch=batch())
 
 
 def of_mirrored() -> Case:
     """Three images with their mirror images; texts are exchanged between the two."""
-    kind, scores = kind_of("mirrored_pairs"), drawn(N // 2, 2, 2)
+    scores = drawn(N // 2, 2, 2)
 
     def views(order: Tensor) -> Any:
         columns = order.view(-1, 1, 2) % 2
         return SimpleNamespace(scores=scores.gather(2, columns.expand(-1, 2, -1)), batch=batch())
 
-    term = SimpleNamespace(_scores=lambda views: (views.scores, torch.arange(N // 2)))
-    loss, comparisons = kind.loss, kind.comparisons
-    return SimpleNamespace(
-        loss=lambda views: loss(term, views), comparisons=lambda views: comparisons(term, views)
-    ), views
+    own = torch.arange(N // 2)
+    return stateless("mirrored_pairs", _scores=lambda views: (views.scores, own)), views
 
 
 def of_neighbours() -> Case:
@@ -177,27 +185,18 @@ CLASSES, FINDINGS = np.arange(N) % C, drawn(N, C).gt(0).numpy().astype("float32"
 FINDINGS[1, 0] = FINDINGS[4] = np.nan
 ANY, WITHIN, SWAP = [3, 0, 4, 1, 5, 2], [2, 0, 1, 4, 5, 3], [1, 0, 2, 3, 5, 4]
 CASES: dict[str, tuple[Callable[[], Case], list[int]]] = {
-    "global_alignment": (
-        lambda: (build("global_alignment"), lambda order: projections(IMAGE, TEXT[order])), ANY),
-    "section_matching": (
-        lambda: (build("section_matching"), lambda order: projections(IMAGE, TEXT[order])), ANY),
+    "global_alignment": (of_pairs("global_alignment"), ANY),
+    "section_matching": (of_pairs("section_matching"), ANY),
     "local_alignment": (of_local, ANY),
     "token_alignment": (of_tokens, ANY),
-    "prototypes": (
-        lambda: (build("prototypes", POOLED, number=7),
-                 lambda order: projections(IMAGE, TEXT[order])), ANY),
+    "prototypes": (of_pairs("prototypes", POOLED, number=7), ANY),
     "mirrored_pairs": (of_mirrored, SWAP),
-    "multi_view": (
-        lambda: (build("multi_view"), lambda order: projections(IMAGE, TEXT[order])), ANY),
+    "multi_view": (of_pairs("multi_view"), ANY),
     "neighbours": (of_neighbours, ANY),
-    "simclr": (
-        lambda: (build("simclr", POOLED).eval(), lambda order: of_pooled(second=TEXT[order])), ANY),
-    "plain_simclr": (
-        lambda: (build("plain_simclr", POOLED), lambda order: of_pooled(second=TEXT[order])), ANY),
+    "simclr": (of_views("simclr"), ANY),
+    "plain_simclr": (of_views("plain_simclr"), ANY),
     "momentum_contrast": (of_momentum, ANY),
-    "pair_matching": (
-        lambda: (build("pair_matching", POOLED), lambda order: projections(IMAGE, TEXT[order])),
-        ANY),
+    "pair_matching": (of_pairs("pair_matching", POOLED), ANY),
     "classification": (
         lambda: (build("classification", POOLED), lambda order: of_pooled(CLASSES[order])), ANY),
     "findings": (
@@ -251,6 +250,13 @@ def validated(
     return Validated(Losses(torch.tensor(loss), terms, len(score), 0), compared, counts)
 
 
+def paired(scores: dict[str, Tensor | None]) -> Validated:
+    """Terms of a loss of 1, and the scores that they compare; None: it has none."""
+    compared = {n: None if s is None else Comparisons.of_batch(s) for n, s in scores.items()}
+    losses = Losses(torch.tensor(1.0), dict.fromkeys(scores, torch.tensor(1.0)), 12, 0)
+    return Validated(losses, compared)
+
+
 def record(*batches: Validated, pairs: Any = None, **options: Any) -> dict[str, Any]:
     found = Validation(batches, ALONE)
     said: dict[str, Any] = found.record(pairs or {"a": "x"}, **options)["permuted_pairs"]
@@ -282,9 +288,8 @@ def test_terms_that_pair_the_same_answer_one_question() -> None:
         ((SIGNAL, SIGNAL, weak), False),
         ((weak, weak, SIGNAL), False),
     ):
-        compared = dict(zip(names, map(Comparisons.of_batch, scores), strict=True))
-        losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
-        assert record(Validated(losses, compared), pairs=names)["differs"] is differs
+        judged = paired(dict(zip(names, scores, strict=True)))
+        assert record(judged, pairs=names)["differs"] is differs
 
 
 def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
@@ -293,11 +298,8 @@ def test_twins_answer_in_the_place_of_permuted_pairs() -> None:
     names = {"a": "image and text", "b": "place and word"}
 
     def answer(scores: Any, shuffled: Any = None, **twins: list[float]) -> dict[str, Any]:
-        compared = dict(zip(names, map(Comparisons.of_batch, scores), strict=True))
-        losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
-        said: dict[str, Any] = Validation([Validated(losses, compared)], ALONE).record(
-            names, None, twins, shuffled
-        )
+        found = Validation([paired(dict(zip(names, scores, strict=True)))], ALONE)
+        said: dict[str, Any] = found.record(names, None, twins, shuffled)
         return said
 
     spread = np.linspace(0.4, 0.6, TWINS).tolist()
@@ -351,9 +353,7 @@ def test_others_do_not_answer_for_a_term_that_compares_nothing() -> None:
     """A loss of images and texts from outside without scores: masked words alone are known."""
     names = {"mine": "image and text", "mlm": "masked place and word"}
     for scores, answer in ((SIGNAL, None), (drawn(12, 12), False)):
-        compared = {"mine": None, "mlm": Comparisons.of_batch(scores)}
-        losses = Losses(torch.tensor(1.0), dict.fromkeys(names, torch.tensor(1.0)), 12, 0)
-        said = Validation([Validated(losses, compared)], ALONE).record(names)
+        said = Validation([paired({"mine": None, "mlm": scores})], ALONE).record(names)
         assert said["pairs_learnt"] is answer
         assert ("HAS NOT LEARNT" if answer is False else "is not known") in learnt_in_words(said)
 

@@ -29,7 +29,7 @@ from cxrflow.training.processes import ALONE
 
 TRAINING = {"epochs": 12, "batch_size": 16, "optimiser": {"learning_rate": 5e-3}}
 SETTINGS: dict[str, Any] = {
-    **{"training": TRAINING, "length": 16, "dropout": 0.0, "attention_dropout": 0.0},
+    **{"training": TRAINING, "length": 16, "dropout": 0.0},
     "terms": {"entailment": {"dropout": 0.0}},
 }
 
@@ -69,7 +69,7 @@ def test_loss_and_gradients_are_the_protocols(tmp_path: Path, start: Path) -> No
     rows, tokenizer = table.rows("train"), read_tokenizer(start)
     tokens = PairTokens(rows["premise"].tolist(), rows["hypothesis"].tolist(), tokenizer, 16)
     samples = {name: table.labelled(rows) for name in ("train", "validate")}
-    text = start_classifier(start, 0.0, 0.0, len(LABELS))
+    text = start_classifier(start, 0.0, len(LABELS))
     settings = SentencePairSettings.model_validate(SETTINGS)
     run = Run(0, torch.device("cpu"), ALONE)
     both = {"train": tokens, "validate": tokens}

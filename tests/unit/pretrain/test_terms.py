@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from torch import Tensor, nn
+from small_programs import terms_program
+from torch import Tensor
 
 from cxr_files.errors import InputError
 from cxr_files.settings import overlay
-from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.objective import Batch, Term, TermsProgram, Views
 from cxrflow.pretrain.registry import TERMS, TRAINING_PROGRAMS
 from cxrflow.pretrain.settings import (
@@ -207,14 +207,8 @@ class Rows(Views):
 
 
 def test_the_objective_is_the_weighted_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = TextPretrainingSettings(
-        training={"batch_size": 4, "epochs": 1},
-        terms={"mlm": {"weight": 0.25}, "section_matching": {"weight": 3.0}},
-    )
-    module = type("module", (), {"Mlm": Doubled, "SectionMatching": Doubled})
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
-    run = Run(0, torch.device("cpu"), ALONE)
-    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(3, 0))
+    terms = {"mlm": {"weight": 0.25}, "section_matching": {"weight": 3.0}}
+    program = terms_program(monkeypatch, samples(3, 0), dict.fromkeys(terms, Doubled), terms)
     assert list(program.modules) == ["text", "section_matching", "mlm"]
     losses = program.objective(Rows(Batch(np.array([1, 2, 3]), 0, 0, ALONE)))
     assert {name: float(value) for name, value in losses.terms.items()} == {
@@ -246,13 +240,8 @@ class ComparedValue(Value):
     ("kinds", "sizes"), [((Value, Value), [2, 3, 2]), ((Value, ComparedValue), [3, 3])]
 )
 def test_validation_is_on_every_sample_unless_a_term_compares_them(kinds, sizes, monkeypatch):
-    module = type("module", (), dict(zip(("SectionMatching", "Mlm"), kinds, strict=True)))
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
-    settings = TextPretrainingSettings(
-        training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}, "section_matching": {}}
-    )
-    run = Run(0, torch.device("cpu"), ALONE)
-    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(3, 7))
+    named = dict(zip(("section_matching", "mlm"), kinds, strict=True))
+    program = terms_program(monkeypatch, samples(3, 7), named, batch_size=3)
     seen: list[Batch] = []
     monkeypatch.setattr(program, "views", lambda split, batch: seen.append(batch) or Rows(batch))
     values = program.validate()
@@ -263,18 +252,12 @@ def test_validation_is_on_every_sample_unless_a_term_compares_them(kinds, sizes,
 def test_samples_that_are_compared_in_a_batch_of_fewer_are_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    module = type("module", (), {"Mlm": Value, "SectionMatching": ComparedValue})
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
-    run = Run(0, torch.device("cpu"), ALONE)
+    def made(**kinds: type[Term]) -> TermsProgram:
+        return terms_program(monkeypatch, samples(2, 7), kinds, batch_size=3)
 
-    def made(**terms: object) -> TermsProgram:
-        values = {"training": {"batch_size": 3, "epochs": 1}, "terms": terms}
-        settings = TextPretrainingSettings.model_validate(values)
-        return TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples(2, 7))
-
-    assert made(mlm={}).sampler.rows(0, 0).shape == (2,)
+    assert made(mlm=Value).sampler.rows(0, 0).shape == (2,)
     assert not caplog.messages
-    assert made(mlm={}, section_matching={}).sampler.rows(0, 0).shape == (2,)
+    assert made(mlm=Value, section_matching=ComparedValue).sampler.rows(0, 0).shape == (2,)
     assert "batch_size is 3, but only 2 training samples are left" in caplog.text
 
 
@@ -305,10 +288,5 @@ def test_a_text_that_a_program_does_not_have_is_refused(monkeypatch: pytest.Monk
     class Reader(Value):
         needs = Needs(texts=("pasted",))
 
-    module = type("module", (), {"Mlm": Reader})
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
-    settings = TextPretrainingSettings(training={"batch_size": 3, "epochs": 1}, terms={"mlm": {}})
-    run = Run(0, torch.device("cpu"), ALONE)
-    samples = {name: SampleTable(range(7)) for name in ("train", "validate")}
     with pytest.raises(InputError, match="terms.mlm reads the text 'pasted', .* it has none"):
-        TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples)
+        terms_program(monkeypatch, samples(7, 7), {"mlm": Reader})

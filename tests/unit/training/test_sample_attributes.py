@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from cohort_fixtures import make
 from data_fixtures import IMAGES, corpus, mimic_cxr, mimic_cxr_jpg, rsna, write_csv
-from torch import Tensor, nn
+from small_programs import terms_program
+from torch import Tensor
 
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
@@ -17,14 +17,10 @@ from cxrflow.data.cohorts.filters import unit_hash
 from cxrflow.data.cohorts.pairs import COLUMNS
 from cxrflow.data.cohorts.settings import TrainingShare
 from cxrflow.data.cohorts.splits import training_shares
-from cxrflow.pretrain.inputs import Pairs, Run
-from cxrflow.pretrain.objective import Encoders, Term, TermsProgram, Views
-from cxrflow.pretrain.settings import (
-    ImagePretrainingSettings,
-    TextPretrainingSettings,
-)
+from cxrflow.pretrain.inputs import Pairs
+from cxrflow.pretrain.objective import Encoders, Term, Views
+from cxrflow.pretrain.settings import ImagePretrainingSettings
 from cxrflow.training import sampler
-from cxrflow.training.processes import ALONE
 from cxrflow.training.samples import SampleTable
 from cxrflow.training.settings import SamplerSettings
 
@@ -176,15 +172,9 @@ class Labelled(Term):
 
 def program_of(path: Path, share: float, monkeypatch: pytest.MonkeyPatch, **training: Any) -> Any:
     """A program with one term, which reads labels."""
-    module = type("module", (), {"Mlm": Labelled})
-    monkeypatch.setattr("cxrflow.pretrain.terms.import_module", lambda name: module)
     pairs = Pairs(path, TrainingShare(share))
     samples = {name: pairs.samples(pairs.split(name)) for name in ("train", "validate")}
-    settings = TextPretrainingSettings(
-        training={"batch_size": 4, "epochs": 1, **training}, terms={"mlm": {}}
-    )
-    run = Run(0, torch.device("cpu"), ALONE)
-    program = TermsProgram(settings, run, {"text": nn.Linear(1, 1)}, samples)
+    program = terms_program(monkeypatch, samples, {"mlm": Labelled}, **training)
     monkeypatch.setattr(program, "views", lambda split, batch: Views(batch))
     return program
 

@@ -11,6 +11,8 @@ positions.
 Shapes: B images, F features, h x w grid, L = 1 + h w tokens of the pooling, the mean first.
 """
 
+from collections import OrderedDict
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, scaled_dot_product_attention
@@ -44,9 +46,7 @@ class Bottleneck(nn.Module):
                 "0": nn.Conv2d(inputs, outputs, 1, bias=False),
                 "1": nn.BatchNorm2d(outputs),
             }
-            self.downsample = nn.Sequential()
-            for name, layer in shortcut.items():
-                self.downsample.add_module(name, layer)
+            self.downsample = nn.Sequential(OrderedDict(shortcut))
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cxr_files.settings import Settings
 from cxrflow.kinds import Kind, OneKind
@@ -19,6 +19,17 @@ def equal_heads(width: str = "width", heads: str = "heads") -> Any:
 
     return model_validator(mode="after")(share)
 
+
+def _each_once(sections: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(sections)) < len(sections):
+        raise ValueError(f"is {list(sections)}; expected each section once")
+    return sections
+
+
+# Sections of a report, in the order in which they are read.
+Sections = Annotated[
+    tuple[Literal["findings", "impression"], ...], Field(min_length=1), AfterValidator(_each_once)
+]
 
 # How the states of a text become the one that is projected; kept in the text encoder's config.json.
 TextPooling = Literal["cls", "max", "mean"]
@@ -136,8 +147,10 @@ class ImageEncoderSettings(Kind):
 
     @model_validator(mode="after")
     def _colours_are_three(self) -> Self:
-        if self.normalisation == "imagenet" and self.channels != 3:
-            raise ValueError(f"normalisation imagenet needs channels 3, not {self.channels}")
+        if self.normalisation not in ("none", "half") and self.channels != 3:
+            raise ValueError(
+                f"normalisation {self.normalisation} needs channels 3, not {self.channels}"
+            )
         return self
 
     @property
@@ -233,12 +246,6 @@ class ClipResNetSettings(ImageEncoderSettings):
     def depth(self) -> int:
         return len(self.layers)
 
-    @model_validator(mode="after")
-    def _clip_colours_are_three(self) -> Self:
-        if self.normalisation == "clip" and self.channels != 3:
-            raise ValueError(f"normalisation clip needs channels 3, not {self.channels}")
-        return self
-
 
 ImageEncoderKind = Annotated[
     ResNetSettings | MultiImageSettings | VitSettings | ClipResNetSettings, OneKind("resnet")
@@ -252,9 +259,8 @@ class ReportDecoderSettings(Settings):
     gives [prior, [SEP], current] (section 3.3) and says nothing of first token, end and lengths.
     """
 
-    sections: tuple[Literal["findings", "impression"], ...] = Field(
+    sections: Sections = Field(
         ("findings", "impression"),
-        min_length=1,
         description="of reports, prior ones too, in this order (Table 3 has both kinds)",
     )
     prior_image: bool = Field(True, description="by an encoder that compares (Table 7)")
@@ -270,8 +276,6 @@ class ReportDecoderSettings(Settings):
 
     @model_validator(mode="after")
     def _both_have_room(self) -> Self:
-        if len(set(self.sections)) < len(self.sections):
-            raise ValueError(f"sections is {list(self.sections)}; expected each section once")
         if self.report_length > self.length - 4:
             raise ValueError(
                 f"report_length is {self.report_length}, length {self.length}; expected at most "
@@ -287,9 +291,8 @@ class CaptioningSettings(Kind):
     outside: ClassVar[bool] = True
     base: ClassVar[str] = "cxrflow.encoders.captioning:Captioner"
 
-    sections: tuple[Literal["findings", "impression"], ...] = Field(
+    sections: Sections = Field(
         ("findings", "impression"),
-        min_length=1,
         description="of reports, in this order; ConVIRT does not say which are decoded",
     )
     report_length: int = Field(

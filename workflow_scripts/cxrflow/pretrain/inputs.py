@@ -99,8 +99,13 @@ class Pairs:
         """
         frame, before = self.frame[self.frame["split"] == name], len(self.dropped)
         if name == "train" and self.share.share < 1:
+            if "share" not in frame:
+                raise InputError(
+                    f"{self.path}: column 'share' is missing; settings key 'training_share' "
+                    f"({self.share.share:g}) expects a cohort with `share_unit`"
+                )
             reason = f"beyond the training share of {self.share.share:g}"
-            turned = (self._share_of(frame) + self.share.subset * GOLDEN) % 1
+            turned = (frame["share"].to_numpy() + self.share.subset * GOLDEN) % 1
             frame = self._keep(frame, turned < self.share.share, name, reason)
         for section in sections:
             has_section = [has_text(sentences) for sentences in sentences_of(frame, section)]
@@ -141,19 +146,16 @@ class Pairs:
         frame = self.split(name, (), store, max_dropped_share)
         reports = zip(*(sentences_of(frame, section) for section in sections), strict=True)
         has_report = np.array([any(map(has_text, report)) for report in reports], dtype=bool)
-        missing = f"no text in {' or '.join(sections)}"
-        frame = self._keep(frame, has_report, name, missing)
-        if frame.empty:
-            raise InputError(f"{self.path}: split '{name}': every report has {missing}")
-        return frame.reset_index(drop=True)
+        return self.keep_reports(frame, has_report, name, f"no text in {' or '.join(sections)}")
 
-    def _share_of(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        if "share" not in frame:
-            raise InputError(
-                f"{self.path}: column 'share' is missing; settings key 'training_share' "
-                f"({self.share.share:g}) expects a cohort with `share_unit`"
-            )
-        return frame["share"].to_numpy()
+    def keep_reports(
+        self, frame: pd.DataFrame, keep: NDArray[np.bool_], split: str, reason: str
+    ) -> pd.DataFrame:
+        """Rows of ``frame`` that ``keep`` is true of; an :class:`InputError` if it is of none."""
+        frame = self._keep(frame, keep, split, reason)
+        if frame.empty:
+            raise InputError(f"{self.path}: split '{split}': every report has {reason}")
+        return frame.reset_index(drop=True)
 
     def samples(
         self,

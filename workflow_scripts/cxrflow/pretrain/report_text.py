@@ -174,7 +174,7 @@ class TextPasses:
         predicted = None
         if masked is not None:
             hidden = states.pop(1)[-1] if self.stacked else states[0][-1]
-            predicted = self._predicted(masked, hidden, batch)
+            predicted = self.predicted(masked, hidden, batch)
         outputs = [
             TextOutput(self.encoder, text["input_ids"], text["attention_mask"], layers, None)
             for text, layers in zip(texts, states, strict=True)
@@ -199,8 +199,8 @@ class TextPasses:
             for states, (ids, _) in zip(by_part, ids_and_masks, strict=True)
         ]
 
-    def _predicted(self, masked: MaskedBatch, hidden: Tensor, batch: Batch) -> MaskedText:
-        """Return the words that are predicted at the masked positions of ``hidden``."""
+    def predicted(self, masked: MaskedBatch, hidden: Tensor, batch: Batch) -> MaskedText:
+        """Return the words that are predicted at the masked positions of ``hidden`` [B, L, D]."""
         logits = self.encoder.predict_tokens(hidden, sent(masked.positions, self.device))
         targets = sent(masked.targets, self.device)
         texts, length = hidden.shape[:2]

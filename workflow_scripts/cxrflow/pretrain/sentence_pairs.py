@@ -32,9 +32,7 @@ def prepare(options: Namespace, settings: SentencePairSettings, run: "Run") -> P
     from cxrflow.text.tokenizer import VocabularyInfo, read_tokenizer
 
     table = LabelledSentences(options.pairs)
-    text = start_classifier(
-        options.start, settings.dropout, settings.attention_dropout, len(table.classes)
-    )
+    text = start_classifier(options.start, settings.dropout, len(table.classes))
     require_positions(text, settings.length)
     tokenizer = read_tokenizer(options.start)
     rows = {name: table.rows(name) for name in ("train", "validate")}

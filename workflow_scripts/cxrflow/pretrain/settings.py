@@ -13,18 +13,18 @@ from cxrflow.encoders.settings import (
     MultiImageSettings,
     ReportDecoderSettings,
     ResNetSettings,
+    Sections,
     TextEncoderSettings,
     TextPooling,
 )
 from cxrflow.images.settings import AugmentationSettings
 from cxrflow.pretrain.terms.base_settings import Terms
+from cxrflow.pretrain.terms.label_settings import SentencePairTerms, SupervisedTerms
 from cxrflow.pretrain.terms.settings import (
     ImageReportTerms,
     ImageTerms,
     JointTerms,
-    SentencePairTerms,
     StudyTerms,
-    SupervisedTerms,
     TextTerms,
 )
 from cxrflow.pretrain.terms.writing_settings import CaptionTerms, ReportTerms
@@ -67,8 +67,7 @@ class SentencePairSettings(Settings):
     training: TrainingSettings
     length: int = Field(128, ge=8, description="tokens of a pair")
     terms: SentencePairTerms
-    dropout: float = Field(0.1, ge=0, lt=1, description="in the encoder")
-    attention_dropout: float = Field(0.1, ge=0, lt=1, description="of its attention's weights")
+    dropout: float = Field(0.1, ge=0, lt=1, description="in the encoder, attention included")
 
     @model_validator(mode="after")
     def _monitor_is_a_value_of_the_validation(self) -> Self:
@@ -172,9 +171,8 @@ class JointPretrainingSettings(StoredImagesSettings):
         "sentence of its report, drawn anew in every epoch (ConVIRT section 3.3, GLoRIA's code), "
         "or the report, IMPRESSION before FINDINGS (MGCA)",
     )
-    sentence_sections: tuple[Literal["findings", "impression"], ...] = Field(
+    sentence_sections: Sections = Field(
         ("findings", "impression"),
-        min_length=1,
         description="sections that a sentence is drawn from, all sentences being equally likely "
         "(ConVIRT Appendix A keeps these two)",
     )
@@ -207,26 +205,14 @@ class JointPretrainingSettings(StoredImagesSettings):
     )
 
     @model_validator(mode="after")
-    def _sections_once(self) -> Self:
-        if len(set(self.sentence_sections)) < len(self.sentence_sections):
-            raise ValueError(
-                f"sentence_sections is {list(self.sentence_sections)}; expected each section once"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _images_are_mixed_within_the_trunk(self) -> Self:
-        cutmix = getattr(self.terms, "cutmix", None)
-        if cutmix is not None:
-            cutmix.check_trunk(self.encoder, self.encoder.depth)
-        return self
-
-    @model_validator(mode="after")
-    def _regions_are_of_trained_projections(self) -> Self:
-        """MGCA's projections of patches and words are their own, and begin at random."""
-        cutmix, kind = getattr(self.terms, "cutmix", None), self.encoder.projection_head.kind
+        cutmix, kind = self.terms.cutmix, self.encoder.projection_head.kind
+        if cutmix is None:
+            return self
+        cutmix.check_trunk(self.encoder, self.encoder.depth)
+        # MGCA's projections of patches and words are their own, and begin at random.
         trained = "words" in self.terms.needs.parts
-        if cutmix is not None and cutmix.reads_regions and kind == "mgca" and not trained:
+        if cutmix.reads_regions and kind == "mgca" and not trained:
             raise ValueError(
                 "terms.cutmix with encoder.projection_head.kind mgca, whose projections of patches "
                 "and words no other term trains, so that regions would be random; expected "
@@ -236,7 +222,7 @@ class JointPretrainingSettings(StoredImagesSettings):
 
     @model_validator(mode="after")
     def _augmented_texts_are_made(self) -> Self:
-        if getattr(self.terms, "multi_view", None) is not None and self.text_augmentation is None:
+        if self.terms.multi_view is not None and self.text_augmentation is None:
             raise ValueError(
                 "terms.multi_view reads augmented texts, but text_augmentation is null; expected "
                 "its settings ({} is easy data augmentation)"
@@ -246,7 +232,7 @@ class JointPretrainingSettings(StoredImagesSettings):
     @model_validator(mode="after")
     def _sides_are_kept(self) -> Self:
         flip = self.augmentation.flip_probability
-        if getattr(self.terms, "mirrored_pairs", None) is not None and flip > 0:
+        if self.terms.mirrored_pairs is not None and flip > 0:
             raise ValueError(
                 f"augmentation.flip_probability is {flip:g} with terms.mirrored_pairs, which "
                 "learns sides; expected 0"
@@ -261,9 +247,8 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
         MultiImageSettings(),
         description="sizes of the image encoder; its ResNet may start from another model's",
     )
-    mlm_sections: tuple[Literal["findings", "impression"], ...] = Field(
+    mlm_sections: Sections = Field(
         ("impression", "findings"),
-        min_length=1,
         description="of the text whose masked words are predicted (section 4), in this order; a "
         "text that is too long loses its end",
     )
@@ -282,8 +267,6 @@ class TemporalPretrainingSettings(JointPretrainingSettings):
         require_with_priors("terms.mlm.forward", forward, "separate")
         if not set(self.terms.named()) - {"mlm"}:
             raise ValueError("terms names mlm alone; expected one that aligns images and texts")
-        if len(set(self.mlm_sections)) < len(self.mlm_sections):
-            raise ValueError(f"mlm_sections is {list(self.mlm_sections)}; expected each once")
         return self
 
 

@@ -18,11 +18,9 @@ def start_text(
     return text
 
 
-def start_classifier(
-    folder: Path, dropout: float, attention_dropout: float, classes: int
-) -> CXRBert:
+def start_classifier(folder: Path, dropout: float, classes: int) -> CXRBert:
     """The same with a new projection of [CLS], which is linear and has a dimension a class."""
-    text = start_text(folder, dropout, attention_dropout)
+    text = start_text(folder, dropout, dropout)
     if type(text) is not CXRBert:
         raise InputError(f"{folder}: its text encoder is no BERT, which reads sentences as pairs")
     head = {"projection_size": classes, "projection_head": LinearHeadSettings()}

@@ -36,8 +36,7 @@ class Cosine(Similarity):
 
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         """[N, h, w] in [-1, 1] (BioViL section 4.1)."""
-        assert images.patches is not None
-        return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), _unit(texts))
+        return patch_products(images, _unit(texts))
 
     def paired_scores(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         return (images.embedding.to(texts.device) * _unit(texts)).sum(1)
@@ -80,6 +79,12 @@ def prompt_embedding(prompts: EncodedTexts, average: PromptAverage) -> Tensor:
     embedded_TP = prompts.projection.float() if average == "raw" else _unit(prompts)
     mean_P = embedded_TP.double().mean(0)
     return mean_P / mean_P.norm()
+
+
+def patch_products(images: EncodedImages, vectors_NP: Tensor) -> Tensor:
+    """Products [N, h, w] of patches of length 1 with a vector for each image, or one for all."""
+    assert images.patches is not None
+    return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), vectors_NP)
 
 
 def _unit(texts: EncodedTexts) -> Tensor:

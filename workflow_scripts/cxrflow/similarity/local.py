@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cxrflow.objectives.local_alignment import Matching, local_similarity
-from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.cosine import Cosine, patch_products
 from cxrflow.similarity.pairs import SUMS, Pairs, ScoreFile, by_file, in_units
 from cxrflow.similarity.settings import SimilaritySettings
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
@@ -54,8 +54,7 @@ class Local(Similarity):
         return local_similarity(patch_NMP, word_TWP, texts.words.lengths, self.settings.matching)
 
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
-        assert images.patches is not None
-        return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_words(texts))
+        return patch_products(images, mean_words(texts))
 
     @torch.inference_mode()
     def pairs(

@@ -9,6 +9,7 @@ Shapes: N images and texts, B of a block, T different texts, P width of vectors.
 
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,6 @@ class ScoreFile:
     def __init__(self, count: int) -> None:
         self.count = count
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 it lives as long as this object
-        self._starts = range(0, count, BLOCK)
 
     @classmethod
     def of(cls, batches: Iterable[NDArray[np.float32]], place_N: NDArray[np.int64]) -> "ScoreFile":
@@ -87,34 +87,30 @@ class ScoreFile:
 
     def append(self, score_BN: NDArray[np.float32]) -> None:
         """Write the next block, of ``BLOCK`` images unless it is the last."""
-        self._file.write(np.ascontiguousarray(score_BN.T, dtype=np.float32).tobytes())
+        block_NB = np.zeros((self.count, BLOCK), np.float32)
+        block_NB[:, : len(score_BN)] = score_BN.T
+        # Not through a map: a full disk would end the process instead of raising an error.
+        self._file.write(block_NB.tobytes())
+
+    @cached_property
+    def _blocks(self) -> NDArray[np.float32]:
+        """Scores [blocks, N, BLOCK] of all texts with the images of each block, as written."""
+        self._file.flush()
+        shape = (-(-self.count // BLOCK), self.count, BLOCK)
+        return np.asarray(np.memmap(self._file, np.float32, "r", shape=shape))
 
     def of_images(self, rows: slice) -> NDArray[np.float32]:
         """Scores [B, N] of rows of images with all texts."""
-        blocks = range(rows.start // BLOCK, -(-rows.stop // BLOCK))
-        first = rows.start - blocks.start * BLOCK
-        score_BN = np.concatenate([self._block(n, slice(0, self.count)).T for n in blocks])
+        blocks = self._blocks[rows.start // BLOCK : -(-rows.stop // BLOCK)]
+        first = rows.start % BLOCK
+        score_BN = blocks.swapaxes(1, 2).reshape(-1, self.count)
         return score_BN[first : first + rows.stop - rows.start]
 
     def of_texts(self, rows: slice) -> NDArray[np.float32]:
         """Scores [B, N] of rows of texts with all images."""
-        return np.concatenate([self._block(n, rows) for n in range(len(self._starts))], axis=1)
+        return np.concatenate(self._blocks[:, rows], axis=1)[:, : self.count]
 
     def pairs(self, number_N: NDArray[np.int64]) -> NDArray[np.float32]:
         """Score [N] of each image with the text of this number."""
-        scores = [
-            self._block(n, slice(0, self.count))[number_N[start : start + BLOCK], np.arange(width)]
-            for n, (start, width) in enumerate(zip(self._starts, self._widths(), strict=True))
-        ]
-        return np.concatenate(scores)
-
-    def _widths(self) -> list[int]:
-        return [min(BLOCK, self.count - start) for start in self._starts]
-
-    def _block(self, number: int, texts: slice) -> NDArray[np.float32]:
-        """Scores [texts, B] of the images of a block with some texts."""
-        width = self._widths()[number]
-        size = np.dtype(np.float32).itemsize
-        self._file.seek((number * BLOCK * self.count + texts.start * width) * size)
-        values = self._file.read((texts.stop - texts.start) * width * size)
-        return np.frombuffer(values, dtype=np.float32).reshape(-1, width)
+        block_N, place_N = np.divmod(np.arange(self.count), BLOCK)
+        return self._blocks[block_N, number_N, place_N]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxrflow.similarity.cosine import Cosine
+from cxrflow.similarity.cosine import Cosine, patch_products
 from cxrflow.similarity.settings import PromptAverage
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
 from cxrflow.similarity.words import WordReader
@@ -26,8 +26,7 @@ class WordsAndPatches(Cosine):
 
     def maps(self, images: EncodedImages, texts: EncodedTexts) -> Tensor:
         """[N, h, w] in [-1, 1]."""
-        assert images.patches is not None
-        return torch.einsum("bhwp,bp->bhw", normalize(images.patches, dim=3), mean_words(texts))
+        return patch_products(images, mean_words(texts))
 
     def prompt_maps(
         self, images: EncodedImages, prompts: EncodedTexts, average: PromptAverage

@@ -26,7 +26,7 @@ from cxrflow.pretrain.report_text import TextPasses, Texts
 from cxrflow.pretrain.settings import TemporalPretrainingSettings
 from cxrflow.pretrain.starts import train_only
 from cxrflow.pretrain.terms.base_settings import Needs
-from cxrflow.text.report_batch import MaskedBatch, ReportTokens, WordMasker
+from cxrflow.text.report_batch import MaskedBatch, ReportTokens
 from cxrflow.training.program import ParameterRule
 
 
@@ -61,26 +61,18 @@ class FrameViews(PairViews):
 
     @cached_property
     def _guided_words(self) -> tuple[Tensor, MaskedBatch]:
-        program, batch = self._program, self.batch
-        tokens = program.texts[self._split].masked.intact(batch)
-        ids, mask = tokens["input_ids"], tokens["attention_mask"]
-        return mask, program.masker(ids, mask.bool(), tokens["keys"], batch.seed, batch.epoch)
+        tokens = self._program.texts[self._split].masked.intact(self.batch)
+        masked = self._program.masking.masked(tokens, self.batch)
+        assert masked is not None
+        return tokens["attention_mask"], masked
 
     @cached_property
     def _guided(self) -> MaskedText:
-        program, batch, (mask, masked) = self._program, self.batch, self._guided_words
-        device = program.run.device
-        hidden = program.guided.states(
-            program.text,
-            sent(masked.input_ids, device),
-            mask,
-            self.images[0].unnormalised_patches.flatten(1, 2),
-        )
-        logits = program.text.predict_tokens(hidden, sent(masked.positions, device))
-        targets = sent(masked.targets, device)
-        texts = masked.positions.cpu() // mask.shape[1]
-        words, sequences = batch.processes.totals(len(targets), len(mask))
-        return MaskedText(logits, targets, words, sequences, texts)
+        program, (mask, masked) = self._program, self._guided_words
+        ids = sent(masked.input_ids, program.run.device)
+        patches_BMP = self.images[0].unnormalised_patches.flatten(1, 2)
+        hidden = program.guided.states(program.text, ids, mask, patches_BMP)
+        return program.masking.predicted(masked, hidden, self.batch)
 
     @property
     def masked(self) -> list[MaskedText]:  # type: ignore[override]
@@ -106,8 +98,7 @@ class FrameTextProgram(ImageTextProgram):
             *(ParameterRule(f"image.{n}", decay=False) for n in undecayed if n in parameters),
         ]
         if settings.terms.mlm is not None:
-            width, masking = image.settings.projection, settings.terms.mlm.masking
-            self.masker = WordMasker(self.vocabulary, masking)
+            self.masking, width = self.passes, image.settings.projection
             self.guided = GuidedText(text, width, self.vocabulary.cls_, settings.mlm_token)
             self.modules["guided"] = self.guided
             move(self.guided, run.device, run.processes)

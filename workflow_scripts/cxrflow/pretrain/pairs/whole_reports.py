@@ -40,10 +40,7 @@ class ReportTable(PairTable):
         frame = self.split(split, (), store, settings.max_dropped_share)
         words = np.array([count_words(sentences) for sentences in cleaned_reports(frame)])
         reason = f"fewer than {FEWEST_WORDS} words in {' and '.join(REPORT)}, cleaned"
-        frame = self._keep(frame, words >= FEWEST_WORDS, split, reason)
-        if frame.empty:
-            raise InputError(f"{self.path}: split '{split}': every report has {reason}")
-        return frame.reset_index(drop=True)
+        return self.keep_reports(frame, words >= FEWEST_WORDS, split, reason)
 
 
 def cleaned_reports(pairs: pd.DataFrame) -> list[list[CleanedSentence]]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.pretrain.objective import Encoders, Term, Views
-from cxrflow.pretrain.terms.settings import ImageClassSettings
+from cxrflow.pretrain.terms.label_settings import ImageClassSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.pretrain.objective import Encoders, Term, Views
-from cxrflow.pretrain.terms.settings import EntailmentSettings
+from cxrflow.pretrain.terms.label_settings import EntailmentSettings
 from cxrflow.pretrain.validation.permutation import Comparisons
 
 

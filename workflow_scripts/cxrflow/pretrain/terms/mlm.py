@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cxrflow.compute.device_copy import sent
 from cxrflow.objectives.biovil import masked_language_modelling
-from cxrflow.pretrain.objective import Encoders, Term, Views
+from cxrflow.pretrain.objective import Term, Views
 from cxrflow.pretrain.terms.settings import MaskedLanguageSettings
 from cxrflow.pretrain.validation.permutation import Comparisons, PairGroup
 
@@ -19,9 +19,6 @@ class Mlm(Term):
     settings: MaskedLanguageSettings
     compares = False
     pairs = "masked place and word"
-
-    def __init__(self, settings: MaskedLanguageSettings, encoders: Encoders) -> None:
-        super().__init__(settings, encoders)
 
     def loss(self, views: Views) -> Tensor:
         by_token = self.settings.reduction == "token"

@@ -91,8 +91,4 @@ class MomentumContrast(Term):
         for key, query in zip(followers, self._trained, strict=True):  # He et al., Eq. 2
             key.mul_(momentum).add_(query, alpha=1 - momentum)
         assert self._keys is not None
-        self.enqueue(self._keys)
-
-    def enqueue(self, key_NP: Tensor) -> None:
-        """Put keys in the place of the oldest."""
-        enqueue(self.place, (self.queue, key_NP))
+        enqueue(self.place, (self.queue, self._keys))

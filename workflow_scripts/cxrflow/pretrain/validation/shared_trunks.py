@@ -11,13 +11,13 @@ class _Used(NamedTuple):
     """What of an encoder is shared if it is equal, and the functions through which it is used."""
 
     attributes: tuple[str, ...]
+    owner: str  # of the functions, a submodule; "" is the encoder itself
     functions: tuple[str, ...]
-    of_first: bool  # they are the first of these; or else the encoder's
 
 
 _USED = {
-    "image": _Used(("encoder",), ("forward", "forward_until", "forward_from"), True),
-    "text": _Used(("bert", "cls"), ("last_states", "predict_tokens"), False),
+    "image": _Used(("encoder",), "encoder", ("forward", "forward_until", "forward_from")),
+    "text": _Used(("bert", "cls"), "", ("last_states", "predict_tokens")),
 }
 
 
@@ -47,17 +47,18 @@ class SharedTrunks:
 
     def give(self, modules: Mapping[str, nn.Module]) -> None:
         """Give another program's encoders the trunks of the first where they are equal."""
-        for name, (attributes, functions, _) in _USED.items():
+        for name, (attributes, owner, functions) in _USED.items():
             first, encoder = self.encoders[name], modules[name]
             if not all(_equal(_weights(first, n), _weights(encoder, n)) for n in attributes):
                 continue
             for attribute in attributes:
                 setattr(encoder, attribute, getattr(first, attribute))
             if name not in self.shared:
-                source = _source(first, name)
+                source = first.get_submodule(owner)
                 self.shared[name] = [Remembered(getattr(source, each)) for each in functions]
-                self._set(first, name)
-            self._set(encoder, name)
+            for using in (first, encoder):
+                for function, remembered in zip(functions, self.shared[name], strict=True):
+                    setattr(using.get_submodule(owner), function, remembered)
 
     def layers(self) -> set[nn.Module]:
         """All layers of the trunks that are shared."""
@@ -73,18 +74,6 @@ class SharedTrunks:
         for remembered in self.shared.values():
             for each in remembered:
                 each.calls.clear()
-
-    def _set(self, encoder: nn.Module, name: str) -> None:
-        for function, remembered in zip(_USED[name].functions, self.shared[name], strict=True):
-            setattr(_source(encoder, name), function, remembered)
-
-
-def _source(encoder: nn.Module, name: str) -> nn.Module:
-    """The module whose functions are remembered."""
-    source: nn.Module = (
-        getattr(encoder, _USED[name].attributes[0]) if _USED[name].of_first else encoder
-    )
-    return source
 
 
 def _weights(encoder: nn.Module, attribute: str) -> list[torch.Tensor]:
