@@ -11,7 +11,7 @@ from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.pretrain.image_classes import LabelledSamples
 from cxrflow.pretrain.terms.findings import Findings
-from cxrflow.pretrain.terms.settings import FindingsSettings, SupervisedTerms
+from cxrflow.pretrain.terms.label_settings import FindingsSettings, SupervisedTerms
 
 NAMES = ["Edema", "Mass", "Fracture"]
 

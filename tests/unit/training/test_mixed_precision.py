@@ -30,6 +30,7 @@ from cxrflow.objectives.token_alignment import token_alignment
 from cxrflow.pretrain.objective import Term
 from cxrflow.pretrain.terms.findings import Findings
 from cxrflow.pretrain.terms.global_alignment import GlobalAlignment
+from cxrflow.pretrain.terms.label_settings import FindingsSettings
 from cxrflow.pretrain.terms.mgca_settings import PrototypesSettings
 from cxrflow.pretrain.terms.momentum_contrast import MomentumContrast
 from cxrflow.pretrain.terms.neighbours import Neighbours
@@ -37,7 +38,6 @@ from cxrflow.pretrain.terms.plain_simclr import PlainSimclr
 from cxrflow.pretrain.terms.prototypes import Prototypes
 from cxrflow.pretrain.terms.section_matching import SectionMatching
 from cxrflow.pretrain.terms.settings import (
-    FindingsSettings,
     GlobalAlignmentSettings,
     MomentumContrastSettings,
     PlainSimclrSettings,

@@ -16,7 +16,7 @@ from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.pretrain.inputs import FLOW, Pairs
-from cxrflow.pretrain.terms.settings import FindingsSettings
+from cxrflow.pretrain.terms.label_settings import FindingsSettings
 from cxrflow.training.samples import SampleTable
 
 
