@@ -512,10 +512,13 @@ def test_real_data_bring_their_scene_graphs(monkeypatch: pytest.MonkeyPatch) -> 
     own = {
         name for name in config_of("chexrelnet", "paper").tasks if name.startswith("chexrelnet/")
     }
+    rivals = "radnli_baseline", "cxr_repair"  # whose benchmarks the overlay has as well
     config = config_of(
-        "chexrelnet", "paper", tasks=overlay["tasks"], resources=overlay["resources"]
+        "chexrelnet", "paper", *rivals, tasks=overlay["tasks"], resources=overlay["resources"]
     )
-    assert config.values.resources[BENCHMARK].gpu == 1
+    outside = {task.task.benchmark for task in config.tasks.values() if ":" in task.task.benchmark}
+    assert BENCHMARK in outside and outside == {*overlay["resources"]}
+    assert all(config.values.resources[name].gpu == 1 for name in outside)
     tasks = config.tasks
     for name in own:
         assert str(tasks[name].settings.graphs) == os.path.expandvars(root)

@@ -11,6 +11,7 @@ from config_overlays import COMPARISONS, DEMO, OPEN_I, ROOT, nested, real
 from command_options import options
 from cxr_files.errors import InputError
 from cxr_hospital.settings import FollowedSettings, HospitalSettings
+from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import load_config, make_config
 from cxrflow.config.__main__ import main
 from cxrflow.config.checks import RESERVED
@@ -41,6 +42,13 @@ def test_the_paper_overlay_is_real(monkeypatch):
     assert str(config.values.reports.typo_list).endswith(
         "farrell236-mimic-cxr/txt/section_parser.py"
     )
+    # At full size a model that reads images in a benchmark wants a GPU, and all want memory.
+    resources = config.values.resources
+    for name, benchmark in ((name, BENCHMARKS.named(name)) for name in BENCHMARKS):
+        rule = "evaluate" if benchmark.needs else "measure_data"
+        asked = resources.get(name, resources[rule])
+        assert asked.mem_mb >= 16_000 and asked.runtime >= 60, name
+        assert asked.gpu or benchmark.reads != "pixels" or not benchmark.needs, name
 
 
 @pytest.mark.parametrize(
