@@ -30,7 +30,7 @@ from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
-from cxrflow.models.run_record import read_run
+from cxrflow.models.run_record import learnt, read_run
 from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.text.tokenizer import read_tokenizer
 
@@ -107,11 +107,14 @@ class SentencePairModel:
     """A trained model's relation of each pair of sentences; ``folder`` is its model folder."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
-        if (program := read_run(folder).get("program")) != "sentence_pairs":
+        record, path = read_run(folder), folder / "run.json"
+        if (program := record.get("program")) != "sentence_pairs":
             raise InputError(
-                f"{folder / 'run.json'}: key 'program' is {program!r}; expected sentence_pairs, "
-                "whose models say how two sentences relate"
+                f"{path}: key 'program' is {program!r}; expected sentence_pairs, whose models say "
+                "how two sentences relate"
             )
+        if learnt(record) is False:
+            raise InputError(f"{path}: the model has not learnt; expected one that tells relations")
         self.text, self.tokenizer = load_text_encoder(folder).to(device), read_tokenizer(folder)
         self.length, self.device = self.text.config.max_position_embeddings, device
 
