@@ -29,7 +29,7 @@ from cxrflow.benchmarks.registry import WORD_RULES
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
-from cxrflow.models.run_record import read_run, relates_sentences
+from cxrflow.models.run_record import learnt, read_run, relates_sentences
 from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.text.tokenizer import read_tokenizer
 
@@ -109,12 +109,14 @@ class SentencePairModel:
     """
 
     def __init__(self, folder: Path, device: torch.device) -> None:
-        record = read_run(folder)
+        record, path = read_run(folder), folder / "run.json"
         if not relates_sentences(record):
             raise InputError(
-                f"{folder / 'run.json'}: key 'program' is {record.get('program')!r}; expected "
-                "sentence_pairs, whose models say how two sentences relate"
+                f"{path}: key 'program' is {record.get('program')!r}; expected sentence_pairs, "
+                "whose models say how two sentences relate"
             )
+        if learnt(record) is False:
+            raise InputError(f"{path}: the model has not learnt; expected one that tells relations")
         self.length, self.classes = record["settings"]["length"], record["data"]["classes"]
         self.text, self.tokenizer = load_text_encoder(folder).to(device), read_tokenizer(folder)
         self.device = device

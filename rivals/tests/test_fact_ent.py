@@ -1,5 +1,6 @@
 """fact_ENT and fact_ENTNLI by hand, by the labeller's states and by a model that was trained."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rivals.ifcc import BertScore
 from rivals.radnli_baseline import SentencePairModel
 from small_text import write_text_model
 
+from cxr_files.errors import InputError
 from cxrflow.metrics.entity_match import corpus_f1, set_counts
 
 CPU = torch.device("cpu")
@@ -116,3 +118,8 @@ def test_a_trained_model_says_what_contradicts(tmp_path: Path) -> None:
     said = model(["no effusion ."], ["effusion ."])
     assert one == other == [[("effusion", *said)], [("effusion", "contradiction")]]
     assert empty == [[], [("effusion", "neutral")]]  # beside nothing
+    (folder / "SHA256SUMS").unlink()
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "pairs_learnt": False}))
+    with pytest.raises(InputError, match="has not learnt; expected one that tells relations"):
+        SentencePairModel(folder, CPU)

@@ -640,5 +640,8 @@ def test_the_recipe_has_the_published_sizes() -> None:
 def test_the_demonstration_starts_where_convirts_models_do() -> None:
     models = config_of("ifcc", "demo", "radnli_baseline").models
     assert models["ifcc/ifcc_likelihood"].parents == {"image": "convirt/imagenet_pretraining"}
+    ifcc = models["ifcc/ifcc"]
+    assert ifcc.parents == {"image": "ifcc/ifcc_likelihood", "text": "low_data/bert_base"}
+    assert ifcc.settings.terms.named()["self_critical"].inferred == "states"
     trunks = [models[name].settings for name in ("ifcc/ifcc", "convirt/imagenet_pretraining")]
     assert trunks[0].encoder == trunks[1].encoder and trunks[0].decoder.width == 64

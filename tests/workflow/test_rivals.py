@@ -30,7 +30,7 @@ TABLES = {
 PAPERS = [f"rivals/{name}.yaml" for name in TABLES]
 MODELS = {
     *("cxr_repair/clip", "r2gen/r2gen", "lovt/pretraining"),
-    *("ifcc/ifcc_likelihood", "ifcc/ifcc", "radnli_baseline/classifier"),
+    *("ifcc/ifcc_likelihood", "ifcc/ifcc"),
 }
 
 
