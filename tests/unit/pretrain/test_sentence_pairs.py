@@ -1,7 +1,6 @@
 """Sentence pairs: the classifier of BioViL's protocol, trained as a model that others can read."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from cxrflow.commands.load import main as load_command
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
 from cxrflow.encoders.projection import TextProjection
-from cxrflow.pretrain.demands import require_rows
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.labelled_sentences import LabelledSentences, SentencePairsProgram
 from cxrflow.pretrain.objective import Batch
@@ -134,22 +132,6 @@ def test_damaged_pairs_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train(tmp_path, write_pairs(tmp_path / "pairs", **changed))
-
-
-def test_a_cohort_answers_before_the_training(tmp_path: Path) -> None:
-    """A run checks what its trainings ask of a cohort's rows when the cohort is built."""
-    pairs = write_pairs(tmp_path / "pairs")
-    require_rows(pairs.parent, "sentence_pairs", SETTINGS)
-    with pytest.raises(InputError, match="no row of split 'validate'"):
-        folder = write_pairs(tmp_path / "splits", split="train").parent
-        require_rows(folder, "sentence_pairs", SETTINGS)
-    (tmp_path / "reports").mkdir()
-    shutil.copy(pairs.with_name("flow.json"), tmp_path / "reports")
-    pd.DataFrame({"study_id": ["s"], "split": "train"}).to_parquet(
-        tmp_path / "reports/pairs.parquet"
-    )
-    with pytest.raises(InputError, match="column 'sample_id' is missing"):
-        require_rows(tmp_path / "reports", "sentence_pairs", SETTINGS)
 
 
 def test_a_classifier_stands_for_no_embedding(
