@@ -31,8 +31,9 @@ def entity_match(
     counts twice (code).
     """
     shares = []
-    for counted, other in ((reference, hypothesis), (hypothesis, reference)):
-        if not repeated or counted is hypothesis:
+    sides = (reference, hypothesis, repeated), (hypothesis, reference, False)
+    for counted, other, each_time in sides:
+        if not each_time:
             counted = list({entity[0]: entity for entity in counted}.values())
         phrases = {phrase for phrase, _ in other}
         hits = sum(

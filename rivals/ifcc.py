@@ -27,7 +27,7 @@ from cxr_files.errors import InputError
 from cxr_labels.sentences import RuleSplitter
 from cxrflow.encoders import captioning_transformer as meshed
 from cxrflow.encoders.captioning import CaptionerConfig
-from cxrflow.encoders.cxr_bert import load_text_encoder
+from cxrflow.encoders.cxr_bert import load_text_encoder, require_embeddings
 from cxrflow.encoders.decoding import Search
 from cxrflow.encoders.settings import TransformerCaptioningSettings
 from cxrflow.metrics.intervals import Floats
@@ -109,11 +109,13 @@ class MeshedMemoryTransformer(meshed.Decoder):
 class BertScore:
     """BERTScore's F (Zhang et al. 2020, section 3), without idf, rescaling and values below 0.
 
-    [CLS] and [SEP] may be matched, as in the package bert-score, but do not count.
+    [CLS] and [SEP] may be matched, as in the package bert-score, but do not count. A text that is
+    too long for the encoder loses its end.
     """
 
     def __init__(self, folder: Path, layer: int | None, device: torch.device) -> None:
         self.tokenizer, self.bert = read_tokenizer(folder), load_text_encoder(folder).to(device)
+        require_embeddings(self.bert, self.tokenizer.get_vocab_size(), folder)
         self.special = VocabularyInfo.from_tokenizer(self.tokenizer, str(folder))
         layers, self.device = self.bert.config.num_hidden_layers, device
         if layer is not None and layer > layers:

@@ -52,6 +52,13 @@ def test_entity_match_by_hand(
     assert entity_match(reference, hypothesis, repeated) == pytest.approx(expected)
 
 
+def test_a_report_beside_itself_is_as_beside_its_copy() -> None:
+    report = [("edema", "neutral"), ("edema", "contradiction"), ("effusion", "neutral")]
+    expected = 2 / (3 / 2 + 2)  # 2/3 of the reference, 1/2 of the hypothesis
+    assert entity_match(report, report, True) == pytest.approx(expected)
+    assert entity_match(report, [*report], True) == pytest.approx(expected)
+
+
 def test_of_sets_it_is_the_f1_of_the_package() -> None:
     generator = np.random.default_rng(0)
     for _ in range(50):

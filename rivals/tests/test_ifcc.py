@@ -241,6 +241,13 @@ def test_a_layer_that_bert_has_not_is_refused(reader: Path) -> None:
         BertScore(reader, 4, CPU)
 
 
+def test_a_vocabulary_that_bert_has_not_is_refused(tmp_path: Path) -> None:
+    write_text_model(tmp_path)
+    write_tokenizer(tmp_path, [*SPECIAL_TOKENS, *(f"word{n}" for n in range(60))], lowercase=True)
+    with pytest.raises(InputError, match=r"the tokenizer has \d+ pieces, but vocab_size"):
+        BertScore(tmp_path, None, CPU)
+
+
 def test_some_reward_must_count() -> None:
     with pytest.raises(ValidationError, match="are 0; expected one above 0"):
         SelfCriticalSettings.model_validate({"kind": TERM})

@@ -95,7 +95,7 @@ def test_contrastive_terms_need_whole_batches() -> None:
         lambda: TextPretrainingSettings(training=training, terms={"section_matching": {}}),
         lambda: JointPretrainingSettings(**{**JOINT, "training": training}, terms=BIOVIL),
     ):
-        with pytest.raises(ValidationError, match="contrastive terms need 1"):
+        with pytest.raises(ValidationError, match="expected 1: only packed corpora"):
             settings()
 
 

@@ -20,9 +20,12 @@ def require_monitored(
 
 
 def require_whole_batches(settings: SettingsT, training: TrainingSettings) -> SettingsT:
-    """A contrastive objective compares all samples of a batch: it cannot be split into parts."""
+    """A batch of samples is not computed in parts: contrastive terms compare all of it."""
     if training.accumulate != 1:
-        raise ValueError(f"training.accumulate is {training.accumulate}; contrastive terms need 1")
+        raise ValueError(
+            f"training.accumulate is {training.accumulate}; expected 1: only packed corpora are "
+            "computed in parts"
+        )
     return settings
 
 
