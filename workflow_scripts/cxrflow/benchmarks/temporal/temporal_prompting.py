@@ -70,11 +70,11 @@ def posterior(
     prompts = ReportPrompts(
         pairs.table[PRIOR_REPORT].tolist(), model.tokenizer, model.decoder.settings
     ).prompts
-    prior = pairs.prior if _sees_prior(model) else np.full(len(pairs), -1)
     batches = []
     for first in range(0, len(pairs), settings.batch_size):
         rows = slice(first, first + settings.batch_size)
-        frames = read_frames(pixels, pairs.current[rows], prior[rows])
+        prior = pairs.prior[rows] if _sees_prior(model) else None
+        frames = read_frames(pixels, pairs.current[rows], prior)
         patches_BMP = model.encode_image(frames).unnormalised_patches.flatten(1, 2)
         prefixes = [[*prompt, *begin] for prompt in prompts[rows]]
         words_BW = next_words(model.decoder, prefixes, words_W, patches_BMP)
