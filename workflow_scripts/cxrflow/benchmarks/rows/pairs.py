@@ -46,11 +46,6 @@ _UNKNOWN = -2.0  # in place of a label that is not there
 class RankedPairs(Row):
     """Ranks the texts for each image and the images for each text."""
 
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether any order is as good."""
-        return self.name == "nothing"
-
     def scores(self, inputs: ModelInputs, studies: Studies, settings: Any) -> Floats:
         """Scores [image, text] of all studies."""
         if self.name == STATES:
