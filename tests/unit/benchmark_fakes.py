@@ -6,7 +6,7 @@ score is known beforehand.
 """
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -149,11 +149,13 @@ def make_store(folder: Path, count: int) -> Path:
     return store_of(folder, (f"image{number}" for number in range(count)))
 
 
-def write_cohort(folder: Path, file: str, table: pd.DataFrame) -> Path:
+def write_cohort(
+    folder: Path, file: str, table: pd.DataFrame, classes: Sequence[str] = ("Pneumonia",)
+) -> Path:
     """A cohort folder with its flow.json."""
     folder.mkdir(parents=True, exist_ok=True)
     table.to_parquet(folder / file)
-    said = {"dataset": "tiny", "synthetic": True, "classes": ["Pneumonia"]}
+    said = {"dataset": "tiny", "synthetic": True, "classes": list(classes)}
     write_json(folder / "flow.json", said)
     return folder
 
