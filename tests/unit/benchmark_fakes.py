@@ -49,10 +49,10 @@ TWO_IMAGES = {
 }
 
 
-def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.DataFrame:
-    """Test pairs with labels [N, C], two studies a patient."""
-    numbers = range(len(labels))
-    return pd.DataFrame(
+def studies_of(impressions: Sequence[str | None], **columns: Any) -> pd.DataFrame:
+    """Test pairs with these impressions, two studies a patient; ``columns``: further or others."""
+    numbers = range(len(impressions))
+    table = pd.DataFrame(
         {
             "subject_id": [f"p{n // 2}" for n in numbers],
             "study_id": [f"t{n}" for n in numbers],
@@ -60,9 +60,14 @@ def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.
             "split": "test",
             "findings": None,
             "impression": impressions,
-            "labels": list(labels),
         }
     )
+    return table.assign(**columns)
+
+
+def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.DataFrame:
+    """The same with labels [N, C]."""
+    return studies_of(impressions, labels=list(labels))
 
 
 def settings_of(benchmark: str, values: Mapping[str, Any] | None = None) -> Any:
