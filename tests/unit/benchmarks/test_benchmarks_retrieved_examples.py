@@ -122,12 +122,6 @@ def test_a_report_stands_beside_its_own_the_nearest_and_the_farthest_image(world
     assert picture.width >= 4 * 170 and picture.height >= len(ranks) * 256
 
 
-def test_ties_of_an_own_image_are_half_above_it():
-    equal_NN = np.zeros((5, 5))
-    assert retrieved.own_ranks(equal_NN).tolist() == [3] * 5
-    assert retrieved.own_ranks(np.eye(3)).tolist() == [1] * 3
-
-
 def test_figures_of_texts_and_images_need_leave_to_show_them():
     shown = load(papers=["low_data"])
     assert {"figure6", "figure7_examples"} <= shown.results["low_data"].figures().keys()

@@ -214,6 +214,16 @@ def of_rare_classes(
     return float(value - np.hypot(value - low, half)), float(value + np.hypot(high - value, half))
 
 
+def ends_over(
+    trainings: Sequence[Resampled], name: str, supports: Supports, size: int, level: float = 0.95
+) -> tuple[float, float]:
+    """Ends of the interval of the mean of a score behind which ``size`` samples stand."""
+    if supports.rare(name):
+        return of_rare_classes(trainings, name, supports, size, level)
+    plain = over_trainings_and_samples(trainings, name, min(supports.count, size), level)
+    return plain.low, plain.high
+
+
 def equivalence(
     trainings: Sequence[Resampled],
     name: str,
