@@ -206,8 +206,7 @@ def test_a_gpu_resizes_positions_by_products_alike(monkeypatch):
             assert any("Upsample" in name for name in names) != on_gpu
             (positions * weights).sum().backward()
             results.append((positions.detach(), pool.positional_embedding.grad))
-        for ours, theirs in zip(*results, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
 def steps_of(tensor):
