@@ -24,10 +24,11 @@ def entities_of(sentence: str) -> tuple[tuple[str, str, int], ...]:
 def entity_match(
     reference: Sequence[Entity], hypothesis: Sequence[Entity], repeated: bool
 ) -> float:
-    """fact_ENTNLI: the harmonic mean of the shares of entities that the other text bears out.
+    """fact_ENTNLI: the harmonic mean of both texts' shares of entities that the other one supports.
 
-    It does so where it entails them, or names them and does not contradict. Where all is neutral
-    that is fact_ENT. ``repeated``: one named twice in the reference counts twice (code).
+    It supports an entity that it entails, or that it names and does not contradict. Where all
+    relations are neutral, this is fact_ENT. ``repeated``: an entity that the reference names twice
+    counts twice (code).
     """
     shares = []
     for counted, other in ((reference, hypothesis), (hypothesis, reference)):
@@ -43,7 +44,10 @@ def entity_match(
 
 
 def related_by_state(*sides: Sequence[str]) -> list[list[Entity]]:
-    """The entities of both texts, by what our labeller reads (1: present, 0: absent) in both."""
+    """The entities of both texts, related by the states that our labeller reads in them.
+
+    A state is 1 (present), 0 (absent) or -1 (uncertain).
+    """
     read = [[*chain(*map(entities_of, lines))] for lines in sides]
     stated = [{entity[1:] for entity in side} for side in read]
 
@@ -62,7 +66,7 @@ def closest_sentences(
     reports: Sequence[tuple[Sequence[str], Sequence[str]]],
     score_of: Callable[[Sequence[str], Sequence[str]], Sequence[float]],
 ) -> dict[Place, str]:
-    """Of each sentence of both reports the sentence of the other one with the highest score."""
+    """For each sentence, the sentence of the other report of its pair with the highest score."""
     pairs = [(n, a, b) for n, sides in enumerate(reports) for a, b in product(*sides)]
     best: dict[Place, tuple[float, str]] = {}
     scores = score_of([a for _, a, _ in pairs], [b for *_, b in pairs])
@@ -74,10 +78,11 @@ def closest_sentences(
 
 
 class Facts:
-    """The entities of reports, each with how it relates to the other report.
+    """The entities of reports, each with how its sentence relates to the other report.
 
-    ``inferred``: by states of our labeller, by a ``model`` that reads a sentence beside the one of
-    the other report with the highest ``score``, as in the public code, or None: neutral.
+    ``inferred`` says where the relation comes from. ``states``: what our labeller reads in both
+    reports. ``model``: as in the public code, the ``model`` reads a sentence as the hypothesis; the
+    premise is the sentence of the other report with the highest ``score``. None: all are neutral.
     """
 
     def __init__(
@@ -86,6 +91,8 @@ class Facts:
         model: Callable[[Sequence[str], Sequence[str]], Sequence[str]] | None = None,
         score: Callable[[Sequence[str], Sequence[str]], Sequence[float]] | None = None,
     ) -> None:
+        if inferred == "model" and (model is None or score is None):
+            raise ValueError("inferred is 'model'; expected a model and a score")
         self.inferred, self.model, self.score = inferred, model, score
 
     def __call__(

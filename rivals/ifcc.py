@@ -166,7 +166,9 @@ class SelfCriticalSettings(OutsideTermSettings):
     bert_layer: int | None = Field(None, ge=1, description="of BERTScore; null: the last")
     repeated: bool = Field(False, description="fact_ENT: repeated entities of a reference (code)")
     inferred: Literal["model", "states"] | None = Field(
-        None, description="fact_ENTNLI by `text`, of sentence_pairs, or by our labeller's states"
+        None,
+        description="fact_ENTNLI: by `text`, a model of the program sentence_pairs, or by the "
+        "states that our labeller reads; null: fact_ENT",
     )
     likelihood: Literal["report", "word"] = Field("report", description="word: a mean (code)")
 
@@ -174,6 +176,14 @@ class SelfCriticalSettings(OutsideTermSettings):
     def _some_reward(self) -> Self:
         if not (self.cider_d or self.bert_score or self.entities):
             raise ValueError("cider_d, bert_score and entities are 0; expected one above 0")
+        if not self.entities and (self.inferred or self.repeated):
+            name = "inferred" if self.inferred else "repeated"
+            raise ValueError(f"{name} is set, but entities is 0; expected entities above 0")
+        if self.bert_layer and not self.bert_score and self.inferred != "model":
+            raise ValueError(
+                "bert_layer is set, but no BERTScore is taken; expected bert_score above 0, or "
+                "inferred: model"
+            )
         return self
 
 
@@ -183,13 +193,15 @@ class Rewards:
     def __init__(self, settings: SelfCriticalSettings, program: CaptionProgram) -> None:
         self.settings, self.cider, self.splitter = settings, program.cider, RuleSplitter()
         reads = {"bert_score": settings.bert_score, "inferred": settings.inferred == "model"}
+        model: SentencePairModel | None = None
+        self.bert: BertScore | None = None
         for key in filter(reads.get, reads):
             if (reader := program.texts.reader) is None:
                 raise InputError(f"settings: key '{key}' is set; expected --text beside it")
             self.bert = BertScore(reader, settings.bert_layer, program.run.device)
-        self.facts = Facts(settings.inferred)
-        if settings.inferred == "model":
-            self.facts = Facts("model", SentencePairModel(reader, program.run.device), self.bert)
+            if key == "inferred":
+                model = SentencePairModel(reader, program.run.device)
+        self.facts = Facts(settings.inferred, model, self.bert)
 
     def __call__(self, *texts: Sequence[str]) -> Floats:
         """The reward [N] of each report, after whose references it stands: two lists."""
@@ -197,7 +209,7 @@ class Rewards:
         if settings.cider_d:
             words = [[words_of(text) for text in side] for side in texts]
             total_N += settings.cider_d * self.cider.cider_d(*words)
-        if settings.bert_score:
+        if settings.bert_score and self.bert is not None:
             total_N += settings.bert_score * self.bert(*texts)
         if settings.entities:
             split = [self.splitter.split(side) for side in texts]

@@ -1,9 +1,9 @@
 """The RadNLI baseline (Miura et al. 2021): BERT on MedNLI, with the head of its public code.
 
-IFCC's reward asks a model of the program ``sentence_pairs`` that is trained alike.
-
 BioViL's protocol puts a linear layer on the last [CLS]. ysmiura/ifcc puts it on BERT's pooler by
 default: a linear layer and tanh on that [CLS]. All else is ``natural_language_inference``.
+
+IFCC's reward reads a model of the program ``sentence_pairs``, which keeps the head on [CLS].
 
 Shapes: B pairs, L tokens, D width.
 """
@@ -27,10 +27,9 @@ from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.outside import OutsideBenchmark, OutsideBenchmarkSettings
 from cxrflow.benchmarks.registry import WORD_RULES
 from cxrflow.benchmarks.result import CountedStatistic, Predictions
-from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder
-from cxrflow.models.run_record import learnt, read_run
+from cxrflow.models.run_record import learnt, read_run, relates_sentences
 from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.text.tokenizer import read_tokenizer
 
@@ -104,28 +103,32 @@ class PooledInference(OutsideBenchmark):
 
 
 class SentencePairModel:
-    """A trained model's relation of each pair of sentences; ``folder`` is its model folder."""
+    """How two sentences relate, as a trained model says; ``folder`` is its model folder.
+
+    A pair is cut to the length of the training.
+    """
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         record, path = read_run(folder), folder / "run.json"
-        if (program := record.get("program")) != "sentence_pairs":
+        if not relates_sentences(record):
             raise InputError(
-                f"{path}: key 'program' is {program!r}; expected sentence_pairs, whose models say "
-                "how two sentences relate"
+                f"{path}: key 'program' is {record.get('program')!r}; expected sentence_pairs, "
+                "whose models say how two sentences relate"
             )
         if learnt(record) is False:
             raise InputError(f"{path}: the model has not learnt; expected one that tells relations")
+        self.length, self.classes = record["settings"]["length"], record["data"]["classes"]
         self.text, self.tokenizer = load_text_encoder(folder).to(device), read_tokenizer(folder)
-        self.length, self.device = self.text.config.max_position_embeddings, device
+        self.device = device
 
     @torch.no_grad()
     def __call__(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[str]:
-        """entailment, neutral or contradiction of each, as many as there are pairs."""
-        pairs = PairTokens(premises, hypotheses, self.tokenizer, min(128, self.length))
+        """Of N premises and N hypotheses: entailment, neutral or contradiction, [N]."""
+        pairs = PairTokens(premises, hypotheses, self.tokenizer, self.length)
         relations = [""] * len(pairs)
         for batch in pairs.by_length(128):
             ids_BL, segments_BL = batch.input_ids.to(self.device), batch.segment_ids.to(self.device)
             states_BLD = self.text.hidden_states(ids_BL, batch.attention_mask, segments_BL)
             for row, best in zip(batch.rows, self.text.project(states_BLD).argmax(1), strict=True):
-                relations[row] = LABELS[int(best)]
+                relations[row] = self.classes[int(best)]
         return relations

@@ -110,6 +110,9 @@ def test_a_trained_model_says_what_contradicts(tmp_path: Path) -> None:
         "entailment",
     ]
     assert model([], []) == []
+    assert model.length == 16  # that of its training
+    with pytest.raises(ValueError, match="expected a model and a score"):
+        Facts("model", model)
     reports = [["effusion .", "heart ."], ["effusion ."], []], [["no effusion ."]] * 3
     one, other, empty = Facts("model", model, score)(*reports)
     said = model(["no effusion ."], ["effusion ."])

@@ -248,6 +248,20 @@ def test_some_reward_must_count() -> None:
         SelfCriticalSettings.model_validate({"kind": TERM, "entities": -1})
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inferred": "model", "bert_score": 1}, "inferred is set, but entities is 0"),
+        ({"repeated": True, "cider_d": 1}, "repeated is set, but entities is 0"),
+        ({"bert_layer": 1, "entities": 1}, "bert_layer is set, but no BERTScore is taken"),
+        ({"bert_layer": 1, "entities": 1, "inferred": "states"}, "no BERTScore is taken"),
+    ],
+)
+def test_a_setting_that_nothing_reads_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SelfCriticalSettings.model_validate({"kind": TERM, **settings})
+
+
 # --- the gradient ---------------------------------------------------------------------------------
 
 END, FIRST, LONGEST = 2, 3, 3

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from benchmark_fakes import result_of, write_cohort
+from rival_config import config_of
 from rivals.radnli_baseline import PooledInferenceSettings, with_pooler
 from transformers import BertConfig, BertForSequenceClassification
 
@@ -23,6 +24,7 @@ from cxrflow.encoders.cxr_bert import CXRBert
 from cxrflow.encoders.settings import TextEncoderSettings
 from cxrflow.text.sentence_pairs import PairTokens
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
+from cxrflow.training.settings import OptimiserSettings, ScheduleSettings
 
 BENCHMARK = "rivals.radnli_baseline:PooledInference"
 WORDS = ("effusion", "edema", "fever", "cough")
@@ -69,6 +71,24 @@ def test_the_defaults_are_those_of_the_package() -> None:
     """Test pairs are scored, and others choose the epoch."""
     theirs = NaturalLanguageInferenceSettings()
     assert PooledInferenceSettings().model_dump() == theirs.model_dump()
+
+
+@pytest.mark.parametrize("scale", ["demo", "study", "paper"])
+def test_the_model_is_fine_tuned_as_in_the_benchmark(scale: str) -> None:
+    config = config_of("radnli_baseline", scale)
+    model = config.models["radnli_baseline/classifier"].settings
+    protocol: Any = config.tasks["biovil/natural_language_inference"].settings
+    training = model.training
+    assert training.batch_size == protocol.batch_size
+    assert training.epochs == training.validations == protocol.epochs
+    assert training.stopping.patience == protocol.patience and training.stopping.keep == "best"
+    assert training.optimiser == OptimiserSettings(
+        learning_rate=protocol.learning_rate, weight_decay=protocol.weight_decay
+    )
+    assert training.schedule == ScheduleSettings(decay="linear", warmup=protocol.warmup)
+    assert training.gradient_clip == protocol.gradient_clip and training.gradient_limit is None
+    assert model.dropout == model.terms.entailment.dropout == protocol.dropout
+    assert model.length == protocol.max_length
 
 
 def test_an_encoder_that_is_no_bert_is_refused() -> None:

@@ -66,10 +66,10 @@ def changes(folder: Path, labels: list[str]) -> Path:
     return write(folder, "samples", frame, classes=["improving", "stable", "worsening"])
 
 
-def sentences(folder: Path, labels: list[str]) -> Path:
+def sentences(folder: Path, labels: list[str], split: Any = "test") -> Path:
     names = [f"n{number}" for number in range(len(labels))]
     frame = pd.DataFrame({"sample_id": names, "premise": "a", "hypothesis": "b", "label": labels})
-    return write(folder, "samples", frame.assign(split="test"))
+    return write(folder, "samples", frame.assign(split=split))
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,10 @@ def test_a_share_leaves_a_batch(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("program", sorted({*TRAINING_PROGRAMS} - {"initial", "supervised"}))
+OF_STUDIES = {*TRAINING_PROGRAMS} - {"initial", "supervised", "sentence_pairs"}
+
+
+@pytest.mark.parametrize("program", sorted(OF_STUDIES))
 def test_every_program_reads_both_parts(program: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "text": {"terms": {"section_matching": {}, "mlm": {}}, "training": TRAINING},
@@ -121,6 +124,22 @@ def test_every_program_reads_both_parts(program: str, tmp_path: Path) -> None:
     trained(pairs(tmp_path / "whole"), settings, program)
     with pytest.raises(InputError, match=r"no row of split 'validate'.*`cohorts: \{mine/cohort: "):
         trained(pairs(tmp_path / "cut", validate=0), settings, program)
+
+
+def test_sentence_pairs_are_of_every_relation(tmp_path: Path) -> None:
+    settings = {"terms": {"entailment": {}}, "training": TRAINING}
+    labels, parts = ["entailment", "neutral", "contradiction"] * 2, ["train"] * 3 + ["validate"] * 3
+    trained(sentences(tmp_path / "whole", labels, parts), settings, "sentence_pairs")
+    with pytest.raises(InputError, match=r"no row of split 'validate'.*`cohorts: \{mine/cohort: "):
+        trained(sentences(tmp_path / "cut", labels, "train"), settings, "sentence_pairs")
+    with pytest.raises(InputError, match="'train' has the label contradiction; expected pairs of"):
+        trained(
+            sentences(tmp_path / "two", [*labels[:2], *labels[1:5]], parts),
+            settings,
+            "sentence_pairs",
+        )
+    with pytest.raises(InputError, match="column 'sample_id' is missing"):
+        trained(pairs(tmp_path / "reports"), settings, "sentence_pairs")
 
 
 def test_packed_corpora_are_validated_on_the_cohort_alone(tmp_path: Path) -> None:

@@ -11,20 +11,22 @@ import torch
 from small_text import write_text_model
 from torch.nn.functional import cross_entropy
 
+import cxrflow
 from command_options import options
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.language.pair_classifier import PairClassifier
+from cxrflow.commands.load import main as load_command
 from cxrflow.data.readers.nli import LABELS
-from cxrflow.encoders.cxr_bert import load_text_encoder
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, save_text_encoder
 from cxrflow.encoders.projection import TextProjection
 from cxrflow.pretrain.inputs import Run
 from cxrflow.pretrain.labelled_sentences import LabelledSentences, SentencePairsProgram
 from cxrflow.pretrain.objective import Batch
 from cxrflow.pretrain.sentence_pairs import main
 from cxrflow.pretrain.settings import SentencePairSettings
-from cxrflow.pretrain.starts import start_classifier
+from cxrflow.pretrain.starts import start_classifier, start_text
 from cxrflow.text.sentence_pairs import PairTokens
-from cxrflow.text.tokenizer import read_tokenizer
+from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 from cxrflow.training.processes import ALONE
 
 TRAINING = {"epochs": 12, "batch_size": 16, "optimiser": {"learning_rate": 5e-3}}
@@ -110,6 +112,58 @@ def test_the_trained_model_says_how_sentences_relate(tmp_path: Path, start: Path
     run = json.loads((folder / "run.json").read_text())
     assert (run["program"], run["data"]["classes"]) == ("sentence_pairs", list(LABELS))
     assert run["permuted_pairs"]["differs"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"hypothesis": " "},
+            r"160 row\(s\) \(pair0, .*\) have no text in column 'hypothesis'; exp",
+        ),
+        ({"premise": None}, "have no text in column 'premise'; expected a sentence in each"),
+        ({"sample_id": "one"}, r"159 row\(s\) \(one, .* repeat a sample_id; expected each once"),
+        ({"label": "neutral"}, "'train' has the label entailment or contradiction; expected pairs"),
+        ({"label": 0}, "column 'label' has 0; expected entailment"),
+    ],
+)
+def test_damaged_pairs_are_refused(
+    tmp_path: Path, start: Path, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train(tmp_path, write_pairs(tmp_path / "pairs", **changed))
+
+
+def test_a_classifier_stands_for_no_embedding(
+    tmp_path: Path, start: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cosines of three logits would look like any others."""
+    folder = train(tmp_path, write_pairs(tmp_path / "pairs"))
+    model = cxrflow.load(folder)
+    with pytest.raises(InputError, match="says how two sentences relate; it embeds no text"):
+        model.encode_text(["heart ."])
+    assert model.text_states(["heart ."])[0].shape[2] == model.text_encoder.config.hidden_size
+    load_command([str(folder)])
+    printed = capsys.readouterr().out
+    assert "two texts    entailment, neutral, contradiction" in printed
+    assert "joint space" not in printed
+    with pytest.raises(InputError, match="expected a text encoder, such as the one that it start"):
+        start_text(folder, 0.1, 0.1)
+    assert start_text(folder, 0.1, 0.1, new_projection=True).config.projection_size == len(LABELS)
+    assert start_classifier(folder, 0.1, 2).config.projection_size == 2
+
+
+def test_what_cannot_read_pairs_is_no_start(tmp_path: Path, start: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs")
+    write_tokenizer(start, [*SPECIAL_TOKENS, *(f"word{n}" for n in range(60))], lowercase=True)
+    with pytest.raises(InputError, match=r"the tokenizer has \d+ pieces, but vocab_size"):
+        train(tmp_path, pairs)
+    text = CXRBert(load_text_encoder(start).config.model_copy(update={"type_vocab_size": 1}))
+    save_text_encoder(text, start)
+    with pytest.raises(
+        InputError, match="does not tell two texts apart; expected a BERT with type"
+    ):
+        train(tmp_path, pairs)
 
 
 def test_what_cannot_be_trained_on_is_said(tmp_path: Path, start: Path) -> None:

@@ -40,7 +40,7 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
     from cxrflow.encoders.released.published import projection_is_new
     from cxrflow.images.geometry import Geometry
     from cxrflow.images.inference_view import seen_geometry
-    from cxrflow.models.run_record import learnt
+    from cxrflow.models.run_record import learnt, relates_sentences
 
     halves = {
         "text": model.text_encoder,
@@ -56,7 +56,9 @@ def facts(model: "Model") -> Iterator[tuple[str, str]]:
         # A real forward pass: weights that load but do not fit fail here.
         features = model.image_features(torch.zeros(1, 1, size, size))
         yield "pixels", f"{model.geometry}; {features.shape[1]} features an image"
-    if model.text_encoder is not None and not projection_is_new(model.run):
+    if relates_sentences(model.run):
+        yield "two texts", ", ".join(model.run["data"]["classes"])
+    elif model.text_encoder is not None and not projection_is_new(model.run):
         width = model.encode_text(["No pleural effusion."]).shape[1]
         yield "joint space", f"{width} numbers a text"
     data = model.run.get("data") or {}

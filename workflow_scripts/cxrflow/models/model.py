@@ -44,7 +44,7 @@ from cxrflow.encoders.report_decoder import (
     load_decoder,
     require_vocabulary,
 )
-from cxrflow.models.run_record import read_run
+from cxrflow.models.run_record import read_run, relates_sentences
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.folder import load_similarity
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts, Similarity
@@ -266,6 +266,11 @@ class Model:
             raise InputError(
                 f"{self.folder}: the published weights have no projection to a joint space; train "
                 "it before embedding texts"
+            )
+        if relates_sentences(self.run):
+            raise InputError(
+                f"{self.folder}: is a model of the program sentence_pairs, whose projection says "
+                "how two sentences relate; it embeds no text"
             )
         reader = self.similarity.words
         ids_BL, mask_BL, states = self._states(pieces, 1 if reader is None else reader.layers)

@@ -29,6 +29,11 @@ def learnt(record: Mapping[str, Any]) -> bool | None:
     return answer
 
 
+def relates_sentences(record: Mapping[str, Any]) -> bool:
+    """True if the projection of the text encoder gives the logits of how two sentences relate."""
+    return record.get("program") == "sentence_pairs"
+
+
 def learnt_in_words(record: Mapping[str, Any]) -> str:
     """A training's answer to whether it has learnt, as its log ends."""
     ranks = ", ".join(

@@ -29,6 +29,7 @@ from cxrflow.pretrain.settings import (
     ImagePretrainingSettings,
     JointPretrainingSettings,
     ReportTrainingSettings,
+    SentencePairSettings,
     StoredImagesSettings,
     SupervisedSettings,
     TextPretrainingSettings,
@@ -139,6 +140,12 @@ def _(settings: TextPretrainingSettings, pairs: Pairs, split: str) -> SampleTabl
 @samples.register
 def _(settings: ImagePretrainingSettings, pairs: Pairs, split: str) -> SampleTable:
     return pairs.samples(pairs.split(split, (), STORE), "image_id")
+
+
+@samples.register
+def _(settings: SentencePairSettings, pairs: Any, split: str) -> SampleTable:
+    table: SampleTable = pairs.labelled(pairs.rows(split))
+    return table
 
 
 @samples.register

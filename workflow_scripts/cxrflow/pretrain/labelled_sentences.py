@@ -1,6 +1,6 @@
 """The sentence_pairs program: N pairs of sentences and the relation of each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from cxr_files.drops import EXAMPLES
 from cxr_files.errors import InputError
 from cxr_files.parquet import read_table
 from cxrflow.compute.device_copy import sent
+from cxrflow.data.cohorts.settings import ALL, TrainingShare
 from cxrflow.data.readers.nli import LABELS
 from cxrflow.encoders.cxr_bert import CXRBert, save_text_encoder
 from cxrflow.pretrain.inputs import FLOW, Pairs, Run, copy_tokenizer
@@ -26,28 +27,45 @@ class LabelledSentences(Pairs):
 
     classes = LABELS
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, share: TrainingShare = ALL) -> None:
+        self.path, self.share = Path(path), share
         columns = ("sample_id", "premise", "hypothesis", "label", "split")
-        self.frame = read_table(path, columns)
-        self.flow = read_object(path.with_name("flow.json"), FLOW)
+        self.frame = read_table(self.path, columns)
+        self.flow = read_object(self.path.with_name("flow.json"), FLOW)
         self.dropped = []
-        strange = self.frame.loc[~self.frame["label"].isin(LABELS), "label"].unique()
-        if len(strange):
+        strange = self.frame.loc[~self.frame["label"].isin(LABELS), "label"].unique().tolist()
+        if strange:
             raise InputError(
-                f"{path}: column 'label' has {', '.join(map(repr, strange[:EXAMPLES]))}; expected "
-                f"{', '.join(LABELS)}"
+                f"{self.path}: column 'label' has {', '.join(map(repr, strange[:EXAMPLES]))}; "
+                f"expected {', '.join(LABELS)}"
             )
+        for column in ("premise", "hypothesis"):
+            blank = [not isinstance(t, str) or not t.strip() for t in self.frame[column]]
+            self._refuse(blank, f"have no text in column '{column}'; expected a sentence in each")
+        self._refuse(self.frame["sample_id"].duplicated(), "repeat a sample_id; expected each once")
+
+    def _refuse(self, strange: Sequence[bool] | pd.Series, what: str) -> None:
+        """Raise an error if one of the rows is ``strange``."""
+        ids = self.frame["sample_id"][list(strange)]
+        if len(ids):
+            examples = ", ".join(map(str, ids[:EXAMPLES]))
+            raise InputError(f"{self.path}: {len(ids)} row(s) ({examples}) {what}")
 
     def rows(self, name: str) -> pd.DataFrame:
         """The pairs of a split.
 
         Raises:
-            InputError: it has none.
+            InputError: it has none, or the training has none of a relation.
         """
         rows = self.frame[self.frame["split"] == name]
         if rows.empty:
             raise InputError(f"{self.path}: no row of split '{name}'")
+        missing = [label for label in LABELS if label not in set(rows["label"])]
+        if name == "train" and missing:
+            raise InputError(
+                f"{self.path}: no row of split 'train' has the label {' or '.join(missing)}; "
+                "expected pairs of each"
+            )
         return rows.reset_index(drop=True)
 
     def labelled(self, rows: pd.DataFrame) -> SampleTable:

@@ -1,8 +1,8 @@
 """Train a text encoder to say how two sentences relate: entailment, neutral or contradiction.
 
-As the RadNLI baseline (Miura et al. 2021) and BioViL's protocol (section 4.2) fine-tune BERT on
-MedNLI, but here the trained classifier is a model that others read: in its folder the projection of
-[CLS] has a dimension for each relation.
+The RadNLI baseline (Miura et al. 2021) and BioViL's protocol (section 4.2) fine-tune BERT on MedNLI
+in this way. Here the classifier is kept: in the model folder the projection of [CLS] gives a logit
+for each relation. Other programs and methods can read it.
 """
 
 from argparse import Namespace
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def prepare(options: Namespace, settings: SentencePairSettings, run: "Run") -> Prepared:
     """Read the inputs and make the program; ``--pairs`` is the samples.parquet of the cohort."""
-    from cxrflow.encoders.cxr_bert import require_positions
+    from cxrflow.encoders.cxr_bert import require_embeddings, require_positions
     from cxrflow.pretrain.inputs import model_fingerprint
     from cxrflow.pretrain.labelled_sentences import LabelledSentences, SentencePairsProgram
     from cxrflow.pretrain.starts import start_classifier
@@ -35,6 +35,7 @@ def prepare(options: Namespace, settings: SentencePairSettings, run: "Run") -> P
     text = start_classifier(options.start, settings.dropout, len(table.classes))
     require_positions(text, settings.length)
     tokenizer = read_tokenizer(options.start)
+    require_embeddings(text, tokenizer.get_vocab_size(), options.start)
     rows = {name: table.rows(name) for name in ("train", "validate")}
     tokens = {
         name: PairTokens(

@@ -79,7 +79,11 @@ def prepare_pairs(
         # The image encoder first: new weights are drawn in this order.
         image = method.start(options.image, settings.encoder)
         text = start_text(
-            options.text, settings.dropout, settings.attention_dropout, settings.text_pooling
+            options.text,
+            settings.dropout,
+            settings.attention_dropout,
+            settings.text_pooling,
+            method.new_projection,
         )
         if method.new_projection:
             renew_projection(text, settings.encoder)
