@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from cxr_files.atomic import write_json
-from cxr_hospital.canvas import image_shape
+from cxr_hospital.canvas import deep_grey, image_shape
 from cxr_hospital.course import GROUNDED
 from cxr_hospital.drawing import draw, finding_boxes
 from cxr_hospital.patient import Patient, Study
@@ -101,8 +100,7 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
     for folder, of in ((IMAGES, study), (PRIORS, before)):
         if of is not None:
             pixels = draw(patient, of, of.images[0], settings.image_size).image
-            values = np.rint(pixels * np.float32(2**16 - 1)).astype(np.uint16)
-            Image.fromarray(values).save(output / folder / of.images[0].image_id)
+            deep_grey(pixels).save(output / folder / of.images[0].image_id)
     sentences = _findings(settings, patient, study, rng)
     prior = None if before is None else before.images[0].image_id
     report = {
