@@ -18,8 +18,7 @@ import pandas as pd
 from cxr_files.drops import printable
 from cxr_files.errors import InputError
 from cxr_files.folders import walk_files
-from cxr_files.parallel import chunks, ordered_map
-from cxr_files.progress import progress
+from cxr_files.progress import rows_in_chunks
 from cxr_files.reading import leads_out
 from cxrflow.data.readers.study_time import from_dicom
 from cxrflow.images.decode import PNG, is_dicom, is_picture, open_file
@@ -88,10 +87,7 @@ def read_archive(root: Path, besides: Path, threads: int = 1) -> pd.DataFrame:
         for path in walk_files(root, onerror=refuse)
         if not Path(os.path.realpath(path)).is_relative_to(reports)
     ]
-    blocks = ordered_map(
-        partial(_read_chunk, root), chunks(paths, CHUNK), threads if len(paths) > CHUNK else 1
-    )
-    rows = [row for block in progress(blocks, len(paths), "file") for row in block]
+    rows = rows_in_chunks(partial(_read_chunk, root), paths, CHUNK, threads, "file")
     files = pd.DataFrame(rows, columns=list(ArchiveFile._fields))
     texts = [name for name in files if name != "raw"]
     files = files.astype(dict.fromkeys(texts, "str"))
