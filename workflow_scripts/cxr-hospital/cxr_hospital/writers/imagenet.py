@@ -52,22 +52,10 @@ def _cross(x: Field, y: Field) -> Field:
     return np.minimum(across, np.maximum(np.abs(y) - 0.8, np.abs(x) - 0.22))
 
 
-def _crescent(x: Field, y: Field) -> Field:
-    return np.maximum(np.hypot(x, y) - 0.8, 0.7 - np.hypot(x - 0.4, y))
-
-
 def _bricks(x: Field, y: Field) -> Field:
     row = np.floor(4 * y)
     joint = np.minimum(np.abs((4 * y) % 1 - 0.5), np.abs((2 * x + 0.5 * row) % 1 - 0.5) * 2)
     return np.clip(8 * (joint - 0.12), 0, 1)
-
-
-def _dots(x: Field, y: Field) -> Field:
-    return _inside(np.hypot((3 * x) % 1 - 0.5, (3 * y) % 1 - 0.5) - 0.27)
-
-
-def _waves(x: Field, y: Field) -> Field:
-    return 0.5 + 0.5 * np.sin(9 * (y + 0.25 * np.sin(5 * x)))
 
 
 #: Things that stand in a place: signed distances, negative inside; of size 1.
@@ -78,14 +66,14 @@ THINGS: dict[str, Callable[[Field, Field], Field]] = {
     "triangle": lambda x, y: _polygon(x, y, 3),
     "flower": _flower,
     "cross": _cross,
-    "crescent": _crescent,
+    "crescent": lambda x, y: np.maximum(np.hypot(x, y) - 0.8, 0.7 - np.hypot(x - 0.4, y)),
 }
 #: Surfaces that fill a picture: in [0, 1].
 SURFACES: dict[str, Callable[[Field, Field], Field]] = {
     "stripes": lambda x, y: 0.5 + 0.5 * np.tanh(4 * np.sin(9 * x)),
     "chequers": lambda x, y: 0.5 + 0.5 * np.tanh(6 * np.sin(7 * x) * np.sin(7 * y)),
-    "dots": _dots,
-    "waves": _waves,
+    "dots": lambda x, y: _inside(np.hypot((3 * x) % 1 - 0.5, (3 * y) % 1 - 0.5) - 0.27),
+    "waves": lambda x, y: 0.5 + 0.5 * np.sin(9 * (y + 0.25 * np.sin(5 * x))),
     "bricks": _bricks,
     "spiral": lambda x, y: 0.5 + 0.5 * np.sin(12 * np.hypot(x, y) + np.arctan2(y, x)),
     "target": lambda x, y: 0.5 + 0.5 * np.sin(14 * np.hypot(x, y)),

@@ -41,11 +41,6 @@ def study_id(patient: Patient, study: Study) -> str:
     return f"{patient.index:010d}{study.study_id:011d}"
 
 
-def _part(settings: HospitalSettings, number: int) -> str:
-    draw_of = np.random.default_rng([settings.seed, number, _STREAM]).random()
-    return next(name for name, end in _PARTS if draw_of < end)
-
-
 def _sentence(text: str, **values: Any) -> dict[str, Any]:
     empty: dict[str, Any] = {"boxes": [], "extra_boxes": [], "labels": [], "locations": []}
     return {
@@ -110,6 +105,8 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
         "PreviousImageID": prior,
         "findings": sentences,
     }
+    drawn = np.random.default_rng([settings.seed, number, _STREAM]).random()
+    part = next(name for name, end in _PARTS if drawn < end)
     rows: list[Row] = []
     labelled = [s for s in sentences if s["labels"]] or [_sentence("", labels=["Normal"])]
     for sentence in labelled:
@@ -119,7 +116,7 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
             "label": sentence["labels"][0],
             "boxes_count": len(sentence["boxes"]),
             "sentence_en": sentence["sentence_en"],
-            "split": _part(settings, number),
+            "split": part,
             "PatientID": f"pat{number:06d}",
             "PatientSex_DICOM": patient.sex,
             "StudyDate_DICOM": study.time.strftime("%Y%m%d"),

@@ -144,7 +144,9 @@ def _read(root: Path, place: str) -> ArchiveFile:
             if not start:
                 return ArchiveFile(place, aside="file is empty")
             if is_picture(start):
-                return _picture(place, ".png" if start.startswith(PNG) else ".jpg")
+                suffix = ".png" if start.startswith(PNG) else ".jpg"
+                view = view_of(path.stem.replace("_", " "))
+                return ArchiveFile(place, suffix, view=view, aside=_odd(view))
             if path.name.upper() == "DICOMDIR":
                 return ArchiveFile(place, aside="index of a disc (DICOMDIR)")
             if is_dicom(start, path) or BARE.match(start):
@@ -156,11 +158,6 @@ def _read(root: Path, place: str) -> ArchiveFile:
         )
     except Exception as error:  # pydicom raises many kinds on damaged headers
         return ArchiveFile(place, DICOM, aside=f"damaged header ({type(error).__name__})")
-
-
-def _picture(place: str, suffix: str) -> ArchiveFile:
-    view = view_of(Path(place).stem.replace("_", " "))
-    return ArchiveFile(place, suffix, view=view, aside=_odd(view))
 
 
 def _radiograph(place: str, file: BinaryIO) -> ArchiveFile:
