@@ -119,13 +119,6 @@ def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     write_truth(folder, "images", pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
 
 
-def write_states(folder: Path, settings: HospitalSettings) -> None:
-    """Write the state of every study."""
-    studies = [study for patient in hospital(settings) for study in patient.studies]
-    rows = [(study.study_id, state_of(study)) for study in studies]
-    write_truth(folder, "states", pd.DataFrame(rows, columns=list(TABLES["states"].columns)))
-
-
 def finding_truth(settings: HospitalSettings, index: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A patient's sentences that state findings, and their boxes in each image, in pixels."""
     patient = make_patient(settings, index)
@@ -205,7 +198,8 @@ def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> C
     write_zip(folder / "mimic-cxr-reports.zip", 2019, reports)
     if settings.followed is not None:
         write_image_truth(folder, settings)
-    write_states(folder, settings)
+    states = [(s.study_id, state_of(s)) for p in hospital(settings) for s in p.studies]
+    write_truth(folder, "states", pd.DataFrame(states, columns=list(TABLES["states"].columns)))
     if settings.finding_truth:
         tables = each(indices, threads, "truth of findings", finding_truth, settings)
         for name, rows in zip(("sentences", "boxes"), zip(*tables, strict=True), strict=True):

@@ -97,14 +97,6 @@ def _number(element: ElementTree.Element | None) -> int | None:
     return int(text) if digits and int(text) <= LARGEST else None
 
 
-def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
-    article = citation.find("Article")
-    if article is None:
-        return "", "no Article element"
-    text = abstract_text(article)
-    return text, None if text else "no abstract"
-
-
 def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
     """Yield the children of the root and remove each, so that memory holds one record."""
     events = ElementTree.iterparse(stream, events=("start", "end"))
@@ -160,7 +152,10 @@ def _add_record(
         if rank < versions[number]:
             return
     versions[number] = rank
-    content.records[number] = _read_record(citation)
+    article = citation.find("Article")
+    text = abstract_text(article) if article is not None else ""
+    reason = "no Article element" if article is None else "no abstract"
+    content.records[number] = text, None if text else reason
 
 
 def read_pubmed(
