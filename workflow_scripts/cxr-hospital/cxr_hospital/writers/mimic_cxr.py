@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydicom.dataset import FileDataset
 
 from cxr_hospital import dicom_file
@@ -60,15 +59,6 @@ def posture(acquisition: Acquisition) -> str:
         return ""
     lying = acquisition.projection == "AP" and acquisition.seed % 5 < 2
     return "Recumbent" if lying else "Erect"
-
-
-def stored_values(image: NDArray[np.float32], acquisition: Acquisition) -> NDArray[np.uint16]:
-    """Stored values of a drawing [H, W] in [0, 1]: part of the detector's range, maybe inverse."""
-    rng = np.random.default_rng([acquisition.seed, 1])
-    top = 2**acquisition.bits - 1
-    low, high = top * rng.uniform(0.0, 0.08), top * rng.uniform(0.7, 1.0)
-    values = np.rint(low + image * np.float32(high - low)).astype(np.uint16)
-    return (top - values).astype(np.uint16) if acquisition.monochrome1 else values
 
 
 def _header(patient: Patient, study: Study, acquisition: Acquisition, number: int) -> FileDataset:
@@ -156,12 +146,17 @@ def state_of(study: Study) -> str:
 def write_image(
     path: Path, patient: Patient, study: Study, acquisition: Acquisition, number: int, size: int
 ) -> None:
-    """Draw one acquisition and write it as DICOM."""
-    values = stored_values(draw(patient, study, acquisition, size).image, acquisition)
+    """Draw one acquisition and write it as DICOM; values fill part of the detector's range."""
+    image = draw(patient, study, acquisition, size).image
+    rng = np.random.default_rng([acquisition.seed, 1])
+    top = 2**acquisition.bits - 1
+    low, high = top * rng.uniform(0.0, 0.08), top * rng.uniform(0.7, 1.0)
+    values = np.rint(low + image * np.float32(high - low)).astype(np.uint16)
+    values = (top - values).astype(np.uint16) if acquisition.monochrome1 else values
     file = _header(patient, study, acquisition, number)
     dicom_file.set_pixels(file, values, acquisition.bits, acquisition.monochrome1)
-    low, high = int(values.min()), int(values.max())
-    file.WindowCenter, file.WindowWidth = str((low + high + 1) // 2), str(max(high - low, 1))
+    least, most = int(values.min()), int(values.max())
+    file.WindowCenter, file.WindowWidth = str((least + most + 1) // 2), str(max(most - least, 1))
     dicom_file.save(file, path)
 
 

@@ -75,16 +75,11 @@ def _check_md5(path: Path) -> None:
         raise InputError(f"{path}: MD5 is {digest}, but {twin.name} says {match[0].decode()}")
 
 
-def inner_text(element: ElementTree.Element | None) -> str:
-    """Return all text inside, that of ``i``, ``sub`` and formulas included, single-spaced."""
-    return " ".join("".join(element.itertext()).split()) if element is not None else ""
-
-
 def abstract_text(article: ElementTree.Element) -> str:
     """Join the paragraphs of Abstract, each after its printed heading, ``Label``."""
     paragraphs = []
     for paragraph in article.iterfind("Abstract/AbstractText"):
-        text = inner_text(paragraph)
+        text = " ".join("".join(paragraph.itertext()).split())  # that of i, sub and formulas, too
         label = paragraph.get("Label", "").strip()
         if text:
             paragraphs.append(f"{label}: {text}" if label else text)
