@@ -208,9 +208,9 @@ class Library:
                 if len(cells) == 1:  # the same at every share
                     continue
                 for x, place in zip(figure.x.values, cells, strict=True):
-                    table, row, column = paper.spot(place)
-                    model = table.model_of(row, column)
-                    if model is None or row.is_external or is_reference(model):
+                    spot = paper.spot(place)
+                    model = spot.model
+                    if model is None or spot.row.is_external or is_reference(model):
                         continue
                     share = self._entry("models", model, f"a figure of {paper.name}").share
                     if share != x:

@@ -5,7 +5,22 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Settings
-from cxrflow.papers.table import Address, PartialAddress, address
+from cxrflow.papers.table import Address
+
+
+class PartialAddress(Settings):
+    """A cell in a claim or a figure, which give the table and column that are missing here."""
+
+    row: str
+    column: str | None = Field(None, description="key of the column")
+    table: str | None = None
+
+
+def address(place: str | PartialAddress, table: str, column: str) -> Address:
+    """Complete the address of a cell given by its row's label, or by more."""
+    if isinstance(place, str):
+        return Address(table, place, column)
+    return Address(place.table or table, place.row, place.column or column)
 
 
 class Ordering(Settings):

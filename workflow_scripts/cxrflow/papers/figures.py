@@ -20,7 +20,8 @@ from cxrflow.benchmarks.retrieval.settings import (
     RetrievedFigureSettings,
 )
 from cxrflow.names import Name
-from cxrflow.papers.table import Address, PartialAddress, Result, Table, address
+from cxrflow.papers.claims import PartialAddress, address
+from cxrflow.papers.table import Address, Result, Table
 
 
 class Axis(Settings):

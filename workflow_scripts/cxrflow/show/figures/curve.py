@@ -74,10 +74,9 @@ def read_series(
     for line in figure.series:
         spots = [paper.spot(place) for place in figure.cells(line)]
         cells = [make_cell(spot, results, tests) for spot in spots]
-        _, row, column = spots[-1]
-        bounded = SHARES_OF_ONE & {*row.metric_of(column).split("/")}
-        most = column.scale if bounded else None
-        models = [table.model_of(row, column) or "" for table, row, column in spots]
+        bounded = SHARES_OF_ONE & {*spots[-1].metric.split("/")}
+        most = spots[-1].column.scale if bounded else None
+        models = [spot.model or "" for spot in spots]
         separate = [name in trainings.separate for name in models]
         more: dict[str, Any] = {}
         if figure.forecast:

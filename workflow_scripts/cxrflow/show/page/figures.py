@@ -15,6 +15,7 @@ from cxrflow.papers.figures import PictureFigure
 from cxrflow.show.page.album import Album
 from cxrflow.show.page.examples import drawn_pictures
 from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.tables.text import split_title
 
 HIDDEN = "Not shown: it holds radiographs of real data (privacy.show_images)."
 NOT_DRAWN = {"uri": None, "rows": None, "why": "This figure has not been drawn."}
@@ -28,7 +29,7 @@ def paper_figures(run: RunFolder, paper: str, album: Album) -> list[dict[str, An
     folder = run.root / "figures" / paper
     content = []
     for name, figure in run.config.results[paper].figures(run.papers[paper]).items():
-        short, _, rest = " ".join(figure.title.split()).partition(". ")
+        short, rest = split_title(figure.title)
         picture = (
             _picture(run, figure, album)
             if isinstance(figure, PictureFigure)

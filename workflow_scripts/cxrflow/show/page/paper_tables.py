@@ -11,7 +11,7 @@ from markupsafe import Markup
 from cxr_files.errors import InputError
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
-from cxrflow.show.tables.text import summed_text, template
+from cxrflow.show.tables.text import split_title, summed_text, template
 
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
@@ -45,20 +45,15 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
             for name, content in contents.items()
         ],
         "left_out": [
-            _split_title(title)[0]
+            split_title(title)[0]
             for name, title in titles.items()
             if name not in names and name != "orderings"
         ],
     }
 
 
-def _split_title(title: str) -> tuple[str, str]:
-    short, _, rest = " ".join(title.split()).partition(". ")
-    return short, rest
-
-
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
-    short, rest = _split_title(title)
+    short, rest = split_title(title)
     content: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
     content["synthetic"] = False
     path = folder / f"{name}.html"

@@ -17,7 +17,7 @@ from cxrflow.show.page.scores import PaperScores, strongest_baseline
 from cxrflow.show.page.svg import Interval, interval_chart
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.orderings import Compared
-from cxrflow.show.tables.text import number
+from cxrflow.show.tables.text import number, split_title
 from cxrflow.show.tables.verdicts import HOLDS, NOT_COMPARABLE, NOT_RUN, OPPOSITE, VERDICTS
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -119,8 +119,7 @@ def _claimed(
     # Of several neighbours the claim holds if each pair does.
     verdict = HOLDS if set(verdicts) == {HOLDS} else next(w for w in VERDICTS[1:] if verdicts[w])
     why = next(pair.record.judged[1] for pair in comparisons if pair.verdict == verdict)
-    table = scores.paper.tables[claim.table]
-    title = " ".join(table.title.split()).partition(". ")[0]
+    title, _ = split_title(scores.paper.tables[claim.table].title)
     return BoardLine(
         paper,
         name,
@@ -154,7 +153,7 @@ def _floor(scores: PaperScores, place: Address) -> Cell | None:
     if place.table not in scores.cells:
         return None
     cells = {(cell.row, cell.column): cell for cell in scores.cells[place.table]}
-    return strongest_baseline(*scores.paper.spot(place), cells)
+    return strongest_baseline(scores.paper.spot(place), cells)
 
 
 def _difference(comparisons: Sequence[Compared], column: Column) -> str:

@@ -34,6 +34,7 @@ from cxrflow.show.tables.text import (
     one_line,
     ours_text,
     published_text,
+    split_title,
     template,
     write_texts,
 )
@@ -164,7 +165,7 @@ def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
 
 
 def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -> list[Compared]:
-    title = paper.tables[claim.table].title.partition(". ")[0]
+    title, _ = split_title(paper.tables[claim.table].title)
     sides = [_side(paper, claim, place, results, tests) for place in claim.places()]
     tested = [
         tests.between(paper.spot(better), paper.spot(worse), claim.margin, claim.factor)
@@ -193,8 +194,8 @@ def _side(
     if key != claim.column or name != claim.table:
         label += f", {column.label}"
     if name != claim.table:
-        label += f" ({table.title.partition('. ')[0]})"
-    model = short_name(table.model_of(row, column) or row.label)
+        label += f" ({split_title(table.title)[0]})"
+    model = short_name(spot.model or row.label)
     return Side(label, column, cell, model, table.stand_ins_of(row, column))
 
 

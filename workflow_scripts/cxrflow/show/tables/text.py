@@ -32,6 +32,12 @@ def number(value: float, column: Column, sign: bool = False) -> str:
     return text.replace("-", MINUS)
 
 
+def split_title(title: str) -> tuple[str, str]:
+    """The first sentence of a title, such as "Table 5", and the rest, without line breaks."""
+    short, _, rest = " ".join(title.split()).partition(". ")
+    return short, rest
+
+
 def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
     """A CSV of these lines; empty where there is nothing.
 
