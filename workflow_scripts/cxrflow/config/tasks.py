@@ -1,6 +1,6 @@
 """The tasks of a run, with the complete settings of their benchmarks: who can do them, on what."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -178,22 +178,12 @@ class ResolvedTask:
         return self._tasks.models[row].geometry if is_model else REFERENCE_GEOMETRY
 
 
-class Tasks(Mapping[str, ResolvedTask]):
+class Tasks(dict[str, ResolvedTask]):
     """The tasks of the chosen papers and those they use, by names in full."""
 
     def __init__(self, models: Models) -> None:
         self.models = models
-        tasks = models.library.tasks
-        self._tasks = {name: self._resolve(name, task) for name, task in tasks.items()}
-
-    def __getitem__(self, name: str) -> ResolvedTask:
-        return self._tasks[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
+        super().__init__((n, self._resolve(n, task)) for n, task in models.library.tasks.items())
 
     def _resolve(self, name: str, task: Task) -> ResolvedTask:
         library, values, benchmark = self.models.library, self.models.choices, task.benchmark
@@ -234,11 +224,11 @@ class Tasks(Mapping[str, ResolvedTask]):
     @cached_property
     def available(self) -> list[str]:
         """The tasks that this run can do."""
-        return [name for name, task in self._tasks.items() if task.available]
+        return [name for name, task in self.items() if task.available]
 
     def of_model(self, model: str) -> list[str]:
         """The tasks of its own paper that a model can do."""
-        tasks = [task for name, task in self._tasks.items() if paper_of(name) == paper_of(model)]
+        tasks = [task for name, task in self.items() if paper_of(name) == paper_of(model)]
         return [task.name for task in tasks if task.benchmark.needs and task.scores(model)]
 
     def models_in(self, task: str) -> list[str]:
