@@ -21,7 +21,7 @@ from cxr_files.atomic import write_json
 from cxr_files.program import parser, run
 from cxrflow.config import load_config, make_config
 from cxrflow.config.folders import opened_folders
-from cxrflow.config.loading import add_files, add_typed, in_order
+from cxrflow.config.loading import add_files, in_order
 from cxrflow.config.plan import announcement, require_models
 
 
@@ -33,9 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     show = actions.add_parser("show", help="print the configuration with every default filled in")
     record = actions.add_parser("record", help="write a resolved configuration to a file")
     for reader in (check, show, record):
-        add_files(reader)
-    for reader in (check, show):
-        add_typed(reader)
+        add_files(reader, typed=reader is not record)
     show.add_argument("--model", help="only this model's resolved settings")
     record.add_argument(
         "--values", required=True, metavar="JSON", help="values of the files, merged"

@@ -22,7 +22,7 @@ from cxr_files.program import parser, run
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.lacks import Lack, Lacks, distinct
-from cxrflow.config.loading import add_files, add_typed, in_order, load_config
+from cxrflow.config.loading import add_files, in_order, load_config
 from cxrflow.papers.table import HEADLINE, Column, Result, Row
 
 
@@ -218,7 +218,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    add_typed(arguments)
     arguments.add_argument("--paper", help="only this one (default: all of `papers:`)")
     arguments.add_argument("--output", type=Path, metavar="FILE", help="TSV, a line a cell")
     options = arguments.parse_args(argv)

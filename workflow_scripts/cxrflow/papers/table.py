@@ -18,7 +18,8 @@ from cxrflow.names import Name, is_reference, name_of_share
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
 CEILING = "Ceiling: "  # before the label of a row that must succeed
-#: Behind the label of what is, or starts from, a stand-in (cxrflow.papers.stand_ins).
+#: Behind the label of what is, or starts from, a stand-in: a model trained here in the place of
+#: published weights. Which these are follows from a run (``ResolvedModel.stand_ins``).
 STAND_IN = " (stand-in here)"
 
 
