@@ -22,6 +22,7 @@ from cxrflow.show.tables.text import (
     csv_text,
     displayed,
     in_ascii,
+    markdown_heads,
     markdown_row,
     number,
     one_line,
@@ -203,7 +204,7 @@ def certificate_markdown(cells: Sequence[Certified], notes: Sequence[str]) -> st
     """A GitHub table for each table of a paper, below the notes."""
     text = ["# Certificate of released weights", "", *(f"- {note}" for note in notes)]
     for table in _lines(cells):
-        text += ["", f"**{table['title']}**", "", markdown_row(HEADS), markdown_row(["---"] * 6)]
+        text += ["", f"**{table['title']}**", "", *markdown_heads(HEADS)]
         for line in table["cells"]:
             values = (line["label"], line["published"], one_line(line["ours"]), line["n"])
             text.append(markdown_row([*values, line["verdict"], f"`{line['file']}`"]))

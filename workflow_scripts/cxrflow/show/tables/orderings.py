@@ -30,6 +30,7 @@ from cxrflow.show.tables.tests import Tested, Tests, read_tests
 from cxrflow.show.tables.text import (
     csv_text,
     in_ascii,
+    markdown_heads,
     markdown_row,
     one_line,
     ours_text,
@@ -250,12 +251,7 @@ def orderings_markdown(compared: Sequence[Compared], results: Results, alpha: fl
     text = []
     for claim in _claims(compared):
         heads = [claim["place"], "ours", "published", "below the row above?"]
-        text += [
-            f"**{' '.join(claim['claim'].split())}**",
-            "",
-            markdown_row(heads),
-            markdown_row(["---"] * 4),
-        ]
+        text += [f"**{' '.join(claim['claim'].split())}**", "", *markdown_heads(heads)]
         for row in claim["rows"]:
             values = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
             text.append(markdown_row(values))

@@ -186,6 +186,11 @@ def markdown_row(values: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def markdown_heads(heads: Sequence[str]) -> list[str]:
+    """The lines with which a GitHub table begins."""
+    return [markdown_row(heads), markdown_row(["---"] * len(heads))]
+
+
 def displayed(file: str) -> str:
     """A file's path in the checkout; outside of it only its name, since pages are passed on."""
     path = PurePath(file)
