@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from config_overlays import DEMO, ROOT
+from config_overlays import DEMO, ROOT, table_of
 from torch import nn
 
 from cxr_files.errors import InputError
@@ -24,16 +24,12 @@ SCALES = ("demo", "study", "paper")
 TRUTH = {"synthetic_hospital": {"finding_truth": True}}  # which some tasks need
 
 
-def test_models_of_shuffled_pairs_are_trained_before_their_twin(overlay, tmp_path):
+def test_models_of_shuffled_pairs_are_trained_before_their_twin(overlay, paper):
     """Where a recipe names them; a model that pairs nothing has none."""
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "title: mine\n"
-        "models: {one: {extends: biovil/biovil, shuffled_twins: biovil/biovil_shuffled_pairs}}\n"
-        "tables: {t: {title: t, source: s, task: biovil/phrase_grounding, "
-        "columns: [{key: cnr, label: CNR, metric: cnr}], rows: [{label: One, model: one}]}}\n"
-    )
-    config = overlay({"papers": [str(mine)], "seeds": [0, 1, 2]})
+    one = {"extends": "biovil/biovil", "shuffled_twins": "biovil/biovil_shuffled_pairs"}
+    table = table_of("biovil/phrase_grounding", "cnr", "one")
+    mine = paper({"models": {"one": one}, "tables": {"t": table}})
+    config = overlay({"papers": [mine], "seeds": [0, 1, 2]})
     model = config.models["mine/one"]
     assert model.recipe.shuffled_twins == "biovil/biovil_shuffled_pairs" and model.trainable
     assert config.models[model.recipe.shuffled_twins].seeds == [0, 1, 2]
@@ -356,9 +352,7 @@ def test_a_series_is_checked_by_the_rows_that_its_task_scores(overlay, paper):
         "settings": {"metric": "recall/5/image_to_text"},
     }
     kept = {"extends": "biovil/biovil", "settings": {"training": {"checkpoint_validations": 1}}}
-    column = {"key": "loss", "label": "Loss", "metric": "correlation"}
-    rows = [{"label": "kept", "model": "kept"}]
-    table = {"title": "T", "source": "ours", "task": "series", "columns": [column], "rows": rows}
+    table = table_of("series", "correlation", "kept")
     values = {"models": {"kept": kept}, "tasks": {"series": series}, "tables": {"t": table}}
     own = {"papers": [paper(values)]}
     config = overlay(own)

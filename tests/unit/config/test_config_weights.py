@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from config_overlays import table_of
 
 from cxr_files.errors import InputError
 from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings
@@ -70,16 +71,9 @@ def papers(paper):
             "on_it": {"extends": "biovil/baseline_clinical_bert", "text": "bert"},
             "more": {"extends": "biovil/clinical_bert", "start": START, "vocabulary": None},
         },
-        "tables": {
-            "mine": {
-                "title": "Mine",
-                "source": "mine",
-                "task": "biovil/sentence_similarity",
-                "columns": [{"key": "gap", "label": "Gap", "metric": "cont_gap"}],
-                "rows": [{"label": name, "model": name} for name in ("bert", "on_it", "more")],
-            }
-        },
     }
+    table = table_of("biovil/sentence_similarity", "cont_gap", *values["models"])
+    values["tables"] = {"mine": table}
     return {"papers": [paper(values)]}
 
 
@@ -179,6 +173,7 @@ def test_files_are_missed_before_anything_runs(overlay, tmp_path):
 
 CURATED = "biovil_t/progression_curated"
 CLEAN = "biovil_t/biovil_t_clean"
+GOOD = {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"}
 ALL = {"papers": ["biovil_t"], "extent": "all"}
 
 
@@ -189,12 +184,10 @@ def mine(paper, overlay):
     def load(curation, task=None, **parts):
         cohort = {"extends": "biovil_t/progression", "curation": curation}
         scored = {"extends": "biovil_t/temporal_probe", "cohort": "curated"}
-        column = {"key": "a", "label": "A", "metric": "macro_accuracy"}
-        table = {"title": "T", "source": "ours", "task": "t", "columns": [column]}
         values = {
             "cohorts": {"curated": cohort, **parts.pop("cohorts", {})},
             "tasks": {"t": task or scored},
-            "tables": {"t": {**table, "rows": [{"label": "R", "model": "biovil_t/biovil_t"}]}},
+            "tables": {"t": table_of("t", "macro_accuracy", "biovil_t/biovil_t")},
             **parts,
         }
         return overlay({"papers": [paper(values)]})
@@ -233,29 +226,16 @@ def test_without_the_data_or_the_word_nothing_is_curated(overlay):
 
 
 def test_a_model_may_learn_from_a_curated_cohort(mine):
-    pairs = {
-        "extends": "biovil_t/mimic_cxr",
-        "curation": {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"},
-    }
     config = mine(
-        pairs["curation"],
+        GOOD,
         task={"extends": "biovil_t/temporal_probe"},
-        cohorts={"pairs": pairs},
+        cohorts={"pairs": {"extends": "biovil_t/mimic_cxr", "curation": GOOD}},
         models={"m": {"extends": "biovil_t/biovil_t", "cohort": "pairs"}},
-        tables={
-            "t": {
-                **{"title": "T", "source": "ours", "task": "t"},
-                "columns": [{"key": "a", "label": "A", "metric": "macro_accuracy"}],
-                "rows": [{"label": "R", "model": "m"}],
-            }
-        },
+        tables={"t": table_of("t", "macro_accuracy", "m")},
     )
     assert CLEAN in config.models["mine/m"].ancestors
     assert {"mine/pairs", "biovil_t/mimic_cxr_acquisitions"} <= set(config.whole.cohorts)
     assert config.texts.cohort("mimic_cxr", "mine") != "mine/pairs"
-
-
-GOOD = {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"}
 
 
 @pytest.mark.parametrize(
