@@ -71,6 +71,7 @@ def paper(tmp_path):
 
     def write(values, name="mine.yaml"):
         text = values if isinstance(values, str) else yaml.safe_dump(values, sort_keys=False)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
         return str(tmp_path / name)
 
