@@ -62,7 +62,7 @@ class PaperResults:
 
     def _measured(self, result: Result) -> bool:
         task, model = result
-        return self._tasks[task].measures(model)
+        return self._tasks[task].scores(model)
 
     @cached_property
     def _headline(self) -> set[Result]:

@@ -58,6 +58,11 @@ class Ordering(Settings):
         """The claim in words; of one of ours it says so."""
         return f"Ours, which the paper does not claim: {self.claim}" if self.ours else self.claim
 
+    def gain(self, better: float, worse: float) -> float:
+        """The difference in the direction of the claim: above 0 if ``better`` is better."""
+        worse *= self.factor or 1.0
+        return worse - better if self.smaller else better - worse
+
     def places(self) -> list[Address | float]:
         """The addresses of the cells, best first; a number stays a number."""
         return [

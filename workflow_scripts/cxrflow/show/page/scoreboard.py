@@ -38,14 +38,14 @@ class BoardLine(NamedTuple):
 
     paper: str
     name: str
-    claim: str
-    place: str  # table and column
-    measured: list[Measured]
-    difference: str
-    chart: Any
-    verdict: str
-    why: str
-    tally: list[tuple[str, int]]
+    claim: str = ""
+    place: str = ""  # table and column
+    measured: Sequence[Measured] = ()
+    difference: str = ""
+    chart: Any = None
+    verdict: str = ""
+    why: str = ""
+    tally: Sequence[tuple[str, int]] = ()
 
 
 def board_line(
@@ -64,8 +64,7 @@ def board_line(
         run = ([pair for pair in group if pair.verdict != NOT_RUN] for group in of_claims)
         comparisons = next(filter(None, run), None)
     if comparisons is None:
-        claim = pairs[0].claim.title
-        return BoardLine(paper, name, claim, "", [], "", None, NOT_RUN, "", tally)
+        return BoardLine(paper, name, pairs[0].claim.title, verdict=NOT_RUN, tally=tally)
     return _claimed(paper, name, scores, comparisons, tally)
 
 
@@ -76,7 +75,7 @@ def _all(pairs: Sequence[Compared], *unwanted: str) -> bool:
 def _led(paper: str, name: str, cards: Sequence[Mapping[str, Any]]) -> BoardLine:
     """The line of a paper that claims nothing: its leading number beside what it is judged by."""
     if not cards:
-        return BoardLine(paper, name, "", "", [], "", None, "", "", [])
+        return BoardLine(paper, name)
     card = cards[0]
     value = card["shown"]
     measured = [Measured("series0", card["row"], value["value"], value["interval"] or "")]
@@ -86,7 +85,7 @@ def _led(paper: str, name: str, cards: Sequence[Mapping[str, Any]]) -> BoardLine
         measured.append(Measured("series1", judged["label"], judged["value"], ""))
         verdict = f"{judged['verdict']} {judged['what']}".lower()
     claim = f"{card['label']}: {card['meaning']}" if card["meaning"] else card["label"]
-    return BoardLine(paper, name, claim, "", measured, "", None, verdict, "", [])
+    return BoardLine(paper, name, claim, measured=measured, verdict=verdict)
 
 
 def _claimed(

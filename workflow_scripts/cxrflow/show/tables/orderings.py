@@ -129,21 +129,13 @@ class Compared:
     def seeds(self) -> tuple[int, int]:
         """The number of common training seeds, and of those that show the claimed order."""
         trained = [set(side.cell.by_seed) for side in (self.better, self.worse) if side.cell.seeds]
-        common = set.intersection(*trained) if trained and self._measured else set()
-        gains = [self._gain(seed) for seed in common]
-        margin = self.claim.margin
-        if margin is not None:
-            return len(common), sum(abs(gain) < margin for gain in gains)
+        measured = all(isinstance(side.cell.ours, float) for side in (self.better, self.worse))
+        common = set.intersection(*trained) if trained and measured else set()
+        claim = self.claim
+        gains = [claim.gain(self.better.of_seed(n), self.worse.of_seed(n)) for n in common]
+        if claim.margin is not None:
+            return len(common), sum(abs(gain) < claim.margin for gain in gains)
         return len(common), sum(gain > 0 for gain in gains)
-
-    @property
-    def _measured(self) -> bool:
-        return all(isinstance(side.cell.ours, float) for side in (self.better, self.worse))
-
-    def _gain(self, seed: int) -> float:
-        worse = self.worse.of_seed(seed) * (self.claim.factor or 1.0)
-        gain = self.better.of_seed(seed) - worse
-        return -gain if self.claim.smaller else gain
 
     @property
     def finding(self) -> str:
