@@ -219,7 +219,7 @@ def commands(root: Path) -> str:
 
 
 def steps_of(root: Path) -> list[NextStep]:
-    return next_steps(RunFolder.read(root / "report/config.json", root), None)
+    return [*next_steps(RunFolder.read(root / "report/config.json", root), None)]
 
 
 def test_commands_name_the_overlays_of_the_run(results):

@@ -143,7 +143,7 @@ def gather(run: RunFolder, room: Mapping[str, int]) -> dict[str, Any]:
         ],
         "certificate": paper_tables.certificate(run),
         "runs": training.run_rows(trainings),
-        "next": next_steps(run, next((chapter["leading"] for chapter in chapters), None)),
+        "next": [*next_steps(run, next((chapter["leading"] for chapter in chapters), None))],
         "again": same_overlays(run),
         "privacy": config.values.privacy,
         "configuration": without_folders(config.values.model_dump(mode="json")),

@@ -19,7 +19,7 @@ from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import Tests
 from cxrflow.show.tables.text import number, ours_text, split_title
 
-COLUMNS = (
+SHOWN = (
     LivingColumn("Paper", "paper", pick=True),
     LivingColumn("Table", "table", pick=True),
     LivingColumn("Row", "row"),
@@ -29,14 +29,10 @@ COLUMNS = (
     LivingColumn("Interval", by=9),
     LivingColumn("Strongest baseline", "baseline"),
     LivingColumn("Its value", by=14),
-    LivingColumn(csv="low"),
-    LivingColumn(csv="high"),
-    LivingColumn(csv="interval_over"),
-    LivingColumn(csv="seeds"),
-    LivingColumn(csv="task"),
-    LivingColumn(csv="baseline_value"),
-    LivingColumn(csv="value"),
 )
+# In the CSV alone: numbers that are not rounded, by which those above are sorted, and the like.
+CSV_ALONE = ("low", "high", "interval_over", "seeds", "task", "baseline_value", "value")
+COLUMNS = (*SHOWN, *(LivingColumn(csv=name) for name in CSV_ALONE))
 
 
 @dataclass(frozen=True)
