@@ -1,6 +1,7 @@
 """What many unit tests start from: a small synthetic hospital, configurations."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,9 @@ def overlay(tmp_path):
         return load_config(files, check_roots)
 
     return load
+
+
+@pytest.fixture
+def unrooted(overlay):
+    """The same, where neither data nor weights need to lie where the overlay says."""
+    return partial(overlay, check_roots=False)
