@@ -94,18 +94,8 @@ rule make_table:
 rule check_orderings:
     """Hold the rankings that a paper claims against those found here."""
     input:
-        metrics=lambda wildcards: list(
-            dict.fromkeys(
-                path
-                for table in tables_of_orderings(wildcards.paper)
-                for path in table_metrics(wildcards.paper, table)
-            )
-        ),
-        tests=lambda wildcards: [
-            path
-            for table in tables_of_orderings(wildcards.paper)
-            for path in table_tests(wildcards.paper, table)
-        ],
+        metrics=lambda wildcards: of_orderings(wildcards.paper, table_metrics),
+        tests=lambda wildcards: of_orderings(wildcards.paper, table_tests),
     output:
         csv="<results>/tables/{paper}/orderings.csv",
         markdown="<results>/tables/{paper}/orderings.md",

@@ -48,6 +48,12 @@ def tables_of_orderings(paper):
     return list(dict.fromkeys(place.table for claim in claims for place in claim.addresses()))
 
 
+def of_orderings(paper, files):
+    """What the tables are made from in which a paper claims rankings; they may share files."""
+    tables = tables_of_orderings(paper)
+    return list(dict.fromkeys(path for table in tables for path in files(paper, table)))
+
+
 def paper_tables(paper, extent):
     """The tables of a paper in this extent, and whole the rankings that it claims in them."""
     names = run.results[paper].tables(extent)

@@ -15,10 +15,9 @@ from cxr_hospital.writers.stanza_text import write_stanza_text
 from cxrflow.benchmarks.generation.report_scores import Scorer
 from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.metrics.entity_match import corpus_f1
-from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import read_tagged
 from cxrflow.reports.entities.taggers import StanzaTagger
-from cxrflow.reports.settings import SentenceSplitterSettings
+from cxrflow.reports.settings import EntityTaggerSettings, SentenceSplitterSettings
 from cxrflow.reports.train_entity_tagger import main, train
 from cxrflow.reports.train_sentence_splitter import train as train_tokenizer
 

@@ -6,7 +6,7 @@ score is known beforehand.
 """
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +21,12 @@ from PIL import Image
 from command_options import options
 from cxr_files.atomic import write_json
 from cxrflow.benchmarks.features import Features
+from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.result import Result
 from cxrflow.benchmarks.runner import inputs_of, score
 from cxrflow.encoders.image_encoder import Frames
+from cxrflow.images.store import PixelStore
 from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.metrics.record import read_metrics
 from cxrflow.similarity.cosine import Cosine
@@ -34,6 +36,7 @@ SIZE = 64  # of the stored square
 CELLS = 8  # of the grid
 CATEGORIES = ("Pneumonia", "Edema", "Lung Opacity")
 DATA = {"name": "tiny", "synthetic": True, "fingerprint": "f"}  # of a cohort
+QUICK = {"intervals": {"replicates": 100}}
 # An image encoder that compares two images, as small as can be.
 TWO_IMAGES = {
     "kind": "multi_image",
@@ -46,10 +49,10 @@ TWO_IMAGES = {
 }
 
 
-def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.DataFrame:
-    """Test pairs with labels [N, C], two studies a patient."""
-    numbers = range(len(labels))
-    return pd.DataFrame(
+def studies_of(impressions: Sequence[str | None], **columns: Any) -> pd.DataFrame:
+    """Test pairs with these impressions, two studies a patient; ``columns``: further or others."""
+    numbers = range(len(impressions))
+    table = pd.DataFrame(
         {
             "subject_id": [f"p{n // 2}" for n in numbers],
             "study_id": [f"t{n}" for n in numbers],
@@ -57,9 +60,24 @@ def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.
             "split": "test",
             "findings": None,
             "impression": impressions,
-            "labels": list(labels),
         }
     )
+    return table.assign(**columns)
+
+
+def pairs_of_studies(labels: NDArray[np.float64], impressions: list[str]) -> pd.DataFrame:
+    """The same with labels [N, C]."""
+    return studies_of(impressions, labels=list(labels))
+
+
+def settings_of(benchmark: str, values: Mapping[str, Any] | None = None) -> Any:
+    """The settings of a benchmark with few resamples, and with these values."""
+    return BENCHMARKS[benchmark].settings.model_validate({**QUICK, **(values or {})})
+
+
+def stored(table: pd.DataFrame, pixels: Path, *classes: str) -> dict[str, Any]:
+    """Contents for :func:`result_of`: a cohort of this table, and the store of its images."""
+    return {"cohort": Cohort(table, DATA, classes), "pixels": PixelStore(pixels)}
 
 
 def result_of(
@@ -71,7 +89,12 @@ def result_of(
     least_share: float = 1.0,
     **contents: Any,
 ) -> Result:
-    """The result by the runner; ``contents``: inputs that are not read from files."""
+    """The result by the runner; ``contents``: inputs that are not read from files.
+
+    ``settings`` may be what differs from the defaults (:func:`settings_of`).
+    """
+    if isinstance(settings, dict):
+        settings = settings_of(benchmark, settings)
     read = {"model": None, "cohort": Path("cohort"), "training": None, "benchmark": benchmark}
     read |= vars(folders or Namespace())
     inputs = inputs_of(benchmark, Namespace(**read), settings)
@@ -131,11 +154,13 @@ def make_store(folder: Path, count: int) -> Path:
     return store_of(folder, (f"image{number}" for number in range(count)))
 
 
-def write_cohort(folder: Path, file: str, table: pd.DataFrame) -> Path:
+def write_cohort(
+    folder: Path, file: str, table: pd.DataFrame, classes: Sequence[str] = ("Pneumonia",)
+) -> Path:
     """A cohort folder with its flow.json."""
     folder.mkdir(parents=True, exist_ok=True)
     table.to_parquet(folder / file)
-    said = {"dataset": "tiny", "synthetic": True, "classes": ["Pneumonia"]}
+    said = {"dataset": "tiny", "synthetic": True, "classes": list(classes)}
     write_json(folder / "flow.json", said)
     return folder
 

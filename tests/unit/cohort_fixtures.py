@@ -28,3 +28,10 @@ def cohort(
 def step(flow: dict[str, Any], name: str, unit: str) -> tuple[int, dict[str, int]]:
     found = next(s for s in flow["steps"] if s["name"] == name and s["unit"] == unit)
     return found["kept"], {drop["reason"]: drop["count"] for drop in found["dropped"]}
+
+
+def dropped(flow: dict[str, Any], *names: str) -> dict[str, int]:
+    """What the steps of these names, or all, have left out, by reason."""
+    steps = [step for step in flow["steps"] if not names or step["name"] in names]
+    assert steps, f"no step is called {names}"
+    return {drop["reason"]: drop["count"] for step in steps for drop in step["dropped"]}

@@ -19,6 +19,14 @@ def nested(path, value):
     return value
 
 
+def table_of(task, metric, *models, **more):
+    """A table of one metric, a row a model, as a paper's YAML has it; ``more`` over it."""
+    column = {"key": "a", "label": "A", "metric": metric}
+    rows = [{"label": name, "model": name} for name in models]
+    table = {"title": "T", "source": "ours", "task": task, "columns": [column], "rows": rows}
+    return table | more
+
+
 def compared(*comparisons):
     """An overlay that compares report labels with these."""
     return {"label_agreement": {"comparisons": list(comparisons)}}

@@ -1,6 +1,7 @@
 """What many unit tests start from: a small synthetic hospital, configurations."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,7 @@ def paper(tmp_path):
 
     def write(values, name="mine.yaml"):
         text = values if isinstance(values, str) else yaml.safe_dump(values, sort_keys=False)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
         return str(tmp_path / name)
 
@@ -90,3 +92,9 @@ def overlay(tmp_path):
         return load_config(files, check_roots)
 
     return load
+
+
+@pytest.fixture
+def unrooted(overlay):
+    """The same, where neither data nor weights need to lie where the overlay says."""
+    return partial(overlay, check_roots=False)

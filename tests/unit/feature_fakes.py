@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import torch
-from benchmark_fakes import FakeModel
+from benchmark_fakes import SIZE, FakeModel
+from small_text import write_text_model
 
-from cxr_files.atomic import file_digest
+from cxr_files.atomic import file_digest, write_json
 from cxrflow.benchmarks.features import Features, weights_file, write_features
 from cxrflow.benchmarks.inputs import image_batches
+from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
+from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.store import PixelStore
 
 
@@ -33,3 +36,15 @@ def write_fake(folder: Path, features: Features, has_text: bool = True) -> tuple
         folder / "features", features.encoded, by_kind, {**said, "pixels": features.pixels}
     )
     return model, folder / "features"
+
+
+def write_both_encoders(folder: Path) -> Path:
+    """A model folder with an encoder of images and one of text, of random weights."""
+    folder.mkdir(exist_ok=True)
+    write_text_model(folder)
+    torch.manual_seed(0)
+    sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
+    head = {"projection": 8, "projection_head": {"kind": "linear"}}
+    save_image_encoder(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
+    write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
+    return folder

@@ -1,5 +1,7 @@
 """Objectives beside literal transcriptions of their equations in float64."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -19,10 +21,13 @@ def unit(vector: Tensor) -> Tensor:
 def same(ours: Tensor, literal: Tensor, *inputs: Tensor) -> None:
     """Values agree, and so do gradients; what the transcription does not read gets none."""
     torch.testing.assert_close(ours, literal, rtol=1e-11, atol=1e-12)
-    for found, wanted in zip(
-        torch.autograd.grad(ours, inputs), torch.autograd.grad(literal, inputs), strict=True
-    ):
-        torch.testing.assert_close(found, torch.nan_to_num(wanted), rtol=1e-9, atol=1e-11)
+    wanted = [torch.nan_to_num(gradient) for gradient in torch.autograd.grad(literal, inputs)]
+    torch.testing.assert_close(torch.autograd.grad(ours, inputs), wanted, rtol=1e-9, atol=1e-11)
+
+
+def identical(found: Any, wanted: Any) -> None:
+    """Two tensors, or all those of two sequences or mappings, agree to the bit."""
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
 @pytest.fixture

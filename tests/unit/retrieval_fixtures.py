@@ -8,6 +8,7 @@ import torch
 from benchmark_fakes import write_cohort
 
 from cxrflow.benchmarks.features import Features
+from cxrflow.images.store import PixelStore
 
 CATEGORIES = ("Edema", "Pleural Effusion", "No Finding")
 CANDIDATES, QUERIES = 36, 9
@@ -52,3 +53,18 @@ def category_features(noise: float, width: int = 16) -> Features:
     drawn = torch.tensor(drawn + noise * rng.normal(size=drawn.shape)).float()
     by_kind = {"pooled": drawn, "projected": torch.nn.functional.normalize(drawn, dim=1)}
     return Features(table[["image_id"]], by_kind, "shorter64", "pixels")
+
+
+def bright_and_dark(pixels: Path, studies: pd.DataFrame) -> pd.DataFrame:
+    """Studies whose texts are longer, and of other words, where the image is brighter than most.
+
+    Every other one is of training.
+    """
+    store = PixelStore(pixels)
+    brightness = store.read(store.rows(studies["image_id"])).mean(axis=(1, 2))
+    many = "Bright and with many other words in it, one after another"
+    words = np.where(brightness > np.median(brightness), many, "Dark")
+    return studies.assign(
+        impression=[f"{word} {n}" for n, word in enumerate(words)],
+        split=["train", "test"] * (len(studies) // 2),
+    )

@@ -1,11 +1,15 @@
 """What the tables' programs read: entries of metrics, metrics.json files, files of tests."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cxr_files.atomic import write_json, write_sealed
-from cxrflow.papers.table import Row, Table
+from cxrflow.papers.table import Column, Row, Table
+from cxrflow.show.tables.cells import Cell, make_cells
+from cxrflow.show.tables.rendering import table_html, table_markdown
+from cxrflow.show.tables.results import read_results
+from cxrflow.show.tables.tests import Tests
 
 
 def estimate(value: Any, low: float | None = None, high: float | None = None, n: int = 4) -> Any:
@@ -18,6 +22,7 @@ def write_result(
 ) -> Path:
     """metrics.json of a training; ``more``: its other fields."""
     data = {"name": "tiny", "synthetic": more.pop("synthetic", True), "fingerprint": "f"}
+    data |= more.pop("data", {})
     content = {"task": task, "benchmark": "own", "model": model, "seed": seed, "learnt": True}
     content["protocol"] = {}
     write_json(path, content | {"data": data, "metrics": metrics} | more)
@@ -58,14 +63,38 @@ TABLE = Table.model_validate(
 
 def result(
     folder, seed, value, task="grounding", model="m", synthetic=False, learnt=True, drawn=False,
-    **metrics,
+    data=(), protocol=(), **metrics,
 ):  # fmt: skip
     path = folder / f"{task}-{model}-{seed}-{synthetic}.json"
-    metrics["cnr"] = estimate(value, value - 0.2, value + 0.1, 50)
-    said = {"learnt": learnt, "drawn": drawn, "protocol": {"crop": True}}
+    metrics["cnr"] = estimate(value, value - 0.2, value + 0.1, 50) | metrics.pop("cnr", {})
+    said = {"learnt": learnt, "drawn": drawn, "protocol": {"crop": True, **dict(protocol)}}
+    said["data"] = dict(data)
     return write_result(path, task, model, seed, metrics, synthetic=synthetic, **said)
 
 
-def with_rows(*rows, **more):
-    """The table with other rows."""
-    return TABLE.model_copy(update={"rows": [Row.model_validate(row) for row in rows], **more})
+def with_rows(*rows, columns=(), **more):
+    """The table with other rows, and other columns where they are given."""
+    update = {"rows": [Row.model_validate(row) for row in rows], **more}
+    if columns:
+        update["columns"] = [Column.model_validate(column) for column in columns]
+    return TABLE.model_copy(update=update)
+
+
+class Typeset(NamedTuple):
+    """A table's cells, and the table as Markdown and as HTML."""
+
+    cells: list[Cell]
+    text: str
+    html: str
+
+    @property
+    def by_place(self) -> dict[tuple[str, str], Cell]:
+        return {(cell.row, cell.column): cell for cell in self.cells}
+
+
+def typeset(table: Table, files: Sequence[Path], tests: Tests | None = None) -> Typeset:
+    """Set a table from results."""
+    results = read_results(files)
+    cells = make_cells(table, results, tests)
+    shown = table_html("t", table, cells, results, tests)
+    return Typeset(cells, table_markdown(table, cells, results, tests), shown)

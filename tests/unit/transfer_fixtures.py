@@ -5,13 +5,9 @@ from argparse import Namespace
 import numpy as np
 import pandas as pd
 import torch
-from benchmark_fakes import SIZE, make_store, result_of
+from benchmark_fakes import QUICK, SIZE, make_store, result_of, write_cohort
 
 from cxr_files.atomic import write_json
-from cxrflow.benchmarks.classification.probe_settings import (
-    FineTunedClassificationSettings,
-    LinearClassificationSettings,
-)
 from cxrflow.benchmarks.classification.transfer import read_splits
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.runner import inputs_of
@@ -21,15 +17,10 @@ from cxrflow.encoders.settings import ResNetSettings
 COUNT = 120
 GEOMETRY = f"shorter{SIZE}"
 TRUNK = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1, "projection": 16}
-QUICK = {
-    "geometry": GEOMETRY,
-    "fractions": [0.2, 1.0],
-    "run_seeds": [0, 3],
-    "intervals": {"replicates": 100},
-}
-LINEAR = {**QUICK, "learning_rate": 0.02, "batch_size": 16, "epochs": 25}
+SHARES = {**QUICK, "geometry": GEOMETRY, "fractions": [0.2, 1.0], "run_seeds": [0, 3]}
+LINEAR = {**SHARES, "learning_rate": 0.02, "batch_size": 16, "epochs": 25}
 TUNED = {
-    **QUICK,
+    **SHARES,
     "fractions": [0.5],
     "warmup_steps": 5,
     "training": {
@@ -97,14 +88,11 @@ def exclusive():
 CLASSES = {1: ["Square"], 3: ["Square", "Plain", "Chance"]}
 
 
-def options(world, folder, table, **more):
-    cohort = folder / "cohort"
-    cohort.mkdir(exist_ok=True)
-    table.to_parquet(cohort / "samples.parquet")
+def options(world, folder, table):
     classes = CLASSES[len(table["labels"].iloc[0])]
-    write_json(cohort / "flow.json", {"dataset": "tiny", "synthetic": True, "classes": classes})
+    cohort = write_cohort(folder / "cohort", "samples.parquet", table, classes)
     given = {"cohort": cohort, "model": world.model, "pixels": world.pixels}
-    return Namespace(**{**given, "state": folder / "state", **more})
+    return Namespace(**given, state=folder / "state")
 
 
 def splits_of(world, table, classes, settings):
@@ -116,10 +104,8 @@ def splits_of(world, table, classes, settings):
 
 
 def linear(world, folder, table, **values):
-    settings = LinearClassificationSettings.model_validate({**LINEAR, **values})
-    return result_of("linear_classification", settings, options(world, folder, table))
+    return result_of("linear_classification", LINEAR | values, options(world, folder, table))
 
 
 def tuned(world, folder, table, **values):
-    settings = FineTunedClassificationSettings.model_validate({**TUNED, **values})
-    return result_of("fine_tuned_classification", settings, options(world, folder, table))
+    return result_of("fine_tuned_classification", TUNED | values, options(world, folder, table))

@@ -13,18 +13,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from benchmark_fakes import SIZE, boxes_of, grounding_samples, make_store, write_cohort
+from benchmark_fakes import (
+    QUICK,
+    boxes_of,
+    grounding_samples,
+    make_store,
+    metrics_of,
+    pairs_of_studies,
+    write_cohort,
+)
+from feature_fakes import write_both_encoders
 from retrieval_fixtures import retrieval_samples, write_retrieval
-from small_text import write_text_model
 
 from command_options import options
-from cxr_files.atomic import read_json, write_json
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.extract_features import main as extract_features
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.encoders.image_encoder import ImageEncoder, save_image_encoder
-from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.kinds import TRUSTED
 from cxrflow.programs.source_code import PACKAGE
 from cxrflow.similarity.folder import save_similarity
@@ -33,7 +37,6 @@ NUMBER = 45
 TEXTS = ["no pleural effusions .", "nodule", "heart is large . no effusion", "pleural nodule ."]
 DIRECTIONS = ["no", "pleural", "heart", "is", "large"]  # words that the tokenizer knows
 PROMPTS = {"positive_prompts": TEXTS[1:2], "negative_prompts": TEXTS[:1]}
-QUICK = {"intervals": {"replicates": 100}}
 PAIRS = {**QUICK, "label_source": "cohort", "classes": ["Pneumonia"]}
 #: The settings that each comparing benchmark is run with, at the smallest size.
 SMALLEST: dict[str, dict[str, Any]] = {
@@ -98,14 +101,8 @@ def models(signed: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     """Two models that differ in the sign of their similarity alone."""
     folders = {}
     for name, sign in (("model", 1.0), ("opposite", -1.0)):
-        folder = folders[name] = tmp_path_factory.mktemp(name)
-        write_text_model(folder)
-        torch.manual_seed(0)
-        sizes = {"block": "basic", "layers": [1, 1, 1, 1], "width": 8, "channels": 1}
-        head = {"projection": 8, "projection_head": {"kind": "linear"}}
-        save_image_encoder(ImageEncoder(ResNetSettings.model_validate(sizes | head)), folder)
-        write_json(folder / "run.json", {"data": {"geometry": f"shorter{SIZE}"}})
-        save_similarity(signed.Signed(signed.SignedSettings(sign=sign)), folder)
+        folders[name] = write_both_encoders(tmp_path_factory.mktemp(name))
+        save_similarity(signed.Signed(signed.SignedSettings(sign=sign)), folders[name])
     return folders
 
 
@@ -113,40 +110,32 @@ def models(signed: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 def cohorts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A cohort of each kind of the same pictures, and their store."""
     folder = tmp_path_factory.mktemp("cohorts")
-    names = [f"image{n}" for n in range(NUMBER)]
-    rng = np.random.default_rng(0)
-    labels = list(rng.integers(0, 2, (NUMBER, 1)).astype(float))
-    common = {"image_id": names, "subject_id": [f"p{n // 2}" for n in range(NUMBER)]}
-    splits = ["train" if n % 3 == 0 else "test" for n in range(NUMBER)]
-    pairs = {"study_id": [f"t{n}" for n in range(NUMBER)], "split": splits, "findings": None}
-    pairs |= {"impression": [TEXTS[n % len(TEXTS)] for n in range(NUMBER)], "labels": labels}
-    pairs |= {"prior_study_id": None, "prior_image_id": None}
-    samples = {"sample_id": names, "split": splits, "labels": labels, "group_id": None}
-    samples |= {"subgroup": None, "boxes": [boxes_of(n) for n in range(NUMBER)]}
-    samples |= {"image_width": 64, "image_height": 96}
+    labels = np.random.default_rng(0).integers(0, 2, (NUMBER, 1)).astype(float)
+    pairs = pairs_of_studies(labels, [TEXTS[n % len(TEXTS)] for n in range(NUMBER)])
+    pairs["split"] = ["train" if n % 3 == 0 else "test" for n in range(NUMBER)]
+    pairs = pairs.assign(prior_study_id=None, prior_image_id=None)
+    names = pairs["image_id"].tolist()
+    samples = pairs[["image_id", "subject_id", "split", "labels"]].assign(
+        **{"sample_id": names, "group_id": None, "subgroup": None},
+        **{"boxes": [boxes_of(n) for n in range(NUMBER)], "image_width": 64, "image_height": 96},
+    )
     phrases = grounding_samples(NUMBER)
     phrases["phrase"] = [TEXTS[n % len(TEXTS)] for n in range(len(phrases))]
     texts = [(f"q{n}", row, TEXTS[n]) for n, row in enumerate(retrieval_samples()["category"][:3])]
     queries = pd.DataFrame(texts, columns=["query_id", "category", "text"])
-    seen = {"sample_id": names[1:], "image_id": names[1:], "prior_image_id": names[:-1]}
-    seen |= {
-        "prior_study_id": "t",
-        "subject_id": common["subject_id"][1:],
-        "split": "test",
-        "quality": None,
-    }
-    seen |= {"finding": "Edema", "label": [DIRECTIONS[n % 5] for n in range(NUMBER - 1)]}
-    changes = write_cohort(folder / "changes", "samples.parquet", pd.DataFrame(seen))
-    write_json(changes / "flow.json", read_json(changes / "flow.json") | {"classes": DIRECTIONS})
+    changes = samples[["sample_id", "image_id", "subject_id"]][1:].assign(
+        **{"prior_image_id": names[:-1], "prior_study_id": "t", "split": "test", "quality": None},
+        **{"finding": "Edema", "label": [DIRECTIONS[n % 5] for n in range(NUMBER - 1)]},
+    )
     return {
         "pixels": make_store(folder / "store", NUMBER),
         "grounding": write_cohort(folder / "grounding", "samples.parquet", phrases),
-        "pairs": write_cohort(folder / "pairs", "pairs.parquet", pd.DataFrame(common | pairs)),
-        "classification": write_cohort(
-            folder / "labelled", "samples.parquet", pd.DataFrame(common | samples)
-        ),
+        "pairs": write_cohort(folder / "pairs", "pairs.parquet", pairs),
+        "classification": write_cohort(folder / "labelled", "samples.parquet", samples),
         "retrieval": write_retrieval(folder / "retrieval", texts=queries),
-        "progression": changes,
+        "progression": write_cohort(
+            folder / "changes", "samples.parquet", changes, classes=DIRECTIONS
+        ),
     }
 
 
@@ -161,8 +150,8 @@ def metrics(name: str, model: Path, cohorts: dict[str, Path], folder: Path) -> d
         given["features"] = folder / "features"
     else:
         given["pixels"] = pixels
-    evaluate([benchmark, *options(**given, settings=SMALLEST[name], output=folder / "scores")])
-    result = read_json(folder / "scores/metrics.json")
+    given |= {"settings": SMALLEST[name], "output": folder / "scores"}
+    result = metrics_of(evaluate, benchmark, **given)
     return {metric: entry["value"] for metric, entry in result["metrics"].items()}
 
 
@@ -173,7 +162,7 @@ def test_each_benchmark_that_compares_is_run() -> None:
     assert both_halves - comparing == COMPARES_NOT
     asks = re.compile(r"similarity\.(?:\w*scores|\w*maps|pairs|whole\.pairs)\b|similarity\(")
     for name, entry in BENCHMARKS.items():
-        path = PACKAGE / f"benchmarks/{entry.program.replace('.', '/')}.py"
+        path = PACKAGE / f"{entry.code(entry.program).replace('.', '/')}.py"
         assert entry.compares or not asks.search(path.read_text("utf-8")), name
 
 
@@ -187,12 +176,9 @@ def test_no_benchmark_and_no_command_knows_a_kind_of_similarity() -> None:
 
 @pytest.mark.parametrize("name", SMALLEST)
 def test_the_opposite_similarity_scores_otherwise(name, models, cohorts, tmp_path):
-    values = []
-    for model in models:
-        folder = tmp_path / model
-        folder.mkdir()
-        values.append(metrics(name, models[model], cohorts, folder))
-    ours, opposite = values
+    ours, opposite = (
+        metrics(name, folder, cohorts, tmp_path / model) for model, folder in models.items()
+    )
     assert ours.keys() == opposite.keys()
     moved = [n for n in ours if ours[n] is not None and ours[n] != opposite[n]]
     assert moved, f"{name} does not ask the model's similarity"

@@ -11,15 +11,17 @@ import torch
 from benchmark_fakes import (
     CATEGORIES,
     CLASSES,
-    DATA,
+    QUICK,
     FakeModel,
     classification_samples,
     grounding_samples,
     metrics_of,
     pairs_of_studies,
     result_of,
+    settings_of,
     several_classes,
     store_of,
+    stored,
     write_cohort,
 )
 from feature_fakes import fake_features, write_fake
@@ -30,32 +32,18 @@ from command_options import options
 from cxr_files.errors import InputError
 from cxr_files.program import TERMINAL
 from cxrflow.benchmarks.classification import fold_probe, linear_classification
-from cxrflow.benchmarks.classification.probe_settings import (
-    FoldProbeSettings,
-    LinearClassificationSettings,
-    LinearProbeSettings,
-)
-from cxrflow.benchmarks.classification.settings import (
-    ZeroShotClassificationSettings,
-    ZeroShotFindingsSettings,
-)
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features
-from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.grounding.phrase_grounding import similarity_grids
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.paired_tests import read_predictions
-from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.rows.external import ExternalTable, read_map
-from cxrflow.images.store import PixelStore
 from cxrflow.papers.table import Table
 from cxrflow.show.tables.cells import make_cells
 from cxrflow.show.tables.rendering import table_markdown
 from cxrflow.show.tables.results import read_results
 
 COUNT = 60
-QUICK = {"intervals": {"replicates": 100}}
+PROBE = {"fractions": [1.0], "probe_seeds": [0, 1]}
 
 
 def vectors_of(features, path):
@@ -68,6 +56,26 @@ def vectors_of(features, path):
 def external(benchmark, settings, path, **contents):
     """The result of a file."""
     return result_of(benchmark, settings, external=path, **contents)
+
+
+def written(frame, path):
+    """A file of a table, by the ending of its name."""
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+def table_of(*names):
+    """A table of the AUROC of rows from elsewhere."""
+    columns = [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}]
+    rows = [{"label": name, "model": f"mine/{name}", "kind": "external"} for name in names]
+    shown = {"title": "t", "source": "ours", "task": "linear_probe"}
+    return Table.model_validate(shown | {"columns": columns, "rows": rows})
+
+
+@pytest.fixture
+def pneumonia(pixels):
+    """Pictures with labels of one class, as contents of a task."""
+    return stored(classification_samples(COUNT), pixels, "Pneumonia")
 
 
 def agree(theirs, ours):
@@ -106,14 +114,12 @@ def labelled_pairs(count=30):
 
 
 def test_scores_of_studies_are_measured_as_ours_are(pixels, tmp_path):
-    quick = {"label_source": "cohort", "matching": "global", "classes": ["Edema"]}
-    settings = ZeroShotFindingsSettings.model_validate(QUICK | quick)
-    cohort = Cohort(labelled_pairs(), DATA, ("Edema", "Pneumonia"))
-    contents = {"cohort": cohort, "pixels": PixelStore(pixels)}
+    settings = {"label_source": "cohort", "matching": "global", "classes": ["Edema"]}
+    contents = stored(labelled_pairs(), pixels, "Edema", "Pneumonia")
     ours = result_of("zero_shot_findings", settings, **contents, model=FakeModel())
     scores = ours.predictions[["image_id", "score"]].rename(columns={"score": "Edema"})
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    theirs = external("zero_shot_findings", settings, tmp_path / "scores.csv", **contents)
+    path = written(scores, tmp_path / "scores.csv")
+    theirs = external("zero_shot_findings", settings, path, **contents)
     agree(theirs.metrics, ours.metrics)
     assert theirs.protocol["reference"] == ours.protocol["reference"]
 
@@ -122,30 +128,23 @@ def test_vectors_are_probed_by_folds(pixels, tmp_path, monkeypatch):
     table, classes = labelled_pairs(), ("Edema", "Pneumonia")
     rng = np.random.default_rng(2)
     drawn = torch.from_numpy(rng.normal(size=(len(table), 5))).float()
-    by_kind = {"pooled": drawn}
-    monkeypatch.setattr(fold_probe, "encode", lambda *given: by_kind)
-    quick = QUICK | {"label_source": "cohort", "classes": list(classes), "folds": 3}
-    settings = FoldProbeSettings.model_validate(quick)
-
-    def contents():
-        return {"cohort": Cohort(table, DATA, classes), "pixels": PixelStore(pixels)}
-
-    ours = result_of("fold_probe", settings, **contents(), image=None)
+    monkeypatch.setattr(fold_probe, "encode", lambda *given: {"pooled": drawn})
+    settings = {"label_source": "cohort", "classes": list(classes), "folds": 3}
+    ours = result_of("fold_probe", settings, **stored(table, pixels, *classes), image=None)
     by_study = pd.DataFrame({"study_id": table["study_id"], "vector": list(drawn.numpy())})
-    by_study.sample(frac=1, random_state=0).to_parquet(tmp_path / "vectors.parquet")
-    theirs = external("fold_probe", settings, tmp_path / "vectors.parquet", **contents())
+    path = written(by_study.sample(frac=1, random_state=0), tmp_path / "vectors.parquet")
+    theirs = external("fold_probe", settings, path, **stored(table, pixels, *classes))
     agree(theirs.metrics, ours.metrics)
 
 
 def test_heads_learn_from_vectors(tmp_path, pixels, monkeypatch):
-    table = single()[:COUNT]
     features = fake_features(pixels)
     monkeypatch.setattr(linear_classification, "encoded", lambda *given: features)
-    settings = LinearClassificationSettings.model_validate(LINEAR | {"epochs": 3})
+    settings = LINEAR | {"epochs": 3}
     model, _ = write_fake(tmp_path, features)
     folders = Namespace(model=model, pixels=pixels, state=tmp_path / "state", cohort=tmp_path)
     folders.state.mkdir()
-    cohort = Cohort(table, DATA, ("Square",))
+    cohort = stored(single()[:COUNT], pixels, "Square")["cohort"]
     ours = result_of("linear_classification", settings, folders, cohort=cohort)
     folders.model = None
     path = vectors_of(features, tmp_path / "vectors.parquet")
@@ -159,33 +158,30 @@ def test_images_are_retrieved_by_vectors(pixels, tmp_path):
     category = ["square" if n % 3 else "plain" for n in range(COUNT)]
     part = ["query" if n % 4 == 0 else "candidate" for n in range(COUNT)]
     table = table.assign(category=category, part=part, split="test", group_id=None)
-    settings = ImageRetrievalSettings.model_validate(QUICK | {"cutoffs": [1, 5]})
-    contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels)}
+    settings, contents = {"cutoffs": [1, 5]}, stored(table, pixels)
     ours = result_of("image_retrieval", settings, **contents, features=features)
     path = vectors_of(features, tmp_path / "vectors.parquet")
     agree(external("image_retrieval", settings, path, **contents).metrics, ours.metrics)
 
 
 def zero_shot(contents, path=None):
-    settings = ZeroShotClassificationSettings.model_validate(QUICK)
-    return external("zero_shot_classification", settings, path, **contents)
+    return external("zero_shot_classification", {}, path, **contents)
 
 
 def test_scores_are_measured_as_ours_are(pixels, tmp_path):
     """Through a CSV, by other prompts too; without these their metrics are left out."""
     table = classification_samples(COUNT)
     table["labels"] = np.random.default_rng(0).permutation(table["labels"])
-    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
+    contents = stored(table, pixels, "Pneumonia")
     ours = zero_shot(contents | {"features": fake_features(pixels), "model": FakeModel()})
     scores = ours.predictions.filter(regex="^(image_id|score)")
     scores.columns = scores.columns.str.replace("score", "Pneumonia")
-    scores.to_csv(tmp_path / "scores.csv", index=False)
-    theirs = zero_shot(contents, tmp_path / "scores.csv")
+    theirs = zero_shot(contents, written(scores, tmp_path / "scores.csv"))
     agree(theirs.metrics, ours.metrics)
     assert theirs.metrics.keys() == ours.metrics.keys() and 0.3 < ours.metrics["auroc"].value < 0.7
     assert theirs.protocol["score"] == "the file's"
-    scores[["image_id", "Pneumonia"]].to_csv(tmp_path / "scores.csv", index=False)
-    fewer = zero_shot(contents, tmp_path / "scores.csv")
+    alone = scores[["image_id", "Pneumonia"]]
+    fewer = zero_shot(contents, written(alone, tmp_path / "scores.csv"))
     agree(fewer.metrics, ours.metrics)
     assert {name for name in ours.metrics if "/" not in name} - fewer.metrics.keys() == {
         "prompts_spread"
@@ -194,13 +190,11 @@ def test_scores_are_measured_as_ours_are(pixels, tmp_path):
 
 def test_scores_of_several_classes_are_means_over_a_study(pixels, tmp_path):
     table, features = several_classes(COUNT)
-    quick = QUICK | {"sample": "group", "prompt_pairs": [], "metrics": ["auroc", "f1"]}
-    settings = ZeroShotClassificationSettings.model_validate(quick)
-    contents = {"cohort": Cohort(table, DATA, CLASSES), "pixels": PixelStore(pixels)}
+    settings = {"sample": "group", "prompt_pairs": [], "metrics": ["auroc", "f1"]}
     drawn = np.random.default_rng(2).normal(size=(COUNT, 3))
     frame = pd.DataFrame(drawn, columns=list(CLASSES)).assign(image_id=table["image_id"])
-    frame.to_parquet(tmp_path / "scores.parquet")
-    found = external("zero_shot_classification", settings, tmp_path / "scores.parquet", **contents)
+    path, contents = written(frame, tmp_path / "scores.parquet"), stored(table, pixels, *CLASSES)
+    found = external("zero_shot_classification", settings, path, **contents)
     rows = found.predictions.set_index("group_id")
     tested = frame[(table["split"] == "test").to_numpy()]
     expected = tested.groupby(table["group_id"])[list(CLASSES)].mean().loc[rows.index]
@@ -209,29 +203,18 @@ def test_scores_of_several_classes_are_means_over_a_study(pixels, tmp_path):
 
 def test_reports_are_scored_as_ours_are(pixels, tmp_path):
     texts = ["New left pleural effusion. No pneumothorax.", "The lungs are clear."]
-    table = pd.DataFrame(
-        {
-            "subject_id": [f"p{n}" for n in range(8)],
-            "study_id": [f"s{n}" for n in range(8)],
-            "image_id": [f"image{n}" for n in range(8)],
-            "split": ["train"] * 3 + ["test"] * 5,
-            "findings": None,
-            "impression": [texts[n % 2] for n in range(8)],
-            "prior_study_id": None,
-            "prior_image_id": None,
-        }
+    table = pairs_of_studies(np.zeros((8, 1)), texts * 4).assign(
+        split=["train"] * 3 + ["test"] * 5, prior_study_id=None, prior_image_id=None
     )
-    settings = ReportGenerationSettings.model_validate(QUICK | {"tagger": "keywords"})
-    folders = Namespace(stanza=None, cohort=tmp_path)
-    contents = {"cohort": Cohort(table, DATA), "pixels": PixelStore(pixels)}
+    settings, folders = {"tagger": "keywords"}, Namespace(stanza=None, cohort=tmp_path)
+    contents = stored(table, pixels)
     ours = result_of("report_generation", settings, folders, "random", **contents)
-    written = ours.predictions[["study_id", "generated"]].rename(columns={"generated": "report"})
-    written.to_csv(tmp_path / "reports.csv", index=False)
-    path = tmp_path / "reports.csv"
+    reports = ours.predictions[["study_id", "generated"]].rename(columns={"generated": "report"})
+    path = written(reports, tmp_path / "reports.csv")
     theirs = external("report_generation", settings, path, folders=folders, **contents)
     agree(theirs.metrics, ours.metrics)
     assert theirs.protocol["writes"] == "external"
-    written.assign(report=None).to_csv(path, index=False)
+    written(reports.assign(report=None), path)
     theirs = external("report_generation", settings, path, folders=folders, **contents)
     assert theirs.metrics["bleu_4"].value == 0
 
@@ -239,19 +222,18 @@ def test_reports_are_scored_as_ours_are(pixels, tmp_path):
 def test_maps_are_scored_as_ours_are(pixels, tmp_path):
     (tmp_path / "root").symlink_to(pixels.parent / "root")
     table = grounding_samples(30)
-    store = PixelStore(store_of(tmp_path, table["image_id"], "square64"))
-    quick = QUICK | {"categories": list(CATEGORIES), "controls": False}
-    settings = PhraseGroundingSettings.model_validate(quick)
-    contents = {"cohort": Cohort(table, DATA), "pixels": store}
+    values = {"categories": list(CATEGORIES), "controls": False}
+    settings = settings_of("phrase_grounding", values)
+    contents = stored(table, store_of(tmp_path, table["image_id"], "square64"))
     model = FakeModel(geometry="square64")
     ours = result_of("phrase_grounding", settings, **contents, model=model)
-    grids = similarity_grids(model, table, store, settings)["own"]
+    grids = similarity_grids(model, table, contents["pixels"], settings)["own"]
     for sample, grid in zip(table["sample_id"], grids, strict=True):
         np.save(tmp_path / f"{sample}.npy", grid)
     files = pd.DataFrame({"sample_id": table["sample_id"]})
     files["map"] = files["sample_id"] + ".npy"
-    files.to_csv(tmp_path / "maps.csv", index=False)
-    theirs = external("phrase_grounding", settings, tmp_path / "maps.csv", **contents)
+    path = written(files, tmp_path / "maps.csv")
+    theirs = external("phrase_grounding", settings, path, **contents)
     assert theirs.metrics["signed_cnr"].value > 1
     agree(theirs.metrics, ours.metrics)
 
@@ -293,16 +275,11 @@ def test_a_map_is_a_grey_picture_or_an_array(tmp_path):
 # --- what is wrong with a file --------------------------------------------------------------------
 
 
-def test_what_the_file_lacks_is_counted(pixels, tmp_path):
-    features = fake_features(pixels)
-    table = classification_samples(COUNT)
-    settings = LinearProbeSettings.model_validate(
-        QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}
-    )
-    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
+def test_what_the_file_lacks_is_counted(pixels, tmp_path, pneumonia):
+    features, table = fake_features(pixels), pneumonia["cohort"].table
     some = Features(features.encoded[:50], {"pooled": features.by_kind["pooled"][:50]}, "", "")
     path = vectors_of(some, tmp_path / "vectors.parquet")
-    found = external("linear_probe", settings, path, least_share=0.5, **contents)
+    found = external("linear_probe", PROBE, path, least_share=0.5, **pneumonia)
     lost = table["split"][~table["image_id"].isin(some.encoded["image_id"])].value_counts()
     assert found.data["external"]["missing"] == lost["test"] == 10 - lost["train"]
     assert (found.data["external"]["lacks"], found.data["external"]["of"]) == (10, COUNT)
@@ -324,21 +301,17 @@ def test_what_the_file_lacks_is_counted(pixels, tmp_path):
         ("train", r"holds 6 of the 12 rows of .* of the part 'train', and lacks such as image"),
     ],
 )
-def test_a_file_that_lacks_rows_is_refused_unless_less_is_asked(pixels, tmp_path, absent, said):
+def test_a_file_that_lacks_rows_is_refused_unless_less_is_asked(
+    pixels, tmp_path, pneumonia, absent, said
+):
     """Of each part by itself: half of the scored rows are a tenth of the file."""
-    table = classification_samples(COUNT)
+    table = pneumonia["cohort"].table
     frame = pd.read_parquet(vectors_of(fake_features(pixels), tmp_path / "all.parquet"))
     of_part = table["image_id"][table["split"] == absent]
-    path = tmp_path / "some.parquet"
-    frame[~frame["image_id"].isin(of_part[::2])].to_parquet(path)
-    settings = LinearProbeSettings.model_validate(
-        QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}
-    )
-    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
-    with pytest.raises(InputError, match=said + r".* expected at least 0.9 of them \(the model's"):
-        external("linear_probe", settings, path, least_share=0.9, **contents)
-    with pytest.raises(InputError, match=said + r".* expected all of them \(the model's"):
-        external("linear_probe", settings, path, **contents)
+    path = written(frame[~frame["image_id"].isin(of_part[::2])], tmp_path / "some.parquet")
+    for share, expected in ((0.9, "at least 0.9 of them"), (1.0, "all of them")):
+        with pytest.raises(InputError, match=rf"{said}.* expected {expected} \(the model's"):
+            external("linear_probe", PROBE, path, least_share=share, **pneumonia)
 
 
 def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path, monkeypatch):
@@ -347,7 +320,7 @@ def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path, monkeypatch):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
     good, bad = vectors_of(features, tmp_path / "good.parquet"), tmp_path / "bad.parquet"
     pd.read_parquet(good).iloc[:5].to_parquet(bad)
-    asked = {"settings": QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}, "pixels": pixels}
+    asked = {"settings": QUICK | PROBE, "pixels": pixels}
     records, (reading, writing) = [], os.pipe()
     monkeypatch.setenv(TERMINAL, str(writing))
     for path in (good, bad):
@@ -362,12 +335,7 @@ def test_a_refused_file_holds_no_other_row_up(pixels, tmp_path, monkeypatch):
     with open(reading) as terminal:
         assert terminal.read() == f"WARNING mine/bad is not scored: {refused}\n"
     results = read_results([tmp_path / name / "metrics.json" for name in ("good", "bad")])
-    columns = [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}]
-    rows = [{"label": n, "model": f"mine/{n}", "kind": "external"} for n in ("good", "bad")]
-    table = Table.model_validate(
-        {"title": "t", "source": "ours", "task": "linear_probe", "columns": columns, "rows": rows}
-    )
-    cells = make_cells(table, results)
+    cells = make_cells(table_of("good", "bad"), results)
     assert isinstance(cells[0].ours, float) and cells[1].reason == refused
     runs = read_predictions([tmp_path / n / "predictions.parquet" for n in ("good", "bad")])
     assert list(runs) == [("linear_probe", "mine/good")]
@@ -381,47 +349,38 @@ def test_the_label_says_that_a_file_lacks_rows(pixels, tmp_path):
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", classification_samples(COUNT))
     path = vectors_of(fake_features(pixels), tmp_path / "some.parquet")
     pd.read_parquet(path).iloc[:40].to_parquet(path)
-    asked = {"settings": QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]}, "pixels": pixels}
+    asked = {"settings": QUICK | PROBE, "pixels": pixels}
     words = ["linear_probe", "--name", "mine/some"]
     asked |= {"cohort": cohort, "external": path, "least_share": 0.5, "output": tmp_path / "some"}
     metrics_of(main, *words, **asked)
     results = read_results([tmp_path / "some/metrics.json"])
-    columns = [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}]
-    rows = [{"label": "Theirs", "model": "mine/some", "kind": "external"}]
-    table = Table.model_validate(
-        {"title": "t", "source": "ours", "task": "linear_probe", "columns": columns, "rows": rows}
-    )
+    table = table_of("some")
     text = table_markdown(table, make_cells(table, results), results)
-    assert f"| Theirs (its file lacks {COUNT - 40} of {COUNT} rows) | scored |" in text
+    assert f"| some (its file lacks {COUNT - 40} of {COUNT} rows) | scored |" in text
 
 
-def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_path):
+def test_a_file_that_lacks_what_is_not_scored_is_not_measured_alike(pixels, tmp_path, pneumonia):
     """The samples are the same, and what was learnt, chosen or searched is less."""
-    table, features = classification_samples(COUNT), fake_features(pixels)
-    whole = vectors_of(features, tmp_path / "whole.parquet")
-    lacking = tmp_path / "lacking.parquet"
+    table, contents = pneumonia["cohort"].table, pneumonia | {"least_share": 0.5}
+    whole = vectors_of(fake_features(pixels), tmp_path / "whole.parquet")
     frame = pd.read_parquet(whole)
-    frame[~frame["image_id"].isin(["image5", "image10"])].to_parquet(lacking)  # of train
-    store, quick = PixelStore(pixels), QUICK | {"prompt_pairs": []}
-    probe = LinearProbeSettings.model_validate(QUICK | {"fractions": [1.0], "probe_seeds": [0, 1]})
-    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": store}
-    contents["least_share"] = 0.5
-    results = [external("linear_probe", probe, path, **contents) for path in (whole, lacking)]
+    of_others = frame[~frame["image_id"].isin(["image5", "image10"])]  # which are of train
+    lacking = written(of_others, tmp_path / "lacking.parquet")
+    results = [external("linear_probe", PROBE, path, **contents) for path in (whole, lacking)]
     assert "rows_missing" not in results[0].protocol
     assert results[1].protocol["rows_missing"] == {"train": 2}
     assert results[1].data["external"]["missing"] == 0
     columns = ["sample_id", "label"]
     pd.testing.assert_frame_equal(*(result.predictions[columns] for result in results))
-    zero = ZeroShotClassificationSettings.model_validate(quick | {"threshold_part": "train"})
     scores = pd.DataFrame({"image_id": table["image_id"], "Pneumonia": np.linspace(0, 1, COUNT)})
-    scores.drop(index=[5, 10]).to_csv(tmp_path / "scores.csv", index=False)
-    found = external("zero_shot_classification", zero, tmp_path / "scores.csv", **contents)
+    path = written(scores.drop(index=[5, 10]), tmp_path / "scores.csv")
+    settings = {"prompt_pairs": [], "threshold_part": "train"}
+    found = external("zero_shot_classification", settings, path, **contents)
     assert found.protocol["rows_missing"] == {"train": 2}
     part = ["candidate" if n % 5 == 0 else "query" for n in range(COUNT)]
     table = table.drop(columns="split").assign(part=part, category=["a", "b"] * (COUNT // 2))
-    search = ImageRetrievalSettings.model_validate(QUICK | {"cutoffs": [1]})
-    contents = {"cohort": Cohort(table, DATA), "pixels": store}
-    found = external("image_retrieval", search, lacking, least_share=0.5, **contents)
+    contents = stored(table, pixels) | {"least_share": 0.5}
+    found = external("image_retrieval", {"cutoffs": [1]}, lacking, **contents)
     assert found.protocol["rows_missing"] == {"candidate": 2}
     assert found.data["external"]["missing"] == 0
 
@@ -445,16 +404,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_a_wrong_table_is_one_line(pixels, tmp_path, message):
-    pd.DataFrame(WRONG[message]).to_parquet(tmp_path / "vectors.parquet")
-    settings = LinearProbeSettings.model_validate(QUICK)
-    contents = {
-        "cohort": Cohort(classification_samples(COUNT), DATA, ("Pneumonia",)),
-        "pixels": PixelStore(pixels),
-    }
+def test_a_wrong_table_is_one_line(tmp_path, pneumonia, message):
+    path = written(pd.DataFrame(WRONG[message]), tmp_path / "vectors.parquet")
     with pytest.raises(InputError, match=message):
-        path = tmp_path / "vectors.parquet"
-        external("linear_probe", settings, path, least_share=0.0, **contents)
+        external("linear_probe", {}, path, least_share=0.0, **pneumonia)
 
 
 @pytest.mark.parametrize("value", ["1_000", "٣", "１", "0x1p3", "1e", "nan", "1e999", "½", ""])
@@ -482,13 +435,8 @@ def test_a_last_line_without_its_end_is_refused(tmp_path):
                 ExternalTable(tmp_path / name)
 
 
-def test_a_wrong_list_is_one_line(pixels, tmp_path):
-    contents = {
-        "cohort": Cohort(classification_samples(COUNT), DATA, ("Pneumonia",)),
-        "pixels": PixelStore(pixels),
-    }
-    contents["least_share"] = 0.0
-    path = tmp_path / "scores.csv"
+def test_a_wrong_list_is_one_line(pixels, tmp_path, pneumonia):
+    contents, path = pneumonia | {"least_share": 0.0}, tmp_path / "scores.csv"
     path.write_text("image_id,Pneumonia\nimage1,0.5\nimage3,high\n")
     with pytest.raises(InputError, match="'Pneumonia' of image_id 'image3': expected a number"):
         zero_shot(contents, path)
@@ -501,19 +449,17 @@ def test_a_wrong_list_is_one_line(pixels, tmp_path):
         ExternalTable(path).numbers(wanted, ["Pneumonia"])
     with pytest.raises(InputError, match="absent.csv: file not found"):
         ExternalTable(tmp_path / "absent.csv")
-    settings = PhraseGroundingSettings.model_validate(QUICK | {"categories": list(CATEGORIES)})
-    table = grounding_samples(30)
-    contents |= {"cohort": Cohort(table, DATA)}
+    settings, table = {"categories": list(CATEGORIES)}, grounding_samples(30)
+    contents |= stored(table, pixels)
     path.write_text("image_id,map\nimage1,a.png\n")
     with pytest.raises(InputError, match="rows are named by image_id; expected sample_id"):
         external("phrase_grounding", settings, path, **contents)
-    files = pd.DataFrame({"sample_id": table["sample_id"], "map": "../secret.png"})
-    files.to_csv(path, index=False)
+    written(pd.DataFrame({"sample_id": table["sample_id"], "map": "../secret.png"}), path)
     with pytest.raises(InputError, match="'../secret.png' lies outside of the table's folder"):
         external("phrase_grounding", settings, path, **contents)
 
 
-def test_what_a_file_cannot_be_scored_in_is_one_line(tmp_path, capsys, pixels):
+def test_what_a_file_cannot_be_scored_in_is_one_line(tmp_path, capsys, pixels, pneumonia):
     asked = ["--cohort", "c", "--output", "o"]
     with pytest.raises(SystemExit, match="2"):
         main(["segmentation", "--external", "x.csv", *asked])
@@ -521,9 +467,6 @@ def test_what_a_file_cannot_be_scored_in_is_one_line(tmp_path, capsys, pixels):
     with pytest.raises(SystemExit, match="2"):
         main(["linear_probe", "--reference", "nothing", "--name", "mine/x", *asked])
     assert "--name is of --external" in capsys.readouterr().err
-    settings = LinearProbeSettings.model_validate(QUICK | {"augmentation": {}})
-    table = classification_samples(COUNT)
     path = vectors_of(fake_features(pixels), tmp_path / "vectors.parquet")
-    contents = {"cohort": Cohort(table, DATA, ("Pneumonia",)), "pixels": PixelStore(pixels)}
     with pytest.raises(InputError, match="augmentation is set, but a file has one vector an image"):
-        external("linear_probe", settings, path, **contents)
+        external("linear_probe", {"augmentation": {}}, path, **pneumonia)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import SIZE, classification_samples
+from benchmark_fakes import SIZE, classification_samples, write_cohort
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -38,12 +38,9 @@ def model(tmp_path):
 @pytest.fixture
 def cohort(tmp_path):
     """Its first image twice, one image that is not stored."""
-    folder = tmp_path / "cohort"
-    folder.mkdir()
     table = classification_samples(COUNT)
     table.loc[4, "image_id"] = "absent"
-    pd.concat([table, table[:1]]).to_parquet(folder / "samples.parquet")
-    return folder
+    return write_cohort(tmp_path / "cohort", "samples.parquet", pd.concat([table, table[:1]]))
 
 
 def extract(model, cohort, pixels, output, **settings):

@@ -6,18 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import FakeModel, pairs_of_studies, result_of, write_cohort
+from benchmark_fakes import (
+    QUICK,
+    FakeModel,
+    pairs_of_studies,
+    result_of,
+    stored,
+    write_cohort,
+)
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from command_options import options
 from cxr_files.atomic import read_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import fold_probe
-from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings
 from cxrflow.benchmarks.classification.settings import ZeroShotFindingsSettings
 from cxrflow.benchmarks.evaluate import main as evaluate
-from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.images.store import PixelStore
 
 CLASSES = ("Edema", "Pneumonia", "Fracture")
 NUMBER = 30
@@ -43,15 +47,8 @@ def probe(
         return {"pooled": torch.tensor(np.stack([by_image[name] for name in rows["image_id"]]))}
 
     monkeypatch.setattr(fold_probe, "encode", encode)
-    given = {"label_source": "cohort", "classes": CLASSES, "intervals": {"replicates": 100}}
-    data = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return result_of(
-        "fold_probe",
-        FoldProbeSettings.model_validate(given | settings),
-        cohort=Cohort(table, data, CLASSES),
-        pixels=PixelStore(pixels),
-        image=None,
-    )
+    given = {"label_source": "cohort", "classes": CLASSES, **settings}
+    return result_of("fold_probe", given, **stored(table, pixels, *CLASSES), image=None)
 
 
 def test_the_mean_is_over_folds_and_then_classes(monkeypatch, pixels):
@@ -125,18 +122,12 @@ def test_bad_label_tables_are_named(monkeypatch, pixels):
 @pytest.fixture
 def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A cohort with labels, its pixels and a model of brightness, as options."""
-    cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", labelled_pairs())
-    flow = {"dataset": "tiny", "synthetic": True, "classes": list(CLASSES)}
-    pd.Series(flow).to_json(cohort / "flow.json")
+    cohort = write_cohort(tmp_path / "cohort", "pairs.parquet", labelled_pairs(), CLASSES)
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     settings = {
-        "intervals": {"replicates": 100},
-        "label_source": "cohort",
-        "matching": "global",
-        "classes": ["Edema"],
-        "threshold": 0.5,
-        "uncertain": "zero",
-        "metrics": ["balanced_accuracy"],
+        **QUICK,
+        **{"label_source": "cohort", "matching": "global", "classes": ["Edema"]},
+        **{"threshold": 0.5, "uncertain": "zero", "metrics": ["balanced_accuracy"]},
     }
     return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
 

@@ -10,12 +10,15 @@ import torch
 from benchmark_fakes import (
     CLASSES,
     DATA,
+    QUICK,
     FakeModel,
     NamedModel,
     classification_samples,
     metrics_of,
     result_of,
+    settings_of,
     several_classes,
+    stored,
     write_cohort,
 )
 from feature_fakes import fake_features, write_fake
@@ -26,7 +29,6 @@ from sklearn.metrics import f1_score, roc_auc_score
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification import linear_probe as program
 from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
-from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.features import Features, encode
 from cxrflow.benchmarks.inputs import Cohort
@@ -39,9 +41,8 @@ COUNT = 60
 CLASS = ("Pneumonia",)
 TURNED = {"No Finding": {"positive": ["no finding"], "negative": ["no no finding"]}}
 HELD = {"solver": {"inverse_penalty": 1e-12}}  # to its start, but for the bias
-QUICK = {"intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
-
-POOLED = {**QUICK, "features": "pooled", "start": "zeros"}
+PROBE = {**QUICK, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7]}
+PROMPTS = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "class_prompts": TURNED}
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +61,16 @@ def samples(noise: float = 0.0) -> pd.DataFrame:
 
 
 def evaluate(found, tmp_path, table=None, model=True, **values):
-    settings = LinearProbeSettings.model_validate({**QUICK, **values})
     cohort = Cohort(samples() if table is None else table, DATA, CLASS)
-    text = FakeModel() if model else None
-    return result_of("linear_probe", settings, features=found, cohort=cohort, text_model=text)
+    contents = {"features": found, "cohort": cohort, "text_model": FakeModel() if model else None}
+    return result_of("linear_probe", PROBE | values, **contents)
 
 
 def test_the_program_writes_a_whole_result(features, tmp_path, monkeypatch):
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: FakeModel())
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     model, folder = write_fake(tmp_path, features)
-    read = {"model": model, "cohort": cohort, "features": folder, "settings": QUICK}
+    read = {"model": model, "cohort": cohort, "features": folder, "settings": PROBE}
     found = metrics_of(main, "linear_probe", **read, seed=4, output=tmp_path / "out")
     assert (found["benchmark"], found["model"], found["seed"]) == ("linear_probe", "fake", 4)
     assert set(found["metrics"]) == {
@@ -108,9 +108,8 @@ def test_a_head_held_to_its_start_is_the_zero_shot_classifier_but_for_its_bias(f
     table = samples(noise=0.3)
     result = evaluate(features, tmp_path, table, **HELD)
     test = table[table["split"] == "test"].reset_index(drop=True)
-    settings = ZeroShotClassificationSettings.model_validate({"intervals": QUICK["intervals"]})
     contents = {"cohort": Cohort(test, DATA, CLASS), "features": features, "model": FakeModel()}
-    wanted = result_of("zero_shot_classification", settings, **contents).predictions
+    wanted = result_of("zero_shot_classification", {}, **contents).predictions
     for share in ("10", "100"):
         moved = logit(result.predictions[f"score_{share}_seed1"]) - logit(wanted["score"])
         np.testing.assert_allclose(moved, moved.mean(), atol=1e-5)
@@ -162,7 +161,7 @@ def test_versions_that_are_all_alike_change_nothing(features, tmp_path):
     """Nor does the penalty weigh less because an image is there three times."""
     table, values = samples(noise=0.3), {"solver": {"inverse_penalty": 0.1}}
     once = evaluate(features, tmp_path, table, **values)
-    settings = LinearProbeSettings.model_validate({**QUICK, **values})
+    settings = settings_of("linear_probe", PROBE | values)
     inputs = inputs_of("linear_probe", Namespace(cohort=tmp_path), settings)
     inputs.cohort, inputs.features = Cohort(table, DATA, CLASS), features
     inputs.text_model = FakeModel()
@@ -189,8 +188,8 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(pixels, tmp_pa
     inputs.cohort, inputs.pixels, inputs.features = Cohort(table, DATA, CLASS), pixels, features
 
     def versions(**augmentation):
-        values = {"augmentation": augmentation, "draws": 2}
-        return program.augmented_features(inputs, LinearProbeSettings.model_validate(values))
+        settings = LinearProbeSettings(augmentation=augmentation, draws=2)
+        return program.augmented_features(inputs, settings)
 
     still = {"angle": 0, "shear": 0, "brightness": 0, "contrast": 0}
     for version in versions(**still):
@@ -202,7 +201,7 @@ def test_a_head_learns_from_augmented_images_of_the_training_part(pixels, tmp_pa
     every = pd.DataFrame({"image_id": table["image_id"]})  # features of the test images as well
     plain = encode(image, pixels, every, 7, torch.device("cpu"))
     inputs.features = Features(every, plain, str(pixels.geometry), pixels.fingerprint)
-    settings = LinearProbeSettings.model_validate(POOLED)
+    settings = settings_of("linear_probe", {**PROBE, "features": "pooled", "start": "zeros"})
     alike, same, other = (
         program.probed(inputs, settings, augmented).table["score_100_seed0"]
         for augmented in ([inputs.features], versions(**still), [first, second])
@@ -236,9 +235,6 @@ def test_wrong_input_is_named(features, tmp_path):
     table["labels"] = table["labels"].mask(train, pd.Series([[0.0]] * COUNT))
     with pytest.raises(InputError, match="no positive of Pneumonia among 30"):
         evaluate(features, tmp_path, table)
-    trunk = replace(features, by_kind={"pooled": features.by_kind["pooled"]})
-    with pytest.raises(InputError, match="'projected' is missing; found pooled"):
-        evaluate(trunk, tmp_path)
     table = samples()
     for row in (0, 1):
         table.at[row, "labels"] = [np.nan]
@@ -265,8 +261,7 @@ def test_settings_that_make_no_sense_are_refused(values, message):
 
 
 def evaluate_several(tmp_path, table, own, **values):
-    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "class_prompts": TURNED}
-    settings = LinearProbeSettings.model_validate(QUICK | prompts | values)
+    settings = PROBE | PROMPTS | values
     features = replace(own, by_kind={kind: v.float() for kind, v in own.by_kind.items()})
     contents = {"cohort": Cohort(table, DATA, CLASSES), "features": features}
     return result_of("linear_probe", settings, **contents, text_model=NamedModel())
@@ -289,12 +284,8 @@ def test_a_probe_that_sees_nothing_is_at_chance_whatever_the_size_of_a_study(pix
     table = classification_samples(COUNT)
     study = np.repeat(np.arange(COUNT), np.arange(COUNT) % 3 + 1)[:COUNT]
     table = table.assign(group_id=[f"g{n}" for n in study], labels=[[n % 7 % 2] for n in study])
-    asked = {"fractions": [0.5, 1.0], "sample": "group"}
-    settings = LinearProbeSettings.model_validate(QUICK | asked)
-    cohort = Cohort(table, DATA, ("Pneumonia",))
-    found = result_of(
-        "linear_probe", settings, None, "nothing", cohort=cohort, pixels=PixelStore(pixels)
-    )
+    asked = PROBE | {"fractions": [0.5, 1.0], "sample": "group"}
+    found = result_of("linear_probe", asked, None, "nothing", **stored(table, pixels, *CLASS))
     assert {found.metrics[f"auroc/{share}"].value for share in ("50", "100")} == {0.5}
     assert found.predictions["group_id"].is_unique and len(found.predictions) < COUNT
 
@@ -306,12 +297,10 @@ def test_probes_of_several_classes_are_held_to_the_zero_shot_classifier(tmp_path
         table["labels"] = list(np.eye(3)[np.arange(200) % 3])
     held = evaluate_several(tmp_path, table, features, **HELD, exclusive=exclusive)
     assert held.protocol["head"] == ("softmax" if exclusive else "sigmoid")
-    prompts = {"positive_prompts": ["{}"], "negative_prompts": ["no {}"], "class_prompts": TURNED}
-    asked = {"prompt_pairs": [], "exclusive": exclusive, "intervals": QUICK["intervals"]}
-    zero_shot = ZeroShotClassificationSettings.model_validate(prompts | asked)
+    asked = PROMPTS | {"prompt_pairs": [], "exclusive": exclusive}
     test = table[table["split"] == "test"].reset_index(drop=True)
     contents = {"cohort": Cohort(test, DATA, CLASSES), "features": features, "model": NamedModel()}
-    wanted = result_of("zero_shot_classification", zero_shot, **contents).predictions
+    wanted = result_of("zero_shot_classification", asked, **contents).predictions
     names = ("edema", "mass", "no_finding")
     probed_NC = held.predictions[[f"score_100_seed1/{name}" for name in names]].to_numpy()
     wanted_NC = wanted[[f"score/{name}" for name in names]].to_numpy()

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import metrics_of, result_of, write_cohort
+from benchmark_fakes import DATA, metrics_of, result_of, studies_of, write_cohort
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language.settings import MaskPredictionSettings
 from cxrflow.benchmarks.rows.texts import most_frequent_by
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
@@ -55,27 +54,20 @@ def reports(count: int = 600) -> pd.DataFrame:
     """Validation reports and as many for training, in which "lungs" is the commonest piece."""
     rng = np.random.default_rng(0)
     words = ["lungs", "lungs", "lungs", "clear", "no pneumonia", "effusion."]
-    rows = []
-    for number in range(2 * count):
-        text = " ".join(rng.choice(words, size=8))
-        rows.append(
-            {
-                "study_id": f"s{number}",
-                "subject_id": f"p{number // 3}",
-                "findings": text if number % 4 else None,
-                "impression": "No effusion.",
-                "findings_sentences": [text] if number % 4 else None,
-                "impression_sentences": ["No effusion."],
-                "split": "train" if number < count else "validate",
-            }
-        )
-    return pd.DataFrame(rows)
+    texts = [" ".join(rng.choice(words, size=8)) for _ in range(2 * count)]
+    return studies_of(
+        ["No effusion."] * len(texts),
+        subject_id=[f"p{n // 3}" for n in range(len(texts))],
+        findings=[text if n % 4 else None for n, text in enumerate(texts)],
+        findings_sentences=[[text] if n % 4 else None for n, text in enumerate(texts)],
+        impression_sentences=[["No effusion."]] * len(texts),
+        split=["train"] * count + ["validate"] * count,
+    )
 
 
 def evaluate(model, table=None, **values):
-    settings = MaskPredictionSettings.model_validate({"intervals": {"replicates": 200}} | values)
-    cohort = Cohort(reports() if table is None else table, {"name": "tiny", "synthetic": True})
-    return result_of("mask_prediction", settings, model=model, cohort=cohort)
+    cohort = Cohort(reports() if table is None else table, DATA)
+    return result_of("mask_prediction", values, model=model, cohort=cohort)
 
 
 def test_always_the_same_piece_is_the_baseline(tokenizer):
@@ -149,9 +141,7 @@ def test_wrong_input_is_named(tokenizer):
 
 
 def scored(name: str, table: pd.DataFrame) -> dict[str, float]:
-    settings = MaskPredictionSettings.model_validate({"intervals": {"replicates": 100}})
-    cohort = Cohort(table, {"name": "tiny", "synthetic": True})
-    result = result_of("mask_prediction", settings, reference=name, cohort=cohort)
+    result = result_of("mask_prediction", {}, reference=name, cohort=Cohort(table, DATA))
     return {name: metric.value for name, metric in result.metrics.items()}
 
 

@@ -1,6 +1,5 @@
 """Fine-tuning on sentence pairs: a task that can be learnt, early stopping, means over runs."""
 
-import json
 from argparse import Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of, write_cohort
+from benchmark_fakes import DATA, QUICK, metrics_of, result_of, write_cohort
 
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
@@ -55,31 +54,20 @@ def pairs(count: int, split: str, seed: int) -> pd.DataFrame:
         label = LABELS[int(rng.integers(3))]
         word, other = rng.choice(WORDS, 2)
         hypothesis = {"entailment": f"{word} seen", "neutral": other, "contradiction": f"no {word}"}
-        rows.append(
-            {
-                "sample_id": f"{split}-{number}",
-                "premise": word,
-                "hypothesis": hypothesis[label],
-                "label": label,
-                "split": split,
-            }
-        )
-    return pd.DataFrame(rows)
+        rows.append((f"{split}-{number}", word, hypothesis[label], label, split))
+    return pd.DataFrame(rows, columns=["sample_id", "premise", "hypothesis", "label", "split"])
 
 
 def evaluate(model, **values):
     settings = {"run_seeds": [0, 1], "learning_rate": 5e-3, "epochs": 6, "batch_size": 8}
-    settings |= {"intervals": {"replicates": 100}, "patience": None, "dropout": 0.0}
-    protocol = NaturalLanguageInferenceSettings.model_validate(settings | values)
+    settings |= {"patience": None, "dropout": 0.0, **values}
     table = pd.concat([pairs(40, "validate", 1), pairs(60, "test", 2)], ignore_index=True)
-    cohort = Cohort(table, {"name": "tiny", "synthetic": True, "fingerprint": "f"})
+    contents = {"model": model, "cohort": Cohort(table, DATA)}
     with TemporaryDirectory() as root:
         training = write_cohort(Path(root, "med"), "samples.parquet", pairs(120, "train", 3))
         write_json(training / "flow.json", {"dataset": "notes", "synthetic": False})
         folders = Namespace(training=training)
-        return result_of(
-            "natural_language_inference", protocol, folders, model=model, cohort=cohort
-        )
+        return result_of("natural_language_inference", settings, folders, **contents)
 
 
 def test_a_task_that_words_give_away_is_learnt_and_tested_elsewhere(model) -> None:
@@ -129,27 +117,16 @@ def test_the_best_epoch_is_tested_and_patience_stops(model, monkeypatch) -> None
     monkeypatch.setattr(pair_classifier, "build", lambda *_: torch.optim.SGD(
         model.text_encoder.parameters(), lr=0.0))  # fmt: skip
     settings = NaturalLanguageInferenceSettings(epochs=6, patience=3, batch_size=64)
-    tokens = {
-        split: PairTokens(
-            *(pairs(size, split, seed)[key].tolist() for key in ("premise", "hypothesis")),
-            model.tokenizer,
-            16,
+    train, validation, test = (
+        pair_classifier.LabelledSentencePairs(
+            PairTokens(*map(list, (table["premise"], table["hypothesis"])), model.tokenizer, 16),
+            program.classes_of(table["label"]),
         )
-        for split, size, seed in (("train", 120, 3), ("validate", 40, 1), ("test", 60, 2))
-    }
+        for table in (pairs(120, "train", 3), pairs(40, "validate", 1), pairs(60, "test", 2))
+    )
+    start = {name: value.clone() for name, value in model.text_encoder.state_dict().items()}
     done = pair_classifier.fine_tune(
-        model.text_encoder,
-        {name: value.clone() for name, value in model.text_encoder.state_dict().items()},
-        pair_classifier.LabelledSentencePairs(
-            tokens["train"], program.classes_of(pairs(120, "train", 3)["label"])
-        ),
-        pair_classifier.LabelledSentencePairs(
-            tokens["validate"], program.classes_of(pairs(40, "validate", 1)["label"])
-        ),
-        tokens["test"],
-        3,
-        0,
-        settings,
+        model.text_encoder, start, train, validation, test.tokens, 3, 0, settings
     )
     assert (done.best_epoch, done.epochs, done.validation_accuracy) == (2, 5, 0.75)
     assert tested == [0, 1] and (done.predictions_N == 1).all()
@@ -168,20 +145,9 @@ def test_the_program_writes_a_result_without_text(model, tmp_path, monkeypatch) 
     table = pd.concat([pairs(20, "validate", 1), pairs(20, "test", 2)])
     rad = write_cohort(tmp_path / "rad", "samples.parquet", table)
     med = write_cohort(tmp_path / "med", "samples.parquet", pairs(30, "train", 3))
-    settings = {"epochs": 1, "run_seeds": [0, 1], "intervals": {"replicates": 100}}
-    main(
-        [
-            "natural_language_inference",
-            "--model",
-            str(tmp_path),
-            "--cohort",
-            str(rad),
-            "--training",
-            str(med),
-        ]
-        + ["--settings", json.dumps(settings), "--output", str(tmp_path / "out")]
-    )
-    found = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    asked = {"settings": {**QUICK, "epochs": 1, "run_seeds": [0, 1]}, "output": tmp_path / "out"}
+    read = {"model": tmp_path, "cohort": rad, "training": med}
+    found = metrics_of(main, "natural_language_inference", **read, **asked)
     assert found["benchmark"] == "natural_language_inference"
     assert found["protocol"]["max_length"] == 16  # no more positions than the encoder has
     assert len(found["data"]["runs"]) == 2 and found["data"]["pairs"]["train"] == 30

@@ -8,25 +8,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import FakeModel, write_cohort
+from benchmark_fakes import QUICK, FakeModel, studies_of, write_cohort
+from retrieval_fixtures import bright_and_dark
 
 from command_options import options
-from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.retrieval import pair_retrieval
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
 from cxrflow.benchmarks.rows.pairs import by_frequency
-from cxrflow.images.store import PixelStore
 from cxrflow.metrics.intervals import weighted_median
 from cxrflow.metrics.retrieval import ranks
 
 NUMBER, CUTOFFS = 30, [1, 5, 10]
 RNG = np.random.default_rng(4)
-
-
-def text_of(rows: pd.DataFrame) -> pd.Series:
-    """The text of each study, which no other has."""
-    return rows["impression"]
 
 
 def own_rank(scores: list[float], own: int) -> float:
@@ -37,8 +31,7 @@ def own_rank(scores: list[float], own: int) -> float:
 
 
 def test_ranking_holds_no_further_matrix_of_all_pairs() -> None:
-    table = studies(2000).assign(sample_id=lambda rows: rows["image_id"], text=text_of)
-    scores_NN = np.ones((2000, 2000))
+    table, scores_NN = samples(2000), np.ones((2000, 2000))
     tracemalloc.start()
     score_studies(table, scores_NN, CUTOFFS)
     _, peak = tracemalloc.get_traced_memory()
@@ -72,25 +65,22 @@ def test_the_median_is_that_of_values_as_often_as_drawn(number: int) -> None:
 def studies(count: int = NUMBER) -> pd.DataFrame:
     """Two studies a patient; pneumonia in every third."""
     words = ["Pneumonia", "No pneumonia", "The heart is normal"]
-    return pd.DataFrame(
-        {
-            "subject_id": [f"p{n // 2}" for n in range(count)],
-            "study_id": [f"t{n}" for n in range(count)],
-            "image_id": [f"image{n}" for n in range(count)],
-            "split": ["test"] * (count - 3) + ["train"] * 3,
-            "findings": None,
-            "impression": [f"{words[n % 3]} of kind {n}." for n in range(count)],
-        }
-    )
+    texts = [f"{words[n % 3]} of kind {n}." for n in range(count)]
+    return studies_of(texts, split=["test"] * (count - 3) + ["train"] * 3)
+
+
+def samples(count: int = NUMBER) -> pd.DataFrame:
+    """The same as they are scored, each with a text that no other has."""
+    table = studies(count)
+    return table.assign(sample_id=table["image_id"], text=table["impression"])
 
 
 @pytest.mark.parametrize("block", [7, 256])
 def test_recall_and_median_rank_of_both_directions(block: int, monkeypatch) -> None:
     """Against a loop over queries; a control with another patient's counterpart is at chance."""
     monkeypatch.setattr(pair_retrieval, "BLOCK", block)
-    table = studies().assign(sample_id=lambda rows: rows["image_id"], text=text_of)
     scores_NN = RNG.normal(size=(NUMBER, NUMBER)) + 2 * np.eye(NUMBER)
-    predictions = score_studies(table, scores_NN, CUTOFFS)
+    predictions = score_studies(samples(), scores_NN, CUTOFFS)
     for direction, scores in (("image_to_text", scores_NN), ("text_to_image", scores_NN.T)):
         places = [own_rank(list(scores[n]), n) for n in range(NUMBER)]
         assert predictions[f"median_rank/{direction}"].tolist() == places
@@ -109,10 +99,8 @@ def test_recall_and_median_rank_of_both_directions(block: int, monkeypatch) -> N
 
 def test_a_model_that_tells_nothing_apart_is_at_chance() -> None:
     """Equal scores give what a random order gets in the mean, not the first place."""
-    table = studies().assign(sample_id=lambda rows: rows["image_id"], text=text_of)
-    same, any_order = (
-        score_studies(table, scores, CUTOFFS) for scores in (np.ones((NUMBER, NUMBER)), None)
-    )
+    same = score_studies(samples(), np.ones((NUMBER, NUMBER)), CUTOFFS)
+    any_order = score_studies(samples(), None, CUTOFFS)
     assert set(same["median_rank/image_to_text"]) == {(NUMBER + 1) / 2}
     assert same["median_rank/image_to_text"].equals(any_order["median_rank/image_to_text"])
     assert any_order["recall/5/text_to_image"].tolist() == [5 / NUMBER] * NUMBER
@@ -128,7 +116,7 @@ def rank_among_others(scores: list[float], texts: list[str], own: int) -> float:
 
 def test_equal_reports_do_not_count_against_one_another() -> None:
     """Against loops; 7 texts, of which an image searches each once."""
-    table = studies().assign(sample_id=lambda rows: rows["image_id"])
+    table = samples()
     texts = [f"Text {n % 7}" for n in range(NUMBER)]
     table["text"] = [text.upper() if n % 2 else f" {text}" for n, text in enumerate(texts)]
     scores_NN = RNG.integers(0, 9, (NUMBER, NUMBER)).astype(np.float64)
@@ -165,17 +153,17 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     monkeypatch.setattr(
         pair_retrieval, "encode_texts", lambda model, texts, _: model.encode_texts(texts)
     )
-    settings = {"intervals": {"replicates": 100}}
-    return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
+    return options(cohort=cohort, pixels=pixels, settings=QUICK, output=tmp_path / "scores")
 
 
-def said(options: list[str]) -> dict:
-    return json.loads((Path(options[-1]) / "metrics.json").read_text())
+def scored(*words: str) -> dict:
+    """metrics.json of a benchmark with these options, of which the last names its folder."""
+    evaluate([*words])
+    return json.loads((Path(words[-1]) / "metrics.json").read_text())
 
 
 def test_pair_retrieval_of_a_cohort(given: list[str], tmp_path: Path) -> None:
-    evaluate(["pair_retrieval", "--model", str(tmp_path), *given])
-    model = said(given)
+    model = scored("pair_retrieval", "--model", str(tmp_path), *given)
     reasons = {drop["reason"]: drop["count"] for drop in model["data"]["dropped"]}
     assert reasons["another study has the same text"] == 1
     assert reasons["no text in impression"] == 1
@@ -184,8 +172,7 @@ def test_pair_retrieval_of_a_cohort(given: list[str], tmp_path: Path) -> None:
     one = model["metrics"]["recall/1/image_to_text"]
     assert one["low"] <= one["value"] <= one["high"] and one["n"] == count
     given[-1] = str(tmp_path / "any")
-    evaluate(["pair_retrieval", "--reference", "nothing", *given])
-    chance = said(given)["metrics"]
+    chance = scored("pair_retrieval", "--reference", "nothing", *given)["metrics"]
     assert chance["recall/10/image_to_text"]["value"] == pytest.approx(10 / count)
     assert chance["median_rank/text_to_image"]["value"] == (count + 1) / 2
 
@@ -201,27 +188,15 @@ def test_reference_rows_learn_from_the_training_pairs(
     given: list[str], tmp_path: Path, name: str
 ) -> None:
     """A linear map of thumbnails finds reports whose words, or length, the image lets expect."""
-    pixels = PixelStore(Path(given[3]))
-    brightness = pixels.read(pixels.rows([f"image{n}" for n in range(NUMBER)])).mean(axis=(1, 2))
-    rows = studies()
-    bright = brightness > np.median(brightness)
-    word = np.where(bright, "Bright and with many other words in it, one after another", "Dark")
-    rows["impression"] = [f"{w} {n}" for n, w in enumerate(word)]
-    rows["split"] = ["train", "test"] * (NUMBER // 2)
+    rows = bright_and_dark(Path(given[3]), studies())
     rows.to_parquet(tmp_path / "cohort/pairs.parquet")
-    evaluate(["pair_retrieval", "--reference", name, *given])
-    result = said(given)["metrics"]
+    result = scored("pair_retrieval", "--reference", name, *given)["metrics"]
     chance = (NUMBER / 2 + 1) / 2
     assert result["median_rank/image_to_text"]["value"] < chance
-    rows["split"] = ["train"] + ["test"] * (NUMBER - 1)
-    rows.to_parquet(tmp_path / "cohort/pairs.parquet")
-    with pytest.raises(InputError, match="1 training studies; the reference row"):
-        evaluate(["pair_retrieval", "--reference", name, *given])
 
 
 def test_findings_are_those_of_the_report(given: list[str], tmp_path: Path) -> None:
-    evaluate(["zero_shot_findings", "--model", str(tmp_path), *given])
-    model = said(given)
+    model = scored("zero_shot_findings", "--model", str(tmp_path), *given)
     assert model["benchmark"] == "zero_shot_findings"
     assert model["protocol"]["reference"] == "labels of the studies' own reports"
     predictions = pd.read_parquet(tmp_path / "scores/predictions.parquet")

@@ -3,14 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import DATA, FakeModel, classification_samples, result_of
+from benchmark_fakes import DATA, FakeModel, classification_samples, result_of, settings_of
 from feature_fakes import fake_features
 from scipy import stats
 from test_benchmarks_paired_tests import CNR, outcome, write
 
 from cxrflow.benchmarks.classification.probe_settings import LinearProbeSettings
 from cxrflow.benchmarks.classification.scores import statistic
-from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.grounding.segmentation_scores import METRICS
 from cxrflow.benchmarks.grounding.settings import SegmentationSettings
 from cxrflow.benchmarks.inputs import Cohort
@@ -27,8 +26,7 @@ def test_every_benchmark_s_metrics_follow_from_its_predictions(pixels, tmp_path)
     features = fake_features(pixels)
     table = classification_samples(30)
     table["labels"] = np.random.default_rng(0).permutation(table["labels"])
-    asked = {"split": None, "intervals": {"replicates": 100}}
-    settings = ZeroShotClassificationSettings.model_validate(asked)
+    settings = settings_of("zero_shot_classification", {"split": None})
     cohort = Cohort(table, DATA, ("Pneumonia",))
     contents = {"cohort": cohort, "features": features, "model": FakeModel()}
     result = result_of("zero_shot_classification", settings, **contents)

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of
+from benchmark_fakes import DATA, result_of
 from sklearn.metrics import roc_auc_score
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language.settings import ParaphraseDetectionSettings
 
 WORDS = 40
 
@@ -58,11 +57,8 @@ def samples(seed: int = 0, both: bool = False) -> pd.DataFrame:
 
 
 def evaluate(model, table: pd.DataFrame, **values):
-    settings = ParaphraseDetectionSettings.model_validate(
-        {"intervals": {"replicates": 200}, "embedding": "cls", **values}
-    )
-    facts = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    return result_of("paraphrase_detection", settings, model=model, cohort=Cohort(table, facts))
+    settings = {"embedding": "cls", **values}
+    return result_of("paraphrase_detection", settings, model=model, cohort=Cohort(table, DATA))
 
 
 @pytest.mark.parametrize("both", [False, True])

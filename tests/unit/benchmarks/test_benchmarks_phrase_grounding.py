@@ -11,11 +11,13 @@ import pytest
 import torch
 from benchmark_fakes import (
     CATEGORIES,
-    DATA,
     FakeModel,
     grounding_samples,
     metrics_of,
     result_of,
+    settings_of,
+    stored,
+    studies_of,
     write_cohort,
 )
 from PIL import Image
@@ -28,24 +30,20 @@ from cxrflow.benchmarks.figures.maps import heat_map, scale_of
 from cxrflow.benchmarks.figures.sheet import BOX_COLOUR, GAP
 from cxrflow.benchmarks.grounding.phrase_grounding import chosen_rescaling
 from cxrflow.benchmarks.grounding.pictures import PANEL, choose_examples, draw_pair
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.encoders.image_encoder import ImageEncoder
 from cxrflow.encoders.settings import ResNetSettings
-from cxrflow.images.store import PixelStore
 
 COUNT = 30
 
 
 def settings(**values):
-    quick = {"intervals": {"replicates": 200}, "categories": list(CATEGORIES)}
-    return PhraseGroundingSettings.model_validate(quick | values)
+    return settings_of("phrase_grounding", {"categories": list(CATEGORIES), **values})
 
 
 def evaluate(pixels, table=None, model=None, **values):
     table = grounding_samples(COUNT) if table is None else table
-    contents = {"model": model or FakeModel(), "cohort": Cohort(table, DATA)}
-    return result_of("phrase_grounding", settings(**values), **contents, pixels=PixelStore(pixels))
+    contents = {"model": model or FakeModel(), **stored(table, pixels)}
+    return result_of("phrase_grounding", settings(**values), **contents)
 
 
 def test_the_program_writes_a_whole_result(pixels, tmp_path, monkeypatch):
@@ -115,24 +113,16 @@ def test_phrases_that_stand_in_training_reports_are_scored_apart(pixels, tmp_pat
     table = grounding_samples(COUNT)
     known, other = "A bright area", "Another phrase"
     table["phrase"] = [known if row % 3 else other for row in range(len(table))]
-    reports = pd.DataFrame(
-        {
-            "findings": ["Heart is normal. " + known.upper(), None, other],
-            "impression": [None, "Nothing new.", None],
-            "findings_sentences": [["Heart is normal.", f"{known.upper()}!"], [], [other]],
-            "impression_sentences": [[], ["Nothing new."], []],
-            "split": ["train", "train", "test"],
-        }
+    reports = studies_of(
+        [None, "Nothing new.", None],
+        findings=["Heart is normal. " + known.upper(), None, other],
+        findings_sentences=[["Heart is normal.", f"{known.upper()}!"], [], [other]],
+        impression_sentences=[[], ["Nothing new."], []],
+        split=["train", "train", "test"],
     )
-    training = tmp_path / "reports"
-    training.mkdir()
-    reports.to_parquet(training / "pairs.parquet")
-    options = Namespace(
-        model=tmp_path,
-        cohort=write_cohort(tmp_path / "cohort", "samples.parquet", table),
-        pixels=pixels,
-        training=training,
-    )
+    training = write_cohort(tmp_path / "reports", "pairs.parquet", reports)
+    cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
+    options = Namespace(model=tmp_path, cohort=cohort, pixels=pixels, training=training)
     result = result_of("phrase_grounding", settings(), options)
     verbatim = result.predictions["verbatim"].to_numpy()
     assert verbatim.tolist() == (table["phrase"] == known).tolist()

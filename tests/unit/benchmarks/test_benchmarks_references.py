@@ -13,6 +13,7 @@ from benchmark_fakes import (
     CATEGORIES,
     CELLS,
     DATA,
+    QUICK,
     SIZE,
     FakeModel,
     classification_samples,
@@ -42,7 +43,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.store import PixelStore
 
 COUNT = 60
-QUICK = {"intervals": {"replicates": 100}}
+PROBE = {"fractions": [1.0], "probe_seeds": [0, 1]}
 
 
 def scored(folder, pixels, benchmark, name, table, **settings):
@@ -101,8 +102,7 @@ def test_the_blob_is_in_the_middle():
 def test_probes_on_pixels_agree_with_scikit_learn(pixels, tmp_path):
     """The thumbnail's features, probed by hand with a library; nothing is at chance."""
     table = classification_samples(COUNT)
-    asked = {"fractions": [1.0], "probe_seeds": [0, 1]}
-    found = scored(tmp_path, pixels, "linear_probe", "thumbnail", table, **asked)
+    found = scored(tmp_path, pixels, "linear_probe", "thumbnail", table, **PROBE)
     store = PixelStore(pixels)
     features = described("thumbnail", store.read(store.rows(table["image_id"])))
     labels = np.array([one[0] for one in table["labels"]])
@@ -110,7 +110,7 @@ def test_probes_on_pixels_agree_with_scikit_learn(pixels, tmp_path):
     head = LogisticRegression(max_iter=1000).fit(features[train], labels[train])
     area = roc_auc_score(labels[~train], head.decision_function(features[~train]))
     assert area > 0.7 and found["auroc/100"] == pytest.approx(area, abs=0.15)
-    assert scored(tmp_path, pixels, "linear_probe", "nothing", table, **asked)["auroc/100"] == 0.5
+    assert scored(tmp_path, pixels, "linear_probe", "nothing", table, **PROBE)["auroc/100"] == 0.5
 
 
 def test_brightness_needs_no_prompts(pixels, tmp_path):
@@ -141,9 +141,8 @@ def test_descriptions_of_pixels():
 def test_segmentation_by_boxes_and_by_brightness(pixels, tmp_path):
     table = grounding_samples(COUNT)
     table["split"] = ["train" if n % 2 else "test" for n in range(len(table))]
-    asked = {"fractions": [1.0], "probe_seeds": [0, 1]}
-    bright = scored(tmp_path, pixels, "segmentation", "brightness", table, **asked)
-    mean = scored(tmp_path, pixels, "segmentation", "mean_box", table, **asked)
+    bright = scored(tmp_path, pixels, "segmentation", "brightness", table, **PROBE)
+    mean = scored(tmp_path, pixels, "segmentation", "mean_box", table, **PROBE)
     # The squares are bright, and stand in many places.
     assert bright["iou"] > 0.9 > 0.4 > mean["iou"]
     assert not any("/100" in name for name in bright)

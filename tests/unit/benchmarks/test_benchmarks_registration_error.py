@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import metrics_of, store_of, write_cohort
+from benchmark_fakes import QUICK, metrics_of, store_of, write_cohort
 from config_overlays import real
 from PIL import Image
 from speed.registration_recipe import true_alignment
@@ -97,17 +97,9 @@ def scored(world: Path, output: Path, way: Way, **changed: pd.DataFrame) -> dict
     content = {"size": SIZE, "geometry": f"shorter{SIZE}", "pixels": store.fingerprint}
     write_json(output / "registration.json", content | {"settings": SETTINGS.model_dump()})
     changed.get("truth", truth.reset_index()).to_parquet(output / "TRUTH.parquet")
-    return metrics_of(
-        main,
-        "registration_error",
-        cohort=world / "cohort",
-        pixels=world / "pixels",
-        registration=output,
-        truth=output,
-        settings={"geometry": f"shorter{SIZE}", "intervals": {"replicates": 100}},
-        task="t",
-        output=output / "out",
-    )
+    read = {"cohort": world / "cohort", "pixels": world / "pixels", "truth": output}
+    read |= {"registration": output, "settings": {**QUICK, "geometry": f"shorter{SIZE}"}}
+    return metrics_of(main, "registration_error", **read, task="t", output=output / "out")
 
 
 def values_of(said: dict) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of, write_cohort
+from benchmark_fakes import result_of, settings_of, studies_of, write_cohort
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.generation import report_retrieval
@@ -23,7 +23,6 @@ from cxrflow.benchmarks.generation.report_generation import (
 )
 from cxrflow.benchmarks.generation.report_retrieval import best, retrieve, sentence_corpus
 from cxrflow.benchmarks.generation.report_scores import Scorer, statistic
-from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
 from cxrflow.benchmarks.rows.texts import reference_reports
 from cxrflow.benchmarks.runner import inputs_of
 from cxrflow.encoders.image_encoder import Frames
@@ -34,9 +33,7 @@ from cxrflow.reports.entities.taggers import Entity
 from cxrflow.similarity.cosine import Cosine
 from cxrflow.similarity.similarity import EncodedTexts
 
-SETTINGS = ReportGenerationSettings.model_validate(
-    {"tagger": "keywords", "device": "cpu", "intervals": {"replicates": 100}}
-)
+SETTINGS = settings_of("report_generation", {"tagger": "keywords", "device": "cpu"})
 TRUTH = [
     "New left pleural effusion. No pneumothorax.",
     "The lungs are clear.",
@@ -53,19 +50,12 @@ TOLD = [
 
 def pairs(count: int = 12) -> pd.DataFrame:
     """Two studies a patient, the later one with the earlier as prior; the last four are tested."""
-    numbers = range(count)
-    return pd.DataFrame(
-        {
-            "subject_id": [f"p{number // 2}" for number in numbers],
-            "study_id": [f"s{number:02}" for number in numbers],
-            "image_id": [f"image{number}" for number in numbers],
-            "split": (["train"] * 6 + ["validate"] * 2 + ["test"] * count)[:count],
-            "findings": None,
-            "impression": [TRUTH[number % 4] for number in numbers],
-            "prior_study_id": [f"s{n - 1:02}" if n % 2 else None for n in numbers],
-            "prior_image_id": [f"image{n - 1}" if n % 2 else None for n in numbers],
-        }
-    )
+    table = studies_of([TRUTH[number % 4] for number in range(count)])
+    table["split"] = (["train"] * 6 + ["validate"] * 2 + ["test"] * count)[:count]
+    is_later = pd.Series(np.arange(count) % 2 == 1)
+    for name in ("study_id", "image_id"):
+        table[f"prior_{name}"] = table[name].shift().where(is_later, None)
+    return table
 
 
 class Tagger:
@@ -94,8 +84,8 @@ class Tagger:
 class Model:
     """Sees how bright an image is, writes that, and remembers what it was given."""
 
-    def __init__(self, decoder: bool = True, takes_prior: bool = True) -> None:
-        self.folder, self.geometry, self.takes_prior = Path("fake"), "shorter64", takes_prior
+    def __init__(self, decoder: bool = True) -> None:
+        self.folder, self.geometry, self.takes_prior = Path("fake"), "shorter64", True
         self.decoder = SimpleNamespace(settings=ReportDecoderSettings()) if decoder else None
         self.given: list[str | None] = []
         self.device = torch.device("cpu")
@@ -122,10 +112,23 @@ def without_model(options: Namespace) -> Namespace:
     return Namespace(**vars(options) | {"model": None})
 
 
-def scored(truth: list[str], told: list[str]) -> dict[str, float]:
-    scorer = Scorer(SETTINGS, None)
-    predictions = pd.DataFrame(scorer.columns(truth, told))
-    predictions = predictions.assign(reference_labels=scorer.labels(truth), with_prior=True)
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A model of any folder."""
+    model = Model()
+    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
+    return model
+
+
+def predictions_of(truth: list[str], told: list[str], scorer: Scorer | None = None) -> pd.DataFrame:
+    """What is kept of reports, which all have a prior."""
+    scorer = scorer or Scorer(SETTINGS, None)
+    table = pd.DataFrame(scorer.columns(truth, told))
+    return table.assign(reference_labels=scorer.labels(truth), with_prior=True)
+
+
+def scored(truth: list[str], told: list[str], scorer: Scorer | None = None) -> dict[str, float]:
+    predictions = predictions_of(truth, told, scorer)
     values = statistic(predictions, SETTINGS)(np.ones((1, len(truth))))
     return {name: float(value[0]) for name, value in values.items()}
 
@@ -161,11 +164,9 @@ def test_entities_count_as_in_tem_and_nem() -> None:
     told = ["new pleural effusion and pleural edema", "heart enlarged", "PICC  line"]
     scorer = Scorer(SETTINGS, None)
     scorer.tagger, scorer.by_keywords = Tagger(), False
-    predictions = pd.DataFrame(scorer.columns(truth, told))
-    predictions = predictions.assign(reference_labels=scorer.labels(truth), with_prior=True)
-    found = statistic(predictions, SETTINGS)(np.ones((1, 3)))
-    assert found["tem"][0] == pytest.approx(2 / 3)  # precision 1, recall 1/2
-    assert found["nem"][0] == pytest.approx(8 / 11)  # precision 1, recall 4/7
+    found = scored(truth, told, scorer)
+    assert found["tem"] == pytest.approx(2 / 3)  # precision 1, recall 1/2
+    assert found["nem"] == pytest.approx(8 / 11)  # precision 1, recall 4/7
 
 
 def test_sentences_are_tagged_once_in_the_form_in_which_a_decoder_writes() -> None:
@@ -187,9 +188,7 @@ def test_sentences_are_tagged_once_in_the_form_in_which_a_decoder_writes() -> No
 
 
 def test_resampled_reports_score_as_their_copies() -> None:
-    scorer = Scorer(SETTINGS, None)
-    predictions = pd.DataFrame(scorer.columns(TRUTH, TOLD))
-    predictions = predictions.assign(reference_labels=scorer.labels(TRUTH), with_prior=True)
+    predictions = predictions_of(TRUTH, TOLD)
     counts = np.array([[2.0, 0.0, 1.0, 1.0]])
     copies = predictions.iloc[[0, 0, 2, 3]]
     drawn = statistic(predictions, SETTINGS)(counts)
@@ -197,9 +196,7 @@ def test_resampled_reports_score_as_their_copies() -> None:
         assert drawn[name] == pytest.approx(value), name
 
 
-def test_a_decoder_is_scored_with_its_controls(options, monkeypatch, tmp_path):
-    model = Model()
-    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
+def test_a_decoder_is_scored_with_its_controls(options, model, tmp_path):
     result = result_of("report_generation", SETTINGS, options)
     assert result.data["samples"] == 4 and result.data["with_prior_image"] == 2
     priors = [text for text in model.given[:4] if text]
@@ -217,17 +214,14 @@ def test_a_decoder_is_scored_with_its_controls(options, monkeypatch, tmp_path):
     assert float(again["rouge_l"][0]) == pytest.approx(result.metrics["rouge_l"].value)
 
 
-def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(options, monkeypatch):
-    model = Model(takes_prior=False)
-    assert model.decoder is not None
+def test_a_model_that_sees_nothing_earlier_has_no_control_of_it(options, model):
+    model.takes_prior = False
     model.decoder.settings = ReportDecoderSettings(prior_report=False)
-    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     names = result_of("report_generation", SETTINGS, options).metrics
     assert "bleu_4/other_image" in names and "bleu_4/other_prior" not in names
 
 
-def test_a_decoder_of_other_sections_is_refused(options, monkeypatch):
-    monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: Model())
+def test_a_decoder_of_other_sections_is_refused(options, model):
     with pytest.raises(InputError, match="writes findings and impression, but settings.sections"):
         impression = SETTINGS.model_copy(update={"sections": ("impression",)})
         result_of("report_generation", impression, options)
@@ -316,8 +310,7 @@ def test_sentences_that_stand_in_training_reports_are_counted() -> None:
     assert counted["verbatim"].tolist() == [[1, 2], [1, 1], [0, 2], [0, 1]]
     assert counted["verbatim_other_image"].dropna().tolist() == [[1, 1], [0, 1]]
     assert distinct == {"distinct_sentences": 6, "distinct_sentences_in_training": 3}
-    scores = pd.DataFrame(scorer.columns(TRUTH, TOLD)).join(counted)
-    scores = scores.assign(reference_labels=scorer.labels(TRUTH), with_prior=True)
+    scores = predictions_of(TRUTH, TOLD, scorer).join(counted)
     scores = scores.drop(columns="verbatim_other_image")
     values = statistic(scores, SETTINGS)(np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 0.0, 0.0, 0.0]]))
     assert values["verbatim_reference"] == pytest.approx([3 / 6, 1 / 2])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import CosineModel, metrics_of, result_of
+from benchmark_fakes import QUICK, CosineModel, metrics_of, result_of, settings_of
 from feature_fakes import fake_features, write_fake
 from retrieval_fixtures import (
     CANDIDATES,
@@ -26,14 +26,13 @@ from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main as evaluate
 from cxrflow.benchmarks.paired_tests import Inference, read_predictions
 from cxrflow.benchmarks.retrieval.precision import statistic
-from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings, TextRetrievalSettings
+from cxrflow.benchmarks.retrieval.settings import ImageRetrievalSettings
 from cxrflow.benchmarks.settings import PairedTestSettings
 from cxrflow.metrics.retrieval import cosines, precision, ranking
 from cxrflow.text.tokenizer import SPECIAL_TOKENS, read_tokenizer, write_tokenizer
 
-CUT = {"cutoffs": [1, 5, 12], "intervals": {"replicates": 100}}
-BY_IMAGE = ImageRetrievalSettings.model_validate(CUT)
-BY_TEXT = TextRetrievalSettings.model_validate(CUT)
+CUT = {**QUICK, "cutoffs": [1, 5, 12]}
+BY_IMAGE = settings_of("image_retrieval", CUT)
 
 
 class Words(CosineModel):
@@ -60,28 +59,35 @@ def by_image(folder, features, settings=BY_IMAGE, **more):
     return result_of("image_retrieval", settings, folders, features=features)
 
 
-def by_text(model, folder, features, settings=BY_TEXT, **more):
+def by_text(model, folder, features, **more):
     folders = Namespace(cohort=write_retrieval(folder, **more))
-    return result_of("text_retrieval", settings, folders, features=features, model=model)
+    return result_of("text_retrieval", CUT, folders, features=features, model=model)
 
 
 def values(result):
     return {name: estimate.value for name, estimate in result.metrics.items()}
 
 
+def literal(queries, candidates, labels, categories, k):
+    """Precision at k of each query as the paper's words have it, one candidate at a time."""
+    precisions = []
+    for query, category in zip(queries, labels, strict=True):
+        scored = []
+        for number, candidate in enumerate(candidates):
+            dot = sum(a * b for a, b in zip(query, candidate, strict=True))
+            length = math.sqrt(sum(a * a for a in query)) * math.sqrt(sum(a * a for a in candidate))
+            scored.append((-round(dot / length, 9), number))
+        best = [categories[number] for _, number in sorted(scored)[:k]]
+        precisions.append(best.count(category) / k)
+    return precisions
+
+
 def by_hand(features, kind, queries, wanted, k):
-    """Mean precision at k: rank by cosine, then id; one query at a time."""
+    """The same of the candidates in the order of their ids."""
     table = retrieval_samples()
-    vectors = features.by_kind[kind].double().numpy()
-    each = []
-    for query, category in zip(queries, wanted, strict=True):
-        ranked = []
-        for row in np.flatnonzero(table["part"] == "candidate"):
-            own = vectors[row]
-            cosine = float(own @ query / np.linalg.norm(own) / np.linalg.norm(query))
-            ranked.append((-round(cosine, 9), table["image_id"][row], table["category"][row]))
-        each.append(sum(one[2] == category for one in sorted(ranked)[:k]) / k)
-    return each
+    candidates = table[table["part"] == "candidate"].sort_values("image_id")
+    vectors = features.by_kind[kind].double().numpy()[candidates.index]
+    return literal(queries, vectors, wanted, candidates["category"].tolist(), k)
 
 
 def test_images_find_their_category_as_a_literal_loop_says(tmp_path):
@@ -217,9 +223,8 @@ def test_the_program_scores_a_model_and_rows_that_know_nothing(pixels, tmp_path)
     asked = [("image_retrieval", name) for name in ("nothing", "intensity", "thumbnail", "random")]
     for benchmark, name in (*asked, ("text_retrieval", "nothing")):
         output = tmp_path / "scores" / benchmark / name
-        said = metrics_of(
-            evaluate, benchmark, reference=name, **given, pixels=pixels, output=output
-        )
+        row = {"reference": name, "pixels": pixels, "output": output}
+        said = metrics_of(evaluate, benchmark, **row, **given)
         assert said["benchmark"] == benchmark and said["model"] == f"reference/{name}"
         assert all(0 <= one["value"] <= 1 for one in said["metrics"].values())
         if name == "nothing":
@@ -249,20 +254,6 @@ def test_queries_of_one_patient_are_drawn_together(tmp_path):
     one.loc[one["part"] == "query", "subject_id"] = "the same"
     together = by_image(tmp_path / "one", category_features(noise=2.0), samples=one)
     assert np.isnan(together.metrics["precision/5"].low) and alone.value > alone.low
-
-
-def literal(queries, candidates, labels, categories, k):
-    """Precision at k of each query as the paper's words have it, one candidate at a time."""
-    precisions = []
-    for query, category in zip(queries, labels, strict=True):
-        scored = []
-        for number, candidate in enumerate(candidates):
-            dot = sum(a * b for a, b in zip(query, candidate, strict=True))
-            length = math.sqrt(sum(a * a for a in query)) * math.sqrt(sum(a * a for a in candidate))
-            scored.append((-round(dot / length, 9), number))
-        best = [categories[number] for _, number in sorted(scored)[:k]]
-        precisions.append(best.count(category) / k)
-    return precisions
 
 
 @pytest.mark.parametrize("seed", [0, 1])

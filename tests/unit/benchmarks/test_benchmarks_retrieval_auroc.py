@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import FakeModel, write_cohort
+from benchmark_fakes import QUICK, FakeModel, studies_of, write_cohort
+from retrieval_fixtures import bright_and_dark
 from sklearn.metrics import roc_auc_score
 
 import cxrflow
@@ -20,7 +21,6 @@ from cxrflow.benchmarks.model_pixels import ModelPixels
 from cxrflow.benchmarks.retrieval import retrieval_auroc
 from cxrflow.benchmarks.study_images import encode_studies
 from cxrflow.encoders.word_aggregation import Words
-from cxrflow.images.store import PixelStore
 from cxrflow.objectives.local_alignment import Matching, local_similarity
 from cxrflow.similarity import pairs
 from cxrflow.similarity.local import Local, LocalSettings
@@ -65,18 +65,10 @@ def encode_different(
     return batches, [different.index(text) for text in texts]
 
 
-def studies(count: int = NUMBER) -> pd.DataFrame:
-    """Two studies a patient, four texts of one to four words."""
-    return pd.DataFrame(
-        {
-            "subject_id": [f"p{n // 2}" for n in range(count)],
-            "study_id": [f"t{n}" for n in range(count)],
-            "image_id": [f"image{n}" for n in range(count)],
-            "split": ["test"] * (count - 3) + ["train"] * 3,
-            "findings": None,
-            "impression": [" ".join(WORDS[: n % len(WORDS) + 1]) for n in range(count)],
-        }
-    )
+def studies() -> pd.DataFrame:
+    """Two studies a patient, four texts of one to four words; the last three are of training."""
+    texts = [" ".join(WORDS[: n % len(WORDS) + 1]) for n in range(NUMBER)]
+    return studies_of(texts, split=["test"] * (NUMBER - 3) + ["train"] * 3)
 
 
 @pytest.fixture
@@ -89,7 +81,7 @@ def given(pixels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: model)
     monkeypatch.setattr(retrieval_auroc, "encode_different", encode_different)
     monkeypatch.setattr(pairs, "BLOCK", 8)
-    settings = {"intervals": {"replicates": 100}, "batch_size": 7}
+    settings = {**QUICK, "batch_size": 7}
     return options(cohort=cohort, pixels=pixels, settings=settings, output=tmp_path / "scores")
 
 
@@ -184,14 +176,7 @@ def test_what_knows_nothing_is_at_one_half(given: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["thumbnail", "length"])
 def test_small_pictures_let_expect_words_and_their_number(given, tmp_path, name):
-    """Texts are longer, and of other words, where the image is brighter than most."""
-    pixels = PixelStore(Path(given[3]))
-    brightness = pixels.read(pixels.rows([f"image{n}" for n in range(NUMBER)])).mean(axis=(1, 2))
-    rows = studies()
-    bright = brightness > np.median(brightness)
-    words = np.where(bright, "Bright and with many other words in it, one after another", "Dark")
-    rows["impression"] = [f"{word} {n}" for n, word in enumerate(words)]
-    rows["split"] = ["train", "test"] * (NUMBER // 2)
+    rows = bright_and_dark(Path(given[3]), studies())
     rows.to_parquet(tmp_path / "cohort/pairs.parquet")
     result, _ = scored(given, "--reference", name)
     assert result["metrics"]["auroc/global"]["value"] > 0.51

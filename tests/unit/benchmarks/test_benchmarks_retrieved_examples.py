@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import DATA, make_store, write_cohort
+from benchmark_fakes import DATA, make_store, studies_of, write_cohort
 from config_overlays import real
 from page_fixtures import load
 from PIL import Image
@@ -47,13 +47,6 @@ class Fake:
         return EncodedTexts(2.5 * vectors([ANGLES[ids[1]] for ids in pieces]))
 
 
-def pairs(split: str, words: tuple[str, ...]) -> pd.DataFrame:
-    numbers = range(len(words))
-    columns = {"subject_id": [f"p{n}" for n in numbers], "study_id": [f"t{n}" for n in numbers]}
-    columns |= {"image_id": [f"image{n}" for n in numbers], "split": split, "findings": None}
-    return pd.DataFrame({**columns, "impression": words})
-
-
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch) -> Path:
     """Results and a model folder; the model is a fake."""
@@ -80,10 +73,10 @@ def drawn(world: Path, kind: str, settings: dict, *options: str) -> dict:
 
 def test_a_neighbour_is_the_nearest_text_of_another_study_in_other_words(world):
     words = tuple(f"Finding {n}" for n in range(6))
-    table = pairs("train", (*words, "finding  1", "Finding 3.", ""))
+    table = studies_of((*words, "finding  1", "Finding 3.", ""), split="train")
     # The last but one is another text of the study t3, the next nearest of which is 2.
     table.loc[7, "study_id"] = "t3"
-    other = pairs("test", ("Finding 0",)).assign(study_id="unseen")
+    other = studies_of(("Finding 0",), study_id="unseen")
     write_cohort(world / "cohort", "pairs.parquet", pd.concat([table, other]))
     content = drawn(world, "neighbours", {"count": 24})
     assert content["shows"] == ["reports"] and not (world / "neighbours.png").exists()
@@ -96,15 +89,15 @@ def test_a_neighbour_is_the_nearest_text_of_another_study_in_other_words(world):
     assert "Of 8 impressions, the nearest of 8 of training" in content["caption"]
     assert len(drawn(world, "neighbours", {"count": 3})["rows"]) == 3
 
-    few = write_cohort(world / "cohort", "pairs.parquet", pairs("train", ("Finding 1",) * 3))
+    few = studies_of(("Finding 1",) * 3, split="train")
+    write_cohort(world / "cohort", "pairs.parquet", few)
     with pytest.raises(InputError, match="1 different texts of training; expected 2 or more"):
         drawn(world, "neighbours", {})
-    assert few.is_dir()
 
 
 def test_a_report_stands_beside_its_own_the_nearest_and_the_farthest_image(world, monkeypatch):
     words = tuple(f"Finding {n}" for n in range(6))
-    write_cohort(world / "cohort", "pairs.parquet", pairs("test", words))
+    write_cohort(world / "cohort", "pairs.parquet", studies_of(words))
     store = make_store(world / "store", 6)
 
     def encoded(model, pixels, table, batch_size):
@@ -127,12 +120,6 @@ def test_a_report_stands_beside_its_own_the_nearest_and_the_farthest_image(world
     assert content["shows"] == ["radiographs", "reports"]
     picture = Image.open(io.BytesIO((world / "retrieved.png").read_bytes()))
     assert picture.width >= 4 * 170 and picture.height >= len(ranks) * 256
-
-
-def test_ties_of_an_own_image_are_half_above_it():
-    equal_NN = np.zeros((5, 5))
-    assert retrieved.own_ranks(equal_NN).tolist() == [3] * 5
-    assert retrieved.own_ranks(np.eye(3)).tolist() == [1] * 3
 
 
 def test_figures_of_texts_and_images_need_leave_to_show_them():

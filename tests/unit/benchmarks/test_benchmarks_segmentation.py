@@ -8,12 +8,15 @@ import pytest
 import torch
 from benchmark_fakes import (
     CELLS,
-    DATA,
+    QUICK,
     SIZE,
     FakeModel,
     boxes_of,
+    classification_samples,
     metrics_of,
     result_of,
+    settings_of,
+    stored,
     write_cohort,
 )
 from pydantic import ValidationError
@@ -34,7 +37,7 @@ from cxrflow.benchmarks.grounding.patches import (
 from cxrflow.benchmarks.grounding.region import make_window
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.grounding.settings import SegmentationSettings
-from cxrflow.benchmarks.inputs import Cohort, image_batches
+from cxrflow.benchmarks.inputs import image_batches
 from cxrflow.encoders.image_encoder import ImageEncoder, Patches, save_image_encoder
 from cxrflow.encoders.settings import ResNetSettings
 from cxrflow.images.geometry import Geometry
@@ -42,8 +45,8 @@ from cxrflow.images.store import PixelStore
 from cxrflow.metrics.grounding import of_pixels, overlap, signed_cnr
 
 COUNT = 60
-QUICK = {
-    "intervals": {"replicates": 200}, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7],
+PROBE = {
+    **QUICK, "fractions": [0.1, 1.0], "probe_seeds": [0, 1, 7],
     "encoder_batch_size": 7, "device": "cpu", "dilate": [False] * 3,
 }  # fmt: skip
 METRICS = ("iou", "dice", "cnr", "signed_cnr")
@@ -72,16 +75,10 @@ class FakeImage(nn.Module):
 
 def samples() -> pd.DataFrame:
     """Every picture, with the box of its bright square; half of them for training."""
-    return pd.DataFrame(
-        {
-            "sample_id": [f"s{n}" for n in range(COUNT)],
-            "subject_id": None,
-            "image_id": [f"image{n}" for n in range(COUNT)],
-            "boxes": [boxes_of(n) if n % 3 else [] for n in range(COUNT)],
-            "image_width": 64,
-            "image_height": 96,
-            "split": ["test" if n % 2 else "train" for n in range(COUNT)],
-        }
+    return classification_samples(COUNT).assign(
+        boxes=[boxes_of(n) if n % 3 else [] for n in range(COUNT)],
+        **{"image_width": 64, "image_height": 96},
+        split=["test" if n % 2 else "train" for n in range(COUNT)],
     )
 
 
@@ -95,13 +92,12 @@ def shifted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def evaluate(pixels, table=None, model=True, projects=True, unit_of=1.0, **values):
-    settings = SegmentationSettings.model_validate({**QUICK, **values})
-    cohort = Cohort(samples() if table is None else table, DATA)
     contents = {"image": FakeImage(unit_of, projects), "text_model": FakeModel() if model else None}
-    return result_of("segmentation", settings, cohort=cohort, pixels=PixelStore(pixels), **contents)
+    contents |= stored(samples() if table is None else table, pixels)
+    return result_of("segmentation", PROBE | values, **contents)
 
 
-def test_prompts_find_the_bright_squares(pixels, tmp_path):
+def test_prompts_find_the_bright_squares(pixels):
     """A square covers whole cells, so that a right map is wholly right."""
     result = evaluate(pixels)
     probes = {f"{m}{spread}/{s}" for m in METRICS for spread in ("", "_sd") for s in ("10", "100")}
@@ -129,11 +125,11 @@ def test_prompts_find_the_bright_squares(pixels, tmp_path):
     ],
     ids=str,
 )
-def test_scores_are_those_of_the_pixels(pixels, tmp_path, values):
+def test_scores_are_those_of_the_pixels(pixels, values):
     """Made again picture by picture, with the functions of phrase grounding."""
     table = shifted(samples())
     result = evaluate(pixels, table, **values)
-    settings = SegmentationSettings.model_validate({**QUICK, **values})
+    settings = settings_of("segmentation", PROBE | values)
     test = table[(table["split"] == "test") & (table["boxes"].map(len) > 0)]
     model, wanted = FakeModel(), {name: [] for name in METRICS}
     placement = Geometry.parse(f"shorter{SIZE}").place(96, 64)
@@ -167,7 +163,7 @@ def test_scores_are_those_of_the_pixels(pixels, tmp_path, values):
 def test_a_probe_held_to_its_start_is_the_zero_shot_map(pixels):
     """But for its bias, which the penalty leaves free."""
     values = {"solver": {"inverse_penalty": 1e-12}, "scale": "affine"}
-    settings = SegmentationSettings.model_validate({**QUICK, **values})
+    settings = settings_of("segmentation", PROBE | values)
     encoder, pixels = PatchEncoder(FakeImage(1.0, True), torch.device("cpu")), PixelStore(pixels)
     train, _ = images_with_boxes(samples().query("split == 'train'"), pixels)
     sides = (settings.negative_prompts, settings.positive_prompts)
@@ -185,7 +181,7 @@ def test_a_probe_held_to_its_start_is_the_zero_shot_map(pixels):
         np.testing.assert_allclose(probed, np.broadcast_to(zero_shot, probed.shape), atol=1e-5)
 
 
-def test_training_turns_round_a_start_that_is_wrong(pixels, tmp_path):
+def test_training_turns_round_a_start_that_is_wrong(pixels):
     swapped = {
         "positive_prompts": ["No evidence of pneumonia"],
         "negative_prompts": ["Findings suggesting pneumonia"],
@@ -196,7 +192,7 @@ def test_training_turns_round_a_start_that_is_wrong(pixels, tmp_path):
     assert 0 < found.protocol["solution"]["100"]["gradient"] <= 1e-6
 
 
-def test_a_model_without_text_has_probes_alone(pixels, tmp_path):
+def test_a_model_without_text_has_probes_alone(pixels):
     result = evaluate(pixels, model=False, projects=False)
     assert {name.split("/")[-1] for name in result.metrics} == {"10", "100"}
     assert result.metrics["dice/100"].value == 1.0
@@ -205,7 +201,7 @@ def test_a_model_without_text_has_probes_alone(pixels, tmp_path):
         evaluate(pixels, model=False, start="prompts")
 
 
-def test_the_unit_of_the_trunks_features_does_not_matter(pixels, tmp_path):
+def test_the_unit_of_the_trunks_features_does_not_matter(pixels):
     """0.25 is exact in half precision, so that nothing but the unit differs."""
     values = {"model": False, "projects": False}
     one, other = (
@@ -216,7 +212,7 @@ def test_the_unit_of_the_trunks_features_does_not_matter(pixels, tmp_path):
         np.testing.assert_allclose(one[name], other[name], atol=1e-4, err_msg=name)
 
 
-def test_each_box_can_be_a_sample(pixels, tmp_path):
+def test_each_box_can_be_a_sample(pixels):
     table = samples()
     box = boxes_of(5)[0]
     table["boxes"] = [[*boxes, [8, 72, 8, 8]] if boxes else [] for boxes in table["boxes"]]
@@ -246,7 +242,7 @@ def test_the_target_of_a_cell_is_its_annotated_part():
     np.testing.assert_array_equal(annotated, used.astype(float))
 
 
-def test_what_cannot_be_used_is_counted(pixels, tmp_path):
+def test_what_cannot_be_used_is_counted(pixels):
     table = samples()
     table.loc[1, "image_id"] = "elsewhere"
     table.loc[5, "image_width"] = 65
@@ -275,7 +271,7 @@ def test_the_program_writes_a_whole_result(pixels, tmp_path, dilate, grid):
     write_json(model / "run.json", {"model": "simclr", "data": {"geometry": f"shorter{SIZE}"}})
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", samples())
     read = {"model": model, "cohort": cohort, "pixels": pixels}
-    asked = {"settings": {**QUICK, "dilate": dilate}, "seed": 3}
+    asked = {"settings": {**PROBE, "dilate": dilate}, "seed": 3}
     found = metrics_of(main, "segmentation", **read, **asked, output=tmp_path / "out")
     assert (found["benchmark"], found["model"], found["seed"]) == ("segmentation", "simclr", 3)
     assert found["protocol"]["grid"] == [grid, grid]

@@ -1,19 +1,17 @@
 """Cosines of sentence pairs with a model whose embeddings are known."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of, write_cohort
+from benchmark_fakes import DATA, QUICK, metrics_of, result_of, write_cohort
 from sklearn.metrics import roc_auc_score
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language.settings import SentenceSimilaritySettings
 
 ANGLES = {"clear": 0.0, "no opacity": 20.0, "opacity": 120.0, "dense opacity": 90.0, "line": 60.0}
 ROWS = (
@@ -37,20 +35,13 @@ def fake(**run):
 
 
 def samples(split="test"):
-    rows = [
-        {"sample_id": f"s{n}", "premise": a, "hypothesis": b, "label": label, "split": split}
-        for n, (a, b, label) in enumerate(ROWS)
-    ]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(ROWS, columns=["premise", "hypothesis", "label"])
+    return table.assign(sample_id=[f"s{n}" for n in range(len(ROWS))], split=split)
 
 
 def evaluate(model, table=None, **values):
-    settings = SentenceSimilaritySettings.model_validate(
-        {"intervals": {"replicates": 200}} | values
-    )
-    facts = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-    cohort = Cohort(samples() if table is None else table, facts)
-    return result_of("sentence_similarity", settings, model=model, cohort=cohort)
+    cohort = Cohort(samples() if table is None else table, DATA)
+    return result_of("sentence_similarity", values, model=model, cohort=cohort)
 
 
 def test_by_hand() -> None:
@@ -95,20 +86,10 @@ def test_the_program_chooses_the_split(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: fake())
     table = pd.concat([samples("validate"), samples("test")], ignore_index=True)
     cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table)
-    for split, count in (('"test"', 5), ("null", 10)):
-        main(
-            [
-                "sentence_similarity",
-                "--model",
-                str(tmp_path),
-                "--cohort",
-                str(cohort),
-                "--output",
-                str(tmp_path / "out"),
-            ]
-            + ["--settings", f'{{"split": {split}, "intervals": {{"replicates": 100}}}}']
-        )
-        found = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    read = {"model": tmp_path, "cohort": cohort, "output": tmp_path / "out"}
+    for split, count in (("test", 5), (None, 10)):
+        asked = {"settings": {**QUICK, "split": split}}
+        found = metrics_of(main, "sentence_similarity", **read, **asked)
         assert found["metrics"]["auroc"]["n"] == count
     assert "premise" not in pd.read_parquet(tmp_path / "out" / "predictions.parquet")
 

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from benchmark_fakes import (
     CATEGORIES,
-    DATA,
     FakeModel,
     grounding_samples,
     make_store,
     result_of,
+    stored,
     write_cohort,
 )
 from config_overlays import real
@@ -28,10 +28,7 @@ from cxrflow.benchmarks.draw_figure import main
 from cxrflow.benchmarks.figures.sheet import GAP
 from cxrflow.benchmarks.generation.side_by_side import at_quantiles, marked_spans
 from cxrflow.benchmarks.grounding.comparison import PANEL
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings
-from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.config.configuration import Config
-from cxrflow.images.store import PixelStore
 
 TASK, PAPER = "biovil_t/report_generation", "biovil_t"
 MODELS = {"BioViL": "biovil_t/report_biovil", "BioViL-T": "biovil_t/report_biovil_t"}
@@ -167,9 +164,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     priors = ["image0" if number % 2 else None for number in range(len(table))]
     priors[1] = "lost"
     write_cohort(root / "cohort", "samples.parquet", table.assign(prior_image_id=priors))
-    settings = PhraseGroundingSettings(categories=list(CATEGORIES), intervals={"replicates": 100})
     for name, rows in (("beside", table), ("alone", table.iloc[::-1].reset_index(drop=True))):
-        contents = {"cohort": Cohort(rows, DATA), "pixels": PixelStore(pixels)}
+        contents, settings = stored(rows, pixels), {"categories": list(CATEGORIES)}
         result = result_of("phrase_grounding", settings, model=FakeModel(), **contents)
         result.write(root / name, "b/m", 0)
     return root

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import SIZE, CosineModel, result_of
+from benchmark_fakes import SIZE, CosineModel, result_of, settings_of, store_of, write_cohort
 from PIL import Image
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -28,7 +28,6 @@ from cxrflow.benchmarks.temporal.head_training import (
 )
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs, encode
 from cxrflow.benchmarks.temporal.scores import READ_TWICE
-from cxrflow.benchmarks.temporal.settings import TemporalClassificationSettings
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.image_encoder import (
     Frames,
@@ -38,7 +37,6 @@ from cxrflow.encoders.image_encoder import (
 )
 from cxrflow.encoders.settings import ImageEncoderKind, MultiImageSettings
 from cxrflow.images.store import PixelStore
-from cxrflow.images.store_pixels import main as store_pixels
 from cxrflow.training.optimiser import parameter_groups
 
 PATIENTS = 96
@@ -50,6 +48,11 @@ TWO = {
     "comparison": {"blocks": 1, "width": 16, "heads": 2, "feed_forward": 16},
 }
 STILL = {"angle": 0, "shear": 0, "brightness": 0, "contrast": 0}
+PROBE = {"name": "probe", "solver": {"inverse_penalty": 100}}
+FEW = {
+    **{"name": "few_shot", "share": 0.3, "seeds": [0]},
+    "training": {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}},
+}
 QUICK = {
     "name": "fine_tuned",
     "seeds": [0, 1],
@@ -74,8 +77,7 @@ def world(tmp_path_factory):
             grey[16:48, 16:48] = level
             grey[0, :2] = (0, 255)
             Image.fromarray(grey).save(folder / f"root/{name}{patient}.png")
-            image = f"{name}{patient}"
-            images.append({"image_id": image, "image_path": f"{image}.png"})
+            images.append(f"{name}{patient}")
         split = "test" if patient % 4 == 3 else "validate" if patient % 8 == 0 else "train"
         for finding in FINDINGS:
             rows.append(
@@ -91,17 +93,14 @@ def world(tmp_path_factory):
                     "split": split,
                 }
             )
-    pd.DataFrame(images).to_parquet(folder / "images.parquet")
-    store_pixels(
-        ["--root", str(folder / "root"), "--images", str(folder / "images.parquet")]
-        + ["--geometry", f"shorter{SIZE}", "--output", str(folder / "pixels")]
-    )
-    cohort = folder / "cohort"
-    cohort.mkdir()
-    pd.DataFrame(rows).to_parquet(cohort / "samples.parquet")
-    flow = {"dataset": "tiny", "synthetic": True, "classes": list(DIRECTIONS)}
-    write_json(cohort / "flow.json", flow)
+    store_of(folder, images)
+    write_cohort(folder / "cohort", "samples.parquet", pd.DataFrame(rows), DIRECTIONS)
     return folder
+
+
+def samples_of(world):
+    """The store, and the table of the cohort."""
+    return PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
 
 
 def write_model(folder, sizes, seed=0):
@@ -120,16 +119,20 @@ def options(world, model, tmp_path):
 
 
 def settings(learning, **values):
-    values = {"findings": list(FINDINGS), "intervals": {"replicates": 100}, **values}
-    return TemporalClassificationSettings.model_validate({**values, "learning": learning})
+    values = {"findings": list(FINDINGS), **values, "learning": learning}
+    return settings_of("temporal_classification", values)
+
+
+def classified(folders, learning, reference=None, **values):
+    """The result of a model, or of a reference row."""
+    return result_of("temporal_classification", settings(learning, **values), folders, reference)
 
 
 @pytest.mark.parametrize("sizes", [ONE, TWO], ids=["apart", "together"])
 def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes):
     """And no longer does when the prior is another patient's."""
     model = write_model(tmp_path / "model", sizes)
-    probe = {"name": "probe", "solver": {"inverse_penalty": 100}}
-    result = result_of("temporal_classification", settings(probe), options(world, model, tmp_path))
+    result = classified(options(world, model, tmp_path), PROBE)
     rows = result.predictions
     assert len(rows) == 2 * PATIENTS // 4 and set(rows["finding"]) == set(FINDINGS)
     for finding in FINDINGS:
@@ -140,20 +143,14 @@ def test_a_probe_of_frozen_features_sees_what_has_changed(world, tmp_path, sizes
         for test, end in (("own_prior", ""), ("other_prior", "_other_prior")):
             better, stable, worse = (own[f"{test}_{name}_seed0"] for name in DIRECTIONS)
             moved = own["label"] != "stable"
-            areas = {
-                "direction": roc_auc_score(
-                    (own["label"] == "worsening")[moved], (worse / better)[moved]
-                ),
-                "change": roc_auc_score(moved, 1 - stable),
-            }
-            for name, area in areas.items():
+            is_worse = own["label"] == "worsening"
+            for name, truth, score in (
+                ("direction", is_worse[moved], (worse / better)[moved]),
+                ("change", moved, 1 - stable),
+            ):
                 found = result.metrics[f"{name}_auroc{end}/{finding.lower()}"]
-                assert found.value == pytest.approx(area)
-                assert found.n == (moved.sum() if name == "direction" else len(own))
-                positives = (
-                    (own["label"] == "worsening").sum() if name == "direction" else moved.sum()
-                )
-                assert found.counts["positives"] == positives
+                assert found.value == pytest.approx(roc_auc_score(truth, score))
+                assert (found.n, found.counts["positives"]) == (len(truth), truth.sum())
     if sizes is ONE:  # side by side even random features show what has changed
         assert result.metrics["macro_accuracy"].value > 0.9
         assert result.metrics["other_prior"].value < 0.7
@@ -183,15 +180,14 @@ def write_alignments(world, folder, shift):
 
 def test_registered_priors_are_what_it_learns_from_and_is_scored_on(world, tmp_path):
     model = write_model(tmp_path / "model", ONE)
-    probe = {"name": "probe", "solver": {"inverse_penalty": 100}}
     given = options(world, model, tmp_path)
-    plain = result_of("temporal_classification", settings(probe), given)
+    plain = classified(given, PROBE)
     given.registration = write_alignments(world, tmp_path / "here", 0.0)
-    here = result_of("temporal_classification", settings(probe, registered=True), given)
+    here = classified(given, PROBE, registered=True)
     pd.testing.assert_frame_equal(plain.predictions, here.predictions)
     assert here.protocol["registered"] and here.data["pictures"] != plain.data["pictures"]
     given.registration = write_alignments(world, tmp_path / "away", 2.0 * SIZE)
-    away = result_of("temporal_classification", settings(probe, registered=True), given)
+    away = classified(given, PROBE, registered=True)
     assert away.metrics["macro_accuracy"].value < plain.metrics["macro_accuracy"].value - 0.2
 
 
@@ -199,12 +195,11 @@ def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_p
     """Killed in its second run: the first is only read, the second gives the same scores."""
     model = write_model(tmp_path / "model", TWO)
     learning = {**QUICK, "training": {**QUICK["training"], "epochs": 30}}  # any seed has learnt
-    chosen = settings({**learning, "seeds": [0]}, findings=["Edema"])
-    whole = result_of("temporal_classification", chosen, options(world, model, tmp_path / "whole"))
+    folders = options(world, model, tmp_path / "whole")
+    whole = classified(folders, {**learning, "seeds": [0]}, findings=["Edema"])
     assert whole.metrics["macro_accuracy"].value > 0.5
 
-    two = settings(learning, findings=["Edema"])
-    both = result_of("temporal_classification", two, options(world, model, tmp_path / "both"))
+    both = classified(options(world, model, tmp_path / "both"), learning, findings=["Edema"])
     given = options(world, model, tmp_path)
     trained = []
     losses = HeadTrainingProgram.losses
@@ -217,9 +212,9 @@ def test_fine_tuning_goes_on_after_a_kill_and_writes_a_whole_result(world, tmp_p
 
     monkeypatch.setattr(HeadTrainingProgram, "losses", killed)
     with pytest.raises(KeyboardInterrupt):
-        result_of("temporal_classification", two, given)
+        classified(given, learning, findings=["Edema"])
     monkeypatch.setattr(HeadTrainingProgram, "losses", losses)
-    again = result_of("temporal_classification", two, given)
+    again = classified(given, learning, findings=["Edema"])
     pd.testing.assert_frame_equal(again.predictions, both.predictions)
     column = "own_prior_seed0"  # one run does not depend on the others
     assert again.predictions[column].tolist() == whole.predictions[column].tolist()
@@ -257,17 +252,11 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
             return torch.eye(3, 16)
 
     monkeypatch.setattr("cxrflow.models.model.Model.load", lambda *_: Text())
-    training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
-    few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}
-    result = result_of(
-        "temporal_classification",
-        settings(few, findings=["Edema"]),
-        options(world, model, tmp_path),
-    )
+    result = classified(options(world, model, tmp_path), FEW, findings=["Edema"])
     assert asked == [["Edema is improving", "Edema is stable", "Edema is worsening"]]
     assert result.data["train_pairs"]["Edema"] < PATIENTS / 4
     image = load_image_encoder(model).eval()
-    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    store, table = samples_of(world)
     chosen = (table["split"] == "test") & (table["finding"] == "Edema")
     test = ImagePairs.of(table[chosen], store, DIRECTIONS)
     features = program.encode_all(image, store, test, 7, torch.device("cpu"), projected=True)
@@ -276,16 +265,16 @@ def test_a_few_shot_head_starts_at_the_prompts_of_its_finding(world, tmp_path, m
     one = write_model(tmp_path / "one", ONE)
     (one / "config.json").write_text("{}")
     with pytest.raises(InputError, match="a model of two images with a text encoder"):
-        result_of("temporal_classification", settings(few), options(world, one, tmp_path))
+        classified(options(world, one, tmp_path), FEW)
     whole = SimpleNamespace(is_linear=False)
     monkeypatch.setattr(Text, "similarity", SimpleNamespace(whole=whole))
     with pytest.raises(InputError, match="which compares them by the cosine"):
-        result_of("temporal_classification", settings(few), options(world, model, tmp_path))
+        classified(options(world, model, tmp_path), FEW)
 
 
 def test_the_loss_is_the_weighted_mean_and_parts_add_up(world):
     """Weights as scikit-learn's 'balanced'; a batch in parts gives the loss of the whole."""
-    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    store, table = samples_of(world)
     train = table[(table["split"] == "train") & (table["finding"] == "Edema")].iloc[1:40]
     train = train[~((train["label"] == "stable") & (np.arange(39) % 2 == 0))]
     pairs = ImagePairs.of(train, store, DIRECTIONS)
@@ -322,7 +311,7 @@ def test_places_in_time_and_the_missing_prior_are_not_decayed(world):
     image = ImageEncoder(MultiImageSettings.model_validate(TWO))
     learning = settings(QUICK).learning
     head = multilayer_head(image.encoder.features, 16, 3)
-    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    store, table = samples_of(world)
     pairs = ImagePairs.of(table[table["split"] == "train"], store, DIRECTIONS)
     splits = PairSplits(pairs, pairs, {})
     made = HeadTrainingProgram(image, head, splits, store, 3, learning, 0, torch.device("cpu"))
@@ -335,7 +324,7 @@ def test_places_in_time_and_the_missing_prior_are_not_decayed(world):
 
 
 def test_other_priors_are_of_other_patients(world):
-    store, table = PixelStore(world / "pixels"), pd.read_parquet(world / "cohort/samples.parquet")
+    store, table = samples_of(world)
     pairs = ImagePairs.of(pd.concat([table, table.head(4)]), store, DIRECTIONS)
     owner = {row: name for row, name in zip(pairs.prior, pairs.table["subject_id"], strict=True)}
     other = pairs.other_priors()
@@ -355,8 +344,7 @@ def test_a_head_of_prompts_is_their_embeddings():
 
 
 def reference(world, name, learning, tmp_path):
-    given = Namespace(**{**vars(options(world, None, tmp_path)), "model": None})
-    return result_of("temporal_classification", settings(learning), given, name).metrics
+    return classified(options(world, None, tmp_path), learning, name).metrics
 
 
 @pytest.mark.parametrize(
@@ -364,13 +352,8 @@ def reference(world, name, learning, tmp_path):
 )
 def test_plain_features_stand_in_an_encoder_s_place(world, tmp_path, learning):
     """The difference of two thumbnails tells what happened; one image, or wrong labels, do not."""
-    rows = {
-        name: reference(world, name, learning, tmp_path)
-        for name in (
-            *("nothing", "random", "shuffled", "current", "thumbnail", "thumbnail_optimum"),
-            "oracle",
-        )
-    }
+    names = ("nothing", "random", "shuffled", "current", "thumbnail", "thumbnail_optimum", "oracle")
+    rows = {name: reference(world, name, learning, tmp_path) for name in names}
     score = {name: metrics["macro_accuracy"].value for name, metrics in rows.items()}
     assert score["nothing"] == pytest.approx(1 / 3) and abs(score["random"] - 1 / 3) < 0.2
     assert score["oracle"] == 1
@@ -384,10 +367,8 @@ def test_plain_features_stand_in_an_encoder_s_place(world, tmp_path, learning):
 
 def test_a_second_reader_has_the_recalls_of_those_who_agree(world, tmp_path):
     """Of pairs read twice; of another patient's prior nobody has said anything."""
-    given = Namespace(**{**vars(options(world, None, tmp_path)), "model": None})
-    asked = (settings({"name": "probe"}), given, "second_reader")
-    result = result_of("temporal_classification", *asked)
-    table = pd.read_parquet(world / "cohort/samples.parquet")
+    result = classified(options(world, None, tmp_path), {"name": "probe"}, "second_reader")
+    _, table = samples_of(world)
     table = table[table["split"] == "test"]
     twice = table[table["quality"].isin(READ_TWICE)]
     agreed = (twice["quality"] == "multiple_experts").groupby([twice["finding"], twice["label"]])
@@ -400,14 +381,10 @@ def test_a_second_reader_has_the_recalls_of_those_who_agree(world, tmp_path):
 
 
 def test_without_a_second_reading_there_is_no_second_reader(world, tmp_path):
-    table = pd.read_parquet(world / "cohort/samples.parquet").assign(quality="one_expert")
-    (tmp_path / "cohort").mkdir()
-    table.to_parquet(tmp_path / "cohort/samples.parquet")
-    (tmp_path / "cohort/flow.json").write_text((world / "cohort/flow.json").read_text())
-    given = Namespace(**{**vars(options(world, None, tmp_path)), "model": None})
-    given.cohort = tmp_path / "cohort"
+    table, given = samples_of(world)[1].assign(quality="one_expert"), options(world, None, tmp_path)
+    given.cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table, DIRECTIONS)
     with pytest.raises(InputError, match="column 'quality' says of no tested pair"):
-        result_of("temporal_classification", settings({"name": "probe"}), given, "second_reader")
+        classified(given, {"name": "probe"}, "second_reader")
 
 
 def test_plain_features_of_one_image_or_their_difference_are_probed(world, tmp_path):
@@ -424,9 +401,7 @@ def test_plain_features_of_one_image_or_their_difference_are_probed(world, tmp_p
 
 
 def test_a_few_shot_head_of_plain_features_starts_at_nothing(world, tmp_path):
-    training = {"batch_size": 4, "epochs": 1, "optimiser": {"learning_rate": 1e-12}}
-    few = {"name": "few_shot", "share": 0.3, "seeds": [0], "training": training}
-    metrics = reference(world, "thumbnail", few, tmp_path)
+    metrics = reference(world, "thumbnail", FEW, tmp_path)
     assert metrics["direction_auroc"].value == pytest.approx(0.5, abs=0.2)
     assert metrics["cross_entropy/agreement"].value == pytest.approx(np.log(3), abs=1e-6)
 

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of
+from benchmark_fakes import result_of, settings_of, studies_of, write_cohort
 from sklearn.metrics import balanced_accuracy_score
-from test_benchmarks_temporal import ONE, PATIENTS, TWO, options, world, write_model
+from test_benchmarks_temporal import ONE, PATIENTS, TWO, options, samples_of, world, write_model
 from torch import nn
 from transformers import BertLMHeadModel
 
-from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.evaluate import main
 from cxrflow.benchmarks.registry import BENCHMARKS
@@ -59,8 +58,7 @@ def writer(folder: Path, image: dict = TWO, **reads: object) -> Path:
 
 
 def settings(**values: object) -> TemporalPromptingSettings:
-    values = {"findings": ["Edema"], "intervals": {"replicates": 100}, "device": "cpu", **values}
-    return TemporalPromptingSettings.model_validate(values)
+    return settings_of("temporal_prompting", {"findings": ["Edema"], "device": "cpu", **values})
 
 
 def by_transformers(
@@ -96,12 +94,12 @@ def by_transformers(
     return np.array(found)
 
 
-def given(world: Path, folder: Path, tmp_path: Path) -> Namespace:
+def given(world: Path, folder: Path | None, tmp_path: Path) -> Namespace:
     return Namespace(**vars(options(world, folder, tmp_path)), training=None)
 
 
 def pairs_of(world: Path) -> pd.DataFrame:
-    table = pd.read_parquet(world / "cohort/samples.parquet")
+    _, table = samples_of(world)
     return table[(table["split"] == "test") & (table["finding"] == "Edema")]
 
 
@@ -126,18 +124,13 @@ def test_prior_reports_stand_before_the_prefix(world: Path, tmp_path: Path) -> N
     folder = writer(tmp_path / "model")
     table, texts = pairs_of(world), ["New edema", "worse", "stable effusion is new"]
     studies = [f"s{number}" for number in range(len(table))]
-    cohort = tmp_path / "cohort"
-    cohort.mkdir()
-    (cohort / "flow.json").write_bytes((world / "cohort/flow.json").read_bytes())
-    table.assign(prior_study_id=studies).to_parquet(cohort / "samples.parquet")
-    reports = pd.DataFrame({"study_id": studies[1:], "impression": ""})
-    reports["impression"] = [texts[number % 3] for number in range(len(reports))]
-    pairs = tmp_path / "pairs"
-    pairs.mkdir()
-    write_json(pairs / "flow.json", {"dataset": "tiny", "synthetic": True})
-    reports.assign(findings=None).to_parquet(pairs / "pairs.parquet")
+    table = table.assign(prior_study_id=studies)
     asked = given(world, folder, tmp_path)
-    asked.cohort, asked.training = cohort, pairs
+    asked.cohort = write_cohort(tmp_path / "cohort", "samples.parquet", table, DIRECTIONS)
+    reports = studies_of(
+        [texts[number % 3] for number in range(len(table) - 1)], study_id=studies[1:]
+    )
+    asked.training = write_cohort(tmp_path / "pairs", "pairs.parquet", reports)
     result = result_of("temporal_prompting", settings(), asked)
     tokenizer, special = read_tokenizer(folder), VocabularyInfo.from_folder(folder)
     earlier = ["", *reports["impression"]]
@@ -174,16 +167,14 @@ def test_the_program_says_what_is_wrong(world, tmp_path, capsys):
     words = {name: [name] for name in DIRECTIONS} | {"stable": ["stable", "±0"]}
     assert "key 'words.stable' has '±0'" in said(findings=["Edema"], words=words)
     assert "words has none of class worsening" in said(words={"improving": ["a"], "stable": ["b"]})
-    none = said(findings=["Pneumonia"])
-    assert "no sample is left" in none
+    assert "no sample is left" in said(findings=["Pneumonia"])
     (folder / "decoder/config.json").unlink()
     assert said(findings=["Edema"]).endswith("holds no decoder/config.json; it writes no reports")
 
 
 def test_rows_that_read_no_prompt(world: Path, tmp_path: Path) -> None:
     """Brighter is worse, as it is in these pictures; who says stable knows no direction."""
-    asked = given(world, tmp_path, tmp_path)
-    asked.model = None
+    asked = given(world, None, tmp_path)
     rows = {
         name: result_of("temporal_prompting", settings(), asked, name).metrics
         for name in BENCHMARKS["temporal_prompting"].references

@@ -9,23 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import result_of
-from test_benchmarks_temporal import options, world
+from benchmark_fakes import result_of, settings_of, write_cohort
+from test_benchmarks_temporal import options, samples_of, world
 
-from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.registry import BENCHMARKS
-from cxrflow.benchmarks.temporal.settings import (
-    TemporalClassificationSettings,
-    TemporalZeroShotSettings,
-)
 from cxrflow.benchmarks.temporal.temporal_zero_shot import answer_sets, statistic
 from cxrflow.data.cohorts.progression import FIVE_DIRECTIONS
 from cxrflow.images.store import PixelStore
 from cxrflow.similarity.similarity import EncodedImages, EncodedTexts
 
 __all__ = ["world"]
-SETTINGS = TemporalZeroShotSettings.model_validate({"intervals": {"replicates": 100}})
+SETTINGS = settings_of("temporal_zero_shot")
 
 
 def set_match(scores: list[float], truth: set[str]) -> tuple[float, float]:
@@ -107,22 +102,19 @@ class Direction:
 @pytest.fixture
 def five(world: Path, tmp_path: Path) -> Namespace:
     """The world's pairs, of which those that get worse have new findings in a third."""
-    table = pd.read_parquet(world / "cohort/samples.parquet")
+    _, table = samples_of(world)
     worse = np.flatnonzero(table["label"] == "worsening")
     table.loc[worse[::3], "label"] = "worsening;new"
-    cohort = tmp_path / "five"
-    cohort.mkdir()
-    table.to_parquet(cohort / "samples.parquet")
-    flow = {"dataset": "tiny", "synthetic": True, "classes": list(FIVE_DIRECTIONS)}
-    write_json(cohort / "flow.json", flow)
-    return Namespace(**{**vars(options(world, None, tmp_path)), "cohort": cohort})
+    given = options(world, None, tmp_path)
+    given.cohort = write_cohort(tmp_path / "five", "samples.parquet", table, FIVE_DIRECTIONS)
+    return given
 
 
 def test_a_model_is_asked_in_words_of_each_finding(five: Namespace) -> None:
     model = Direction()
-    given = Namespace(**{**vars(five), "model": Path("model")})
-    pixels = PixelStore(five.pixels)
-    result = result_of("temporal_zero_shot", SETTINGS, given, model=model, pixels=pixels)
+    five.model = Path("model")
+    contents = {"model": model, "pixels": PixelStore(five.pixels)}
+    result = result_of("temporal_zero_shot", SETTINGS, five, **contents)
     assert "edema is improving" in model.prompts and "consolidation is resolved" in model.prompts
     assert result.metrics["set_score"].value == 1
     several = int((result.predictions["label"] == "worsening;new").sum())
@@ -145,6 +137,5 @@ def test_rows_that_read_no_prompt(five: Namespace) -> None:
 
 def test_three_directions_are_asked_of_a_cohort_of_three(five: Namespace) -> None:
     probe = {"findings": ["Edema"], "learning": {"name": "probe"}}
-    settings = TemporalClassificationSettings.model_validate(probe)
     with pytest.raises(InputError, match="new, resolved; expected a cohort of `directions: three`"):
-        result_of("temporal_classification", settings, five, "nothing")
+        result_of("temporal_classification", probe, five, "nothing")

@@ -27,9 +27,7 @@ from transfer_fixtures import (
 )
 
 from cxr_files.errors import InputError
-from cxrflow.benchmarks.classification import (
-    linear_classification,
-)
+from cxrflow.benchmarks.classification import linear_classification
 from cxrflow.benchmarks.classification.labelled_images import LabelledImages
 from cxrflow.benchmarks.classification.probe_settings import (
     FineTunedClassificationSettings,
@@ -43,9 +41,18 @@ from cxrflow.encoders.image_encoder import Frames, load_image_encoder
 from cxrflow.images.store import PixelStore
 
 
-def reference(name, given, settings, benchmark="linear_classification"):
+def reference(name, given, benchmark="linear_classification", **values):
     folders = Namespace(**{**vars(given), "model": None})
-    return result_of(benchmark, settings, folders, name)
+    defaults = LINEAR if benchmark == "linear_classification" else TUNED
+    return result_of(benchmark, defaults | values, folders, name)
+
+
+def labels_of(table, split):
+    """The labels [N, C] of a part."""
+    return np.stack(table.loc[table["split"] == split, "labels"])
+
+
+EXCLUSIVE = {"exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +103,7 @@ def test_unknown_labels_of_several_classes_do_not_count(world, tmp_path):
     table = several()
     result = linear(world, tmp_path, table, uncertain={"Square": "one", "Plain": "zero"})
     rows = result.predictions
-    test = np.stack(table.loc[table["split"] == "test", "labels"])
+    test = labels_of(table, "test")
     for number, value in ((0, 1.0), (1, 0.0), (2, np.nan)):
         test[:, number] = np.where(test[:, number] == -1, value, test[:, number])
     areas = []
@@ -115,10 +122,9 @@ def test_unknown_labels_of_several_classes_do_not_count(world, tmp_path):
 
 def test_exclusive_classes_are_scored_by_accuracy(world, tmp_path):
     table = exclusive()
-    chosen = {"exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
-    result = linear(world, tmp_path, table, **chosen, learning_rate=0.1, patience=25)
+    result = linear(world, tmp_path, table, **EXCLUSIVE, learning_rate=0.1, patience=25)
     rows = result.predictions
-    truth = np.stack(table.loc[table["split"] == "test", "labels"]).argmax(axis=1)
+    truth = labels_of(table, "test").argmax(axis=1)
     found = []
     for seed in (0, 3):
         columns = [f"score_100_seed{seed}/{name}" for name in ("square", "plain", "chance")]
@@ -137,7 +143,6 @@ def test_a_study_is_scored_by_the_mean_of_its_images(world, tmp_path):
     study = np.arange(COUNT) // 2
     table["labels"] = [[float(n % 3 > 0)] for n in study]
     table = table.drop(index=table.index[(table["split"] == "test")][3]).reset_index(drop=True)
-    by_image = linear(world, tmp_path, table).predictions.set_index("sample_id")
     whole = linear(world, tmp_path, table, sample="group", epochs=1)
     (tmp_path / "one").mkdir()
     by_image = linear(world, tmp_path / "one", table, epochs=1).predictions
@@ -171,7 +176,7 @@ def test_every_model_learns_from_the_same_images(world):
         assert all(np.array_equal(a, b) for a, b in zip(each, again[share], strict=True))
     first, second = drawn["20"]
     assert not np.array_equal(first, second) and len(drawn["100"][0]) == 60
-    labels = np.stack(table.loc[table["split"] == "train", "labels"])[:, 0]
+    labels = labels_of(table, "train")[:, 0]
     assert len(first) == round(0.2 * labels.sum()) + round(0.2 * (1 - labels).sum())
     plain = settings.model_copy(update={"stratified": False})
     uniform = splits_of(world, table, ("Square",), plain).shares["20"][0]
@@ -202,17 +207,17 @@ def test_a_list_names_the_images_of_a_share(world, tmp_path):
 def test_wrong_input_is_one_line(world, tmp_path):
     table = single()
     lost = table[table["split"] != "validate"].reset_index(drop=True)
-    with pytest.raises(InputError, match="no row has split 'validate'"):
-        linear(world, tmp_path, lost)
     alike = table.copy()
     validation = alike["split"] == "validate"
     alike["labels"] = alike["labels"].mask(validation, pd.Series([[1.0]] * COUNT))
-    with pytest.raises(InputError, match="split 'validate': .*no class of Square has labels 0 and"):
-        linear(world, tmp_path, alike)
-    with pytest.raises(InputError, match="geometry is shorter64, but the model was trained on"):
-        linear(world, tmp_path, table, geometry="longer224")
-    with pytest.raises(InputError, match="trained on longer999"):
-        linear(world, tmp_path, table, geometry=None)
+    for message, samples, values in (
+        ("no row has split 'validate'", lost, {}),
+        ("split 'validate': .*no class of Square has labels 0 and", alike, {}),
+        ("is shorter64, but the model was trained on", table, {"geometry": "longer224"}),
+        ("trained on longer999", table, {"geometry": None}),
+    ):
+        with pytest.raises(InputError, match=message):
+            linear(world, tmp_path, samples, **values)
     with pytest.raises(InputError, match="'training.stopping.monitor' is 'f2'|expected"):
         training = {**TUNED["training"], "stopping": {"monitor": "f2"}}
         tuned(world, tmp_path, table, training=training)
@@ -285,28 +290,21 @@ def test_the_programs_write_whole_results_and_clear_their_state(world, tmp_path)
 
 def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
     table = exclusive()
-    given = options(world, tmp_path, table, benchmark="linear_classification")
-    values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
-    settings = LinearClassificationSettings.model_validate(values)
-    nothing = reference("nothing", given, settings)
-    train, test = (
-        np.stack(table.loc[table["split"] == split, "labels"]) for split in ("train", "test")
-    )
+    nothing = reference("nothing", options(world, tmp_path, table), **EXCLUSIVE)
+    train, test = (labels_of(table, split) for split in ("train", "test"))
     frequent = train.sum(axis=0).argmax()
     assert nothing.metrics["accuracy/100"].value == pytest.approx(test[:, frequent].mean())
     columns = [f"score_100_seed0/{name}" for name in ("square", "plain", "chance")]
     np.testing.assert_allclose(nothing.predictions[columns].iloc[0], train.mean(axis=0))
 
     table = single()
-    given = options(world, tmp_path, table, benchmark="linear_classification")
-    settings = LinearClassificationSettings.model_validate(LINEAR)
-    small = reference("thumbnail_optimum", given, settings)
+    small = reference("thumbnail_optimum", options(world, tmp_path, table))
     store = PixelStore(world.pixels)
     plain = [
         described("thumbnail", store.read(store.rows(table.loc[table["split"] == s, "image_id"])))
         for s in ("train", "test")
     ]
-    labels = np.stack(table.loc[table["split"] == "train", "labels"])[:, 0]
+    labels = labels_of(table, "train")[:, 0]
     scaler = StandardScaler().fit(plain[0])
     head = LogisticRegression(tol=1e-8, max_iter=10_000).fit(scaler.transform(plain[0]), labels)
     expected = head.predict_proba(scaler.transform(plain[1]))[:, 1]
@@ -315,14 +313,10 @@ def test_references_know_the_labels_shares_or_plain_features(world, tmp_path):
 
 @pytest.mark.parametrize("table", [single(), exclusive()], ids=["single", "exclusive"])
 def test_a_head_that_is_told_the_labels_succeeds(world, tmp_path, table):
-    given = options(world, tmp_path, table, benchmark="linear_classification")
-    exclusive_classes = len(table["labels"].iloc[0]) > 1
-    more = {"exclusive": exclusive_classes}
-    linear_values = LinearClassificationSettings.model_validate({**LINEAR, **more})
-    tuned_values = FineTunedClassificationSettings.model_validate({**TUNED, **more})
-    found = reference("oracle", given, linear_values)
-    tuned = reference("oracle", given, tuned_values, "fine_tuned_classification")
-    assert found.metrics["auroc/100"].value == tuned.metrics["auroc/50"].value == 1
+    given, is_exclusive = options(world, tmp_path, table), len(table["labels"].iloc[0]) > 1
+    for benchmark, share in (("linear_classification", 100), ("fine_tuned_classification", 50)):
+        found = reference("oracle", given, benchmark, exclusive=is_exclusive)
+        assert found.metrics[f"auroc/{share}"].value == 1
 
 
 def test_heads_of_plain_features_learn_as_models_heads_do(world, tmp_path):
@@ -333,36 +327,32 @@ def test_heads_of_plain_features_learn_as_models_heads_do(world, tmp_path):
     test = store.rows(table.loc[table["split"] == "test", "image_id"])
     plain = torch.from_numpy(described("thumbnail", store.read(test))).float()
     start = new_head(64, 1, 3)(plain).sigmoid().detach().numpy()[:, 0]
-    still = LinearClassificationSettings.model_validate({**LINEAR, "learning_rate": 1e-12})
-    found = reference("thumbnail", given, still)
+    found = reference("thumbnail", given, learning_rate=1e-12)
     np.testing.assert_allclose(found.predictions["score_100_seed3"], start, atol=1e-6)
     training = {**TUNED["training"], "optimiser": {"name": "adam", "learning_rate": 1e-12}}
     for steps in (0, 5):
-        values = {**TUNED, "training": training, "warmup_steps": steps}
-        tuned = FineTunedClassificationSettings.model_validate(values)
-        found = reference("thumbnail", given, tuned, "fine_tuned_classification")
+        values = {"training": training, "warmup_steps": steps}
+        found = reference("thumbnail", given, "fine_tuned_classification", **values)
         moved = np.abs(found.predictions["score_50_seed3"] - start).max()
         assert moved > 1e-3 if steps else moved < 1e-6
-    learnt = reference("thumbnail", given, LinearClassificationSettings.model_validate(LINEAR))
+    learnt = reference("thumbnail", given)
     assert learnt.metrics["auroc/100"].value > 0.8
 
 
 def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
     """No optimum, but a limit: as if there were no such class; other shares stay as they are."""
     table = exclusive()
-    given = options(world, tmp_path, table, benchmark="linear_classification")
+    given = options(world, tmp_path, table)
     train = table[table["split"] == "train"].reset_index(drop=True)
     labels = np.stack(train["labels"]).argmax(axis=1)
     listed = {0: labels < 2, 1: labels == 1}
-    values = {**LINEAR, "exclusive": True, "metrics": ["accuracy"], "monitor": "accuracy"}
-    whole = LinearClassificationSettings.model_validate(values)
-    whole = reference("thumbnail_optimum", given, whole)
+    whole = reference("thumbnail_optimum", given, **EXCLUSIVE)
     columns = [f"score_20_seed3/{name}" for name in ("square", "plain", "chance")]
     for number, rows in listed.items():
         path = tmp_path / f"{number}.txt"
         path.write_text("\n".join(train.loc[rows, "image_id"]))
-        settings = LinearClassificationSettings.model_validate({**values, "lists": {"20": path}})
-        found = reference("thumbnail_optimum", given, settings)
+        values = {**EXCLUSIVE, "lists": {"20": path}}
+        found = reference("thumbnail_optimum", given, **values)
         absent = [["Chance"], ["Square", "Chance"]][number]
         assert [run["absent"] for run in found.data["runs"]["20"]] == [absent] * 2
         assert "absent" not in str(found.data["runs"]["100"])
@@ -370,7 +360,7 @@ def test_a_share_without_a_class_is_learnt_from_without_it(world, tmp_path):
         scores = found.predictions[columns].to_numpy()
         np.testing.assert_allclose(scores.sum(axis=1), 1)
         assert not scores[:, 2].any() and np.isfinite(found.metrics["accuracy/20"].value)
-        nothing = reference("nothing", given, settings)
+        nothing = reference("nothing", given, **values)
         assert not nothing.predictions[columns[2]].any()
         assert nothing.data["runs"]["20"][0]["absent"] == absent
     np.testing.assert_array_equal(scores[:, 1], 1)  # there was nothing else

@@ -7,25 +7,18 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import result_of, write_cohort
+from benchmark_fakes import DATA, QUICK, result_of, write_cohort
 from config_overlays import DEMO
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from cxr_files.atomic import write_json
 from cxr_hospital.radiology_pairs import radiology_pairs
 from cxr_hospital.temporal_pairs import temporal_pairs
 from cxrflow.benchmarks.inputs import Cohort
-from cxrflow.benchmarks.language.settings import (
-    NaturalLanguageInferenceSettings,
-    ParaphraseDetectionSettings,
-    SentenceSimilaritySettings,
-)
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.benchmarks.rows.sentences import similarities
 from cxrflow.config import load_config
@@ -36,8 +29,6 @@ HOSPITAL = load_config([DEMO]).values.synthetic_hospital  # of the demonstration
 LARGEST = 0.75
 FIRST = ["No left effusion.", "Clear lungs.", "Small left effusion", "Edema, edema"]
 SECOND = ["There is no effusion.", "The lungs are clear.", "No left effusion", "opacity"]
-FACTS = {"name": "tiny", "synthetic": True, "fingerprint": "f"}
-QUICK = {"intervals": {"replicates": 100}}
 LIGHT = """
 import sys
 from cxrflow.benchmarks.evaluate import main
@@ -123,18 +114,15 @@ def samples(labels: tuple[str, ...], count: int = 60) -> pd.DataFrame:
 
 def test_rules_stand_in_for_a_models_cosine() -> None:
     table = samples(("entailment", "contradiction"))
-    protocol = ParaphraseDetectionSettings.model_validate(QUICK)
-    cohort = Cohort(table, FACTS)
+    cohort = Cohort(table, DATA)
     found = {
-        name: result_of("paraphrase_detection", protocol, reference=name, cohort=cohort)
-        for name in RULES
+        name: result_of("paraphrase_detection", {}, reference=name, cohort=cohort) for name in RULES
     }
     assert found["words"].metrics["accuracy"].value == 1
     assert found["words"].protocol["embedding"] == "words"
     assert found["negation"].metrics["auroc"].value == 0.5
     assert 0.2 < found["random"].metrics["auroc"].value < 0.8
-    similar = SentenceSimilaritySettings.model_validate(QUICK)
-    overlap = result_of("sentence_similarity", similar, reference="overlap", cohort=cohort)
+    overlap = result_of("sentence_similarity", {}, reference="overlap", cohort=cohort)
     assert overlap.metrics["cont_gap"].value == pytest.approx(1 / 5)
 
 
@@ -147,35 +135,25 @@ def test_a_rule_waits_for_no_large_library(tmp_path: Path) -> None:
     assert (tmp_path / "scores/metrics.json").is_file()
 
 
-def test_a_regression_on_words_stands_in_for_the_encoder() -> None:
-    protocol = NaturalLanguageInferenceSettings.model_validate(QUICK | {"run_seeds": [0, 1]})
-    table = samples(LABELS, 120)
+def test_a_regression_on_words_stands_in_for_the_encoder(tmp_path: Path) -> None:
+    benchmark, table = "natural_language_inference", samples(LABELS, 120)
     tested = [
         table.assign(split=split, sample_id=split + table["sample_id"])
         for split in ("validate", "test")
     ]
-    cohort = Cohort(pd.concat(tested, ignore_index=True), FACTS)
-    with TemporaryDirectory() as root:
-        training = write_cohort(Path(root), "samples.parquet", table.assign(split="train"))
-        write_json(training / "flow.json", {"dataset": "notes", "synthetic": True})
-        found = {
-            name: result_of(
-                "natural_language_inference",
-                protocol,
-                Namespace(training=training),
-                reference=name,
-                cohort=cohort,
-            )
-            for name in BENCHMARKS["natural_language_inference"].references
-        }
+    cohort = Cohort(pd.concat(tested, ignore_index=True), DATA)
+    folders = Namespace(
+        training=write_cohort(tmp_path, "samples.parquet", table.assign(split="train"))
+    )
+    found = {
+        name: result_of(benchmark, {"run_seeds": [0, 1]}, folders, name, cohort=cohort)
+        for name in BENCHMARKS[benchmark].references
+    }
     right = {name: result.metrics["accuracy"].value for name, result in found.items()}
     # Of three labels the first is told from the others, which are alike.
     assert right["words"] == right["hypothesis"] == pytest.approx(2 / 3)
     # Each test pair stands among the validation pairs, too, from which it then does not learn.
     assert 0.4 < right["supervised"] < 0.8  # the labels that are alike come out below chance
     assert right["negation"] == pytest.approx(1 / 3) and 0.2 < right["random"] < 0.5
-    assert (
-        found["random"].metrics["accuracy_sd"].value
-        > 0
-        == found["words"].metrics["accuracy_sd"].value
-    )
+    spread = {name: found[name].metrics["accuracy_sd"].value for name in ("random", "words")}
+    assert spread["random"] > 0 == spread["words"]

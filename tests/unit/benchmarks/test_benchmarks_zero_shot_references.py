@@ -3,16 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from benchmark_fakes import CLASSES, DATA, result_of
+from benchmark_fakes import CLASSES, DATA, classification_samples, result_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from cxr_files.errors import InputError
-from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.inputs import Cohort
 from cxrflow.benchmarks.paired_tests import read_predictions, why_not
-from cxrflow.benchmarks.result import Result
+from cxrflow.benchmarks.result import Result, slug
 from cxrflow.benchmarks.rows.pictures import described
 
 PATIENTS, EACH = 60, 3  # images of a patient
@@ -52,31 +51,21 @@ def labels() -> np.ndarray:
 
 
 def table_of(labels: np.ndarray, **columns: object) -> pd.DataFrame:
-    numbers = range(len(labels))
-    table = {
-        "sample_id": [f"s{n}" for n in numbers],
-        "subject_id": [f"p{n // EACH}" for n in numbers],
-        "group_id": [f"g{n // EACH}" for n in numbers],
-        "image_id": [f"image{n}" for n in numbers],
-        "labels": list(labels),
-        "subgroup": None,
-        "split": "test",
+    patient = np.arange(len(labels)) // EACH
+    given = {
+        **{"subject_id": [f"p{n}" for n in patient], "group_id": [f"g{n}" for n in patient]},
+        **{"labels": list(labels), "subgroup": None, "split": "test", **columns},
     }
-    return pd.DataFrame({**table, **columns})
+    return classification_samples(len(labels)).assign(**given)
 
 
 def scored(
     labels: np.ndarray, classes=CLASSES, store=None, table=None, name="thumbnail", **values
 ) -> Result:
-    settings = {"prompt_pairs": [], "positive_prompts": ["{}"], "intervals": {"replicates": 100}}
+    settings = {"prompt_pairs": [], "positive_prompts": ["{}"], **values}
     table = table_of(labels) if table is None else table
-    return result_of(
-        "zero_shot_classification",
-        ZeroShotClassificationSettings.model_validate(settings | values),
-        reference=name,
-        cohort=Cohort(table, DATA, classes),
-        pixels=store or Noise(labels[:, 0]),
-    )
+    contents = {"cohort": Cohort(table, DATA, classes), "pixels": store or Noise(labels[:, 0])}
+    return result_of("zero_shot_classification", settings, reference=name, **contents)
 
 
 def test_labels_in_the_pixels_are_learnt_and_others_are_not(labels):
@@ -99,9 +88,8 @@ def test_without_an_image_f1_is_that_of_calling_all_positive(labels):
     share_C = labels.mean(axis=0)
     wanted_C = 2 * share_C / (1 + share_C)
     for name, wanted in zip(CLASSES, wanted_C, strict=True):
-        key = name.lower().replace(" ", "_")
-        assert result.metrics[f"f1/{key}"].value == pytest.approx(wanted)
-        assert result.metrics[f"auroc/{key}"].value == 0.5
+        assert result.metrics[f"f1/{slug(name)}"].value == pytest.approx(wanted)
+        assert result.metrics[f"auroc/{slug(name)}"].value == 0.5
     assert result.metrics["f1"].value == pytest.approx(wanted_C.mean())
 
 

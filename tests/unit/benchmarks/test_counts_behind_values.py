@@ -6,35 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmark_fakes import settings_of
 
-from cxrflow.benchmarks.classification.probe_settings import (
-    FoldProbeSettings,
-    LinearClassificationSettings,
-    LinearProbeSettings,
-)
-from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.generation.report_scores import CONTROLS, Scorer
-from cxrflow.benchmarks.generation.settings import ReportGenerationSettings
-from cxrflow.benchmarks.grounding.settings import PhraseGroundingSettings, SegmentationSettings
-from cxrflow.benchmarks.language.settings import (
-    MaskPredictionSettings,
-    NaturalLanguageInferenceSettings,
-    ParaphraseDetectionSettings,
-    SentenceSimilaritySettings,
-)
 from cxrflow.benchmarks.registry import BENCHMARKS, imported
 from cxrflow.benchmarks.result import estimate
 from cxrflow.benchmarks.retrieval.pair_retrieval import score_studies
 from cxrflow.benchmarks.retrieval.precision import Candidates, score_queries
 from cxrflow.benchmarks.retrieval.retrieval_auroc import score_studies as score_all_pairs
-from cxrflow.benchmarks.retrieval.settings import (
-    ImageRetrievalSettings,
-    PairRetrievalSettings,
-    RetrievalAurocSettings,
-)
-from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.benchmarks.temporal.scores import answer_column, probability_column
-from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings, TemporalZeroShotSettings
 from cxrflow.show.tables.ceilings import UNORDERED
 from cxrflow.similarity.pairs import by_vectors
 
@@ -50,7 +30,8 @@ BASE = pd.DataFrame(
         "label": (np.arange(N) % 3 == 0).astype(float),
     }
 )
-Predicted = tuple[pd.DataFrame, Any]
+PROBES = {"fractions": [1.0], "probe_seeds": [0, 1]}
+Predicted = tuple[pd.DataFrame, dict[str, Any]]  # a table, and settings that are not the defaults
 
 
 def boxed(**columns: Any) -> pd.DataFrame:
@@ -60,29 +41,25 @@ def boxed(**columns: Any) -> pd.DataFrame:
 
 def phrases() -> Predicted:
     scores = dict.fromkeys(("cnr", "miou", "signed_cnr"), DRAWN)
-    return boxed(category="Edema", placed=True, **scores), PhraseGroundingSettings()
+    return boxed(category="Edema", placed=True, **scores), {}
 
 
 def segments() -> Predicted:
-    settings = SegmentationSettings(fractions=[1.0], probe_seeds=[0, 1])
-    return boxed(**dict.fromkeys(("iou", "dice", "cnr", "signed_cnr"), DRAWN)), settings
+    return boxed(**dict.fromkeys(("iou", "dice", "cnr", "signed_cnr"), DRAWN)), PROBES
 
 
 def prompted() -> Predicted:
-    return BASE.assign(score=DRAWN, subgroup=None), ZeroShotClassificationSettings(prompt_pairs=[])
+    return BASE.assign(score=DRAWN, subgroup=None), {"prompt_pairs": []}
 
 
-def probed(settings: Any = None) -> Predicted:
+def probed() -> Predicted:
     columns = {f"score_100_seed{seed}": DRAWN for seed in (0, 1)}
-    asked = LinearProbeSettings(fractions=[1.0], probe_seeds=[0, 1])
-    return BASE.assign(subgroup=None, **columns), settings or asked
+    return BASE.assign(subgroup=None, **columns), PROBES
 
 
 def exclusive() -> Predicted:
     """Transfer to classes of which an image has one."""
-    settings = LinearClassificationSettings(
-        fractions=[1.0], run_seeds=[0, 1], exclusive=True, metrics=["accuracy"]
-    )
+    settings = {"fractions": [1.0], "run_seeds": [0, 1], "exclusive": True, "metrics": ["accuracy"]}
     table = BASE.drop(columns="label")
     for place, name in enumerate(("normal", "pneumonia", "covid")):
         table[f"label/{name}"] = (np.arange(N) % 3 == place).astype(float)
@@ -92,15 +69,12 @@ def exclusive() -> Predicted:
 
 
 def folds() -> Predicted:
-    return BASE.assign(score=DRAWN, fold=np.arange(N) % 2), FoldProbeSettings()
+    return BASE.assign(score=DRAWN, fold=np.arange(N) % 2), {}
 
 
 def queries() -> Predicted:
     table = BASE.assign(category=np.where(BASE["label"] == 1, "a", "b"))
-    scores_QC = RNG.random((N, N))
-    return score_queries(table, Candidates(table, []), scores_QC, [5]), ImageRetrievalSettings(
-        cutoffs=[5]
-    )
+    return score_queries(table, Candidates(table, []), RNG.random((N, N)), [5]), {"cutoffs": [5]}
 
 
 def studies() -> pd.DataFrame:
@@ -108,23 +82,22 @@ def studies() -> pd.DataFrame:
 
 
 def paired() -> Predicted:
-    return score_studies(studies(), RNG.random((N, N)), [5]), PairRetrievalSettings(cutoffs=[5])
+    return score_studies(studies(), RNG.random((N, N)), [5]), {"cutoffs": [5]}
 
 
 def all_pairs() -> Predicted:
     matchings = {"global": by_vectors(RNG.random((N, 8)), RNG.random((N, 8)))}
-    return score_all_pairs(studies(), matchings, [5]), RetrievalAurocSettings(cutoffs=[5])
+    return score_all_pairs(studies(), matchings, [5]), {"cutoffs": [5]}
 
 
-def changes() -> Predicted:
-    settings = TemporalPromptingSettings(findings=["Edema"])
+def changes(**values: Any) -> Predicted:
     names = np.array(["improving", "stable", "worsening"])
     table = BASE.assign(finding="Edema", quality=None, label=names[np.arange(N) % 3])
     for test in ("own_prior", "other_prior"):
         table[answer_column(test, 0)] = names[RNG.integers(0, 3, N)]
         for name in names:
             table[probability_column(test, name, 0)] = RNG.random(N)
-    return table, settings
+    return table, {"findings": ["Edema"], **values}
 
 
 def directions() -> Predicted:
@@ -133,29 +106,29 @@ def directions() -> Predicted:
     scores = {
         f"{prior}_prior_{name}": RNG.random(N) for prior in ("own", "other") for name in names
     }
-    return table.assign(**scores), TemporalZeroShotSettings()
+    return table.assign(**scores), {}
 
 
 def masks() -> Predicted:
     table = BASE.assign(section="findings", targets=10, correct=4, correct_most_frequent=1)
-    return table, MaskPredictionSettings(sections=["findings"])
+    return table, {"sections": ["findings"]}
 
 
 def inferred() -> Predicted:
     label = np.array(["entailment", "neutral", "contradiction"])[np.arange(N) % 3]
     table = BASE.assign(label=label, prediction_seed0=label, prediction_seed1="neutral")
-    return table, NaturalLanguageInferenceSettings(run_seeds=[0, 1])
+    return table, {"run_seeds": [0, 1]}
 
 
-def sentences(settings: Any) -> Predicted:
+def sentences() -> Predicted:
     label = np.where(BASE["label"] == 1, "entailment", "contradiction")
-    return BASE.assign(label=label, cosine=DRAWN, threshold=0.5), settings
+    return BASE.assign(label=label, cosine=DRAWN, threshold=0.5), {}
 
 
 def written() -> Predicted:
-    settings = ReportGenerationSettings(tagger="keywords")
+    settings = {"tagger": "keywords"}
     references = [f"Worsening edema {n}. No effusion." for n in range(N)]
-    scorer = Scorer(settings, None)
+    scorer = Scorer(settings_of("report_generation", settings), None)
     table = BASE.assign(with_prior=True, **scorer.columns(references, references[::-1]))
     return table.assign(reference_labels=scorer.labels(references)), settings
 
@@ -174,19 +147,18 @@ KINDS: dict[str, tuple[Callable[[], Predicted], dict[str, int]]] = {
     "text_retrieval": (queries, {"candidates": N, "least_relevant": 20}),
     "pair_retrieval": (paired, {"candidates": N}),
     "retrieval_auroc": (all_pairs, {"positives": N, "negatives": N * (N - 1)}),
-    "temporal_classification": (changes, {"improving": 20, "stable": 20, "worsening": 20}),
+    "temporal_classification": (
+        lambda: changes(learning={"name": "probe"}),
+        {"improving": 20, "stable": 20, "worsening": 20},
+    ),
     "temporal_prompting": (changes, {"improving": 20, "stable": 20, "worsening": 20}),
     "temporal_zero_shot": (directions, {"improving": 12, "new": 12, "worsening": 12}),
     "mask_prediction": (masks, {"masked": 10 * N, "most_frequent": N}),
     "natural_language_inference": (
         inferred, {"entailment": 20, "neutral": 20, "contradiction": 20},
     ),
-    "sentence_similarity": (
-        lambda: sentences(SentenceSimilaritySettings()), {"entailment": 20, "contradiction": 40},
-    ),
-    "paraphrase_detection": (
-        lambda: sentences(ParaphraseDetectionSettings()), {"entailment": 20, "contradiction": 40},
-    ),
+    "sentence_similarity": (sentences, {"entailment": 20, "contradiction": 40}),
+    "paraphrase_detection": (sentences, {"entailment": 20, "contradiction": 40}),
     "report_generation": (written, {"reports": N}),
 }  # fmt: skip
 SCORED = [name for name, entry in BENCHMARKS.items() if entry.needs and not entry.no_rows]
@@ -196,9 +168,13 @@ SCORED = [name for name, entry in BENCHMARKS.items() if entry.needs and not entr
 def test_a_benchmark_counts_what_is_to_be_found(name: str) -> None:
     assert name in KINDS, f"{name} has no table of predictions here, whose counts are looked at"
     make, to_find = KINDS[name]
-    table, settings = make()
+    table, values = make()
+    settings = settings_of(name, values)
     statistic = imported(BENCHMARKS[name].statistic_module).statistic(table, settings)
-    metrics = estimate(statistic, np.arange(N), IntervalSettings(replicates=100))
+    metrics = estimate(statistic, np.arange(N), settings.intervals)
+    areas = [each.counts for metric, each in metrics.items() if metric.split("/")[0] == "auroc"]
+    if name != "retrieval_auroc" and not values.get("exclusive"):  # of which KINDS has the counts
+        assert all((each["positives"], each["negatives"]) == (20, 40) for each in areas)
     assert any(to_find.items() <= each.counts.items() for each in metrics.values())
     uncounted = [
         metric

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_fakes import TWO_IMAGES, metrics_of, store_of, write_cohort
+from benchmark_fakes import QUICK, TWO_IMAGES, metrics_of, store_of, write_cohort
 from PIL import Image
 from pydantic import ValidationError
 from small_text import write_text_model
@@ -216,26 +216,25 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
     (folder / "root").mkdir()
     rng = np.random.default_rng(0)
-    images, rows = [], []
+    images = []
     for patient in range(5):
         for name in ("prior", "current"):
             pixels = rng.integers(0, 256, (64, 64)).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / f"root/{name}{patient}.png")
-            image = f"{name}{patient}"
-            images.append(image)
-        text = reports().iloc[patient % 2].to_dict()
-        rows.append(
-            {"subject_id": f"p{patient}", "study_id": f"s{patient}", "split": "test", **text,
-             "image_id": f"current{patient}",
-             "prior_image_id": f"prior{patient}" if patient else None}
-        )  # fmt: skip
+            images.append(f"{name}{patient}")
+            Image.fromarray(pixels).save(folder / f"root/{images[-1]}.png")
     store_of(folder, images)
-    write_cohort(folder / "cohort", "pairs.parquet", pd.DataFrame(rows))
+    number = range(5)
+    texts = reports().iloc[[n % 2 for n in number]].reset_index(drop=True)
+    table = texts.assign(
+        **{"subject_id": [f"p{n}" for n in number], "study_id": [f"s{n}" for n in number]},
+        **{"image_id": images[1::2], "prior_image_id": [None, *images[2::2]], "split": "test"},
+    )
+    write_cohort(folder / "cohort", "pairs.parquet", table)
     return folder
 
 
 def test_the_program_scores_and_draws(folder: Path, world: Path, tmp_path: Path) -> None:
-    settings = {"categories": OWN, "least_sentences": 2, "intervals": {"replicates": 100}}
+    settings = {**QUICK, "categories": OWN, "least_sentences": 2}
     asked = {"cohort": world / "cohort", "pixels": world / "pixels", "settings": settings}
     found = metrics_of(main, "prior_influence", model=folder, output=tmp_path / "out", **asked)
     assert found["data"]["studies"] == 4 and found["data"]["dropped"][0]["count"] == 1

@@ -17,7 +17,7 @@ from cxrflow.config.__main__ import main
 from cxrflow.config.checks import RESERVED
 from cxrflow.config.parts import RULES
 from cxrflow.config.problems import unknown
-from cxrflow.reports.entities.settings import EntityTaggerSettings
+from cxrflow.reports.settings import EntityTaggerSettings
 
 NAN, INF = float("nan"), float("inf")
 

@@ -130,8 +130,8 @@ def test_missing_roots_matter_only_where_used(overlay):
 # --- another in its place -----------------------------------------------------------------------
 
 
-def test_ones_own_hospital_is_one_key(overlay):
-    config = overlay({**BIOVIL, **ALONE}, check_roots=False)
+def test_ones_own_hospital_is_one_key(unrooted):
+    config = unrooted({**BIOVIL, **ALONE})
     assert config.datasets == ["mine"]
     assert config.models["biovil/biovil"].trainable and not config.models["biovil/gloria"].trainable
     cohort = config.cohorts["biovil/mimic_cxr"]
@@ -144,15 +144,15 @@ def test_ones_own_hospital_is_one_key(overlay):
 
 
 @pytest.mark.parametrize("name", ["hospital", "mimic_cxr"])
-def test_pictures_of_a_hospitals_own_folder_are_stored_upright(overlay, name):
+def test_pictures_of_a_hospitals_own_folder_are_stored_upright(unrooted, name):
     mine = {"layout": name, "root": "/mine", "in_place_of": "mimic_cxr"}
-    config = overlay({**BIOVIL, "datasets": {"mine": mine}}, check_roots=False)
+    config = unrooted({**BIOVIL, "datasets": {"mine": mine}})
     assert config.cohorts.pixels("biovil/mimic_cxr").upright == (name == "hospital")
 
 
-def test_ones_own_images_may_lie_apart(overlay):
+def test_ones_own_images_may_lie_apart(unrooted):
     jpgs = {"layout": "mimic_cxr_jpg", "root": "/jpgs", "in_place_of": "mimic_cxr_jpg"}
-    config = overlay({"datasets": {**ALONE["datasets"], "jpgs": jpgs}}, check_roots=False)
+    config = unrooted({"datasets": {**ALONE["datasets"], "jpgs": jpgs}})
     assert config.cohorts["biovil/mimic_cxr"].holder == "jpgs"
     assert config.cohorts["biovil/mimic_cxr_raw"].holder == "mine"
 
@@ -194,13 +194,13 @@ def test_another_data_set_brings_its_images(overlay):
     assert config.cohorts["biovil/mimic_cxr"].holder == "covid_chestxray"
 
 
-def test_public_sets_take_the_places_of_mimic_cxr_and_ms_cxr(overlay):
+def test_public_sets_take_the_places_of_mimic_cxr_and_ms_cxr(unrooted):
     """What stands in for an annotation brings its own images, though MIMIC-CXR's are replaced."""
     sets = {
         "pairs": {"layout": "rexgradient", "root": "/data/rex", "in_place_of": "mimic_cxr"},
         "boxes": {"layout": "padchest_gr", "root": "/data/gr", "in_place_of": "ms_cxr"},
     }
-    config = overlay({**BIOVIL, "datasets": sets}, check_roots=False)
+    config = unrooted({**BIOVIL, "datasets": sets})
     scored, trained = config.cohorts["biovil/ms_cxr"], config.cohorts["biovil/mimic_cxr"]
     assert (scored.dataset, scored.holder) == ("boxes", "boxes")
     assert (trained.dataset, trained.holder) == ("pairs", "pairs")
@@ -209,7 +209,7 @@ def test_public_sets_take_the_places_of_mimic_cxr_and_ms_cxr(overlay):
     assert "phrase_grounding" in tasks(config)
 
 
-def test_several_sets_in_one_place_are_joined_where_pairs_are_made_of_it(overlay):
+def test_several_sets_in_one_place_are_joined_where_pairs_are_made_of_it(unrooted):
     """Each is built as if it were alone, and what holds for one is asked of it alone."""
     sets = {
         "rex": {"layout": "rexgradient", "root": "/data/rex", "in_place_of": "mimic_cxr"},
@@ -218,7 +218,7 @@ def test_several_sets_in_one_place_are_joined_where_pairs_are_made_of_it(overlay
     }
     held_out = {"held_out": {"chexpert": ["valid", "test"]}}
     papers = {"papers": ["convirt"], "datasets": sets}
-    config = overlay({**papers, "cohorts": {"convirt/mimic_cxr": held_out}}, check_roots=False)
+    config = unrooted({**papers, "cohorts": {"convirt/mimic_cxr": held_out}})
     cohort = config.cohorts["convirt/mimic_cxr"]
     assert cohort.dataset == "plus+rex" and cohort.sources == ["plus", "chexpert", "rex"]
     assert {each.name: each.held_out for each in cohort.joined} == dict.fromkeys(
@@ -229,17 +229,17 @@ def test_several_sets_in_one_place_are_joined_where_pairs_are_made_of_it(overlay
     assert {"rex", "plus"} <= {*needs.corpora} and "plus+rex" not in needs.corpora
     refused = "'cohorts.convirt/mimic_cxr.held_out': 'chexpert', on which convirt/"
     with pytest.raises(InputError, match=refused):
-        overlay({**papers, "cohorts": {"convirt/mimic_cxr": {"held_out": []}}}, check_roots=False)
+        unrooted({**papers, "cohorts": {"convirt/mimic_cxr": {"held_out": []}}})
 
 
-def test_chextemporal_takes_the_places_of_ms_cxr_t_and_chest_imagenome(overlay):
+def test_chextemporal_takes_the_places_of_ms_cxr_t_and_chest_imagenome(unrooted):
     """Radiologists' labels are tested on, and those of reports learnt from; it has no sentences."""
     places = ["ms_cxr_t", "chest_imagenome"]
     sets = {
         "pairs": {"layout": "chexpert_plus", "root": "/data/plus", "in_place_of": "mimic_cxr"},
         "chextemporal_chexpert": {"root": "/data/temporal", "in_place_of": places},
     }
-    config = overlay({"papers": ["biovil_t"], "datasets": sets}, check_roots=False)
+    config = unrooted({"papers": ["biovil_t"], "datasets": sets})
     cohort = config.cohorts["biovil_t/progression"]
     assert (cohort.dataset, cohort.holder) == ("chextemporal_chexpert", "pairs")
     assert cohort.training is None  # its silver labels are in the same data set
@@ -251,7 +251,7 @@ def test_chextemporal_takes_the_places_of_ms_cxr_t_and_chest_imagenome(overlay):
     refused = "'chextemporal_chexpert', on which biovil_t/temporal_prompting scores"
     silver = {"biovil_t/temporal_prompting": {"split": "train"}}
     with pytest.raises(InputError, match=refused):
-        overlay({"papers": ["biovil_t"], "datasets": sets, "tasks": silver}, check_roots=False)
+        unrooted({"papers": ["biovil_t"], "datasets": sets, "tasks": silver})
 
 
 def test_images_of_a_cohort_may_be_put_elsewhere(overlay):
@@ -273,15 +273,15 @@ def nobody_held_out(*cohorts):
 
 
 @pytest.mark.parametrize("synthetic", [True, False])
-def test_patients_that_are_scored_must_be_held_out(overlay, synthetic):
+def test_patients_that_are_scored_must_be_held_out(unrooted, synthetic):
     sets = {} if synthetic else {"datasets": real(*MIMIC)}
-    assert overlay(sets, check_roots=False)
+    assert unrooted(sets)
     with pytest.raises(InputError) as error:
-        overlay(sets | nobody_held_out(*COHORTS), check_roots=False)
+        unrooted(sets | nobody_held_out(*COHORTS))
     refused = "'cohorts.biovil/mimic_cxr_reports.held_out': 'ms_cxr', on which biovil/phrase_ground"
     assert f"overlay.yaml: key {refused}" in str(error.value)
     with pytest.raises(InputError, match="mimic_cxr_raw.held_out': .* scores biovil/biovil_raw"):
-        overlay({**sets, **nobody_held_out("mimic_cxr_raw")}, check_roots=False)
+        unrooted({**sets, **nobody_held_out("mimic_cxr_raw")})
 
 
 @pytest.mark.parametrize("split", ["train", "validate"])
@@ -298,13 +298,13 @@ def test_one_data_set_is_split_in_one_way(overlay):
         overlay({"cohorts": {"biovil/mimic_cxr": {"splits": {"seed": 1}}}})
 
 
-def test_strangers_need_not_be_held_out(overlay):
+def test_strangers_need_not_be_held_out(unrooted):
     """Neither invented patients from real ones, nor where nobody is scored."""
     apart = {"datasets": {**real("mimic_cxr", "mimic_cxr_jpg"), "mimic_iv": None}}
     for sets in (apart, {"datasets": {"ms_cxr": None}}):
-        config = overlay({**BIOVIL, **sets, **nobody_held_out(*COHORTS)}, check_roots=False)
+        config = unrooted({**BIOVIL, **sets, **nobody_held_out(*COHORTS)})
         assert config.models["biovil/biovil"].trainable
-    assert overlay(apart, check_roots=False).cohorts["biovil/mimic_cxr"].held_out == {}
+    assert unrooted(apart).cohorts["biovil/mimic_cxr"].held_out == {}
 
 
 OWN = {"layout": "hospital", "root": "/data/own"}
@@ -342,12 +342,12 @@ def test_a_folder_says_whose_patients_it_has(overlay):
         overlay({"datasets": {"chexpert": {"synthetic": True, "people": ["mimic"]}}})
 
 
-def test_reports_are_read_by_split(demo, overlay):
+def test_reports_are_read_by_split(demo, unrooted):
     assert demo.texts.cohort("mimic_cxr", "biovil") == "biovil/mimic_cxr_reports"
     assert demo.texts.cohort("pubmed", "biovil") is None
     reads = {"vocabularies": {"biovil/cxr_bert": {"documents": ["open_i"]}}}
     cohorts = {"cohorts": {"biovil/mimic_cxr_more": {"dataset": "open_i", "held_out": []}}}
-    config = overlay({"datasets": {"open_i": OPEN_I}, **reads, **cohorts}, check_roots=False)
+    config = unrooted({"datasets": {"open_i": OPEN_I}, **reads, **cohorts})
     assert config.texts.cohort("open_i", "biovil") == "biovil/mimic_cxr_more"
     assert "biovil/mimic_cxr_more" in config.whole.cohorts
 
@@ -355,9 +355,9 @@ def test_reports_are_read_by_split(demo, overlay):
 # --- pictures and stores ------------------------------------------------------------------------
 
 
-def test_pictures_of_real_data_need_the_word_of_privacy(overlay):
+def test_pictures_of_real_data_need_the_word_of_privacy(unrooted):
     def pictures(show, sets=MIMIC):
-        config = overlay({"datasets": real(*sets), "privacy": show}, check_roots=False)
+        config = unrooted({"datasets": real(*sets), "privacy": show})
         settings = config.tasks["biovil/phrase_grounding"].settings
         return (
             settings.figures,
@@ -424,13 +424,13 @@ def test_open_i_is_compared_with_its_terms(monkeypatch):
     assert config.label_comparisons()[0].settings.layout == "open_i"
 
 
-def test_labels_of_ones_own_are_compared_as_the_configuration_says(overlay, tmp_path):
+def test_labels_of_ones_own_are_compared_as_the_configuration_says(unrooted, tmp_path):
     file = tmp_path / "mine.parquet"
     file.touch()
     mine = {"dataset": "open_i", "reference": "mine", "file": str(file), "id_column": "key"}
     changes = compared(mine | {"positives_only": True})
     changes["label_agreement"]["uncertain"] = "negative"
-    config = overlay(changes | {"datasets": {"open_i": OPEN_I}}, check_roots=False)
+    config = unrooted(changes | {"datasets": {"open_i": OPEN_I}})
     assert places(config) == [("open_i", "mine", None, str(file))]
     settings = config.label_comparisons()[0].settings
     assert (settings.layout, settings.id_column, settings.positives_only) == ("table", "key", True)

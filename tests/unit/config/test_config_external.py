@@ -4,7 +4,7 @@ import re
 import textwrap
 
 import pytest
-from config_overlays import ROOT, real
+from config_overlays import ROOT, real, table_of
 
 from cxr_files.errors import InputError
 from cxrflow.config.held_out import external_notes
@@ -59,13 +59,8 @@ def test_the_second_row_of_the_page_is_a_paper_s(overlay, paper):
 
 
 def test_a_table_may_have_no_model_of_ours(overlay, paper):
-    table = {
-        "title": "Theirs",
-        "source": "ours",
-        "task": "biovil/linear_probe",
-        "columns": [{"key": "auroc", "label": "AUROC", "metric": "auroc/100"}],
-        "rows": [ROW, {"label": "pixels", "model": "reference/thumbnail"}],
-    }
+    rows = [ROW, {"label": "pixels", "model": "reference/thumbnail"}]
+    table = table_of("biovil/linear_probe", "auroc/100", rows=rows)
     values = {"external": {"theirs": MODEL}, "tables": {"t": table}}
     mine = paper(values)
     config = overlay({"papers": [mine]})

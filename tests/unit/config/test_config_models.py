@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from config_overlays import DEMO, ROOT
+from config_overlays import DEMO, ROOT, table_of
 from torch import nn
 
 from cxr_files.errors import InputError
@@ -24,16 +24,12 @@ SCALES = ("demo", "study", "paper")
 TRUTH = {"synthetic_hospital": {"finding_truth": True}}  # which some tasks need
 
 
-def test_models_of_shuffled_pairs_are_trained_before_their_twin(overlay, tmp_path):
+def test_models_of_shuffled_pairs_are_trained_before_their_twin(overlay, paper):
     """Where a recipe names them; a model that pairs nothing has none."""
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "title: mine\n"
-        "models: {one: {extends: biovil/biovil, shuffled_twins: biovil/biovil_shuffled_pairs}}\n"
-        "tables: {t: {title: t, source: s, task: biovil/phrase_grounding, "
-        "columns: [{key: cnr, label: CNR, metric: cnr}], rows: [{label: One, model: one}]}}\n"
-    )
-    config = overlay({"papers": [str(mine)], "seeds": [0, 1, 2]})
+    one = {"extends": "biovil/biovil", "shuffled_twins": "biovil/biovil_shuffled_pairs"}
+    table = table_of("biovil/phrase_grounding", "cnr", "one")
+    mine = paper({"models": {"one": one}, "tables": {"t": table}})
+    config = overlay({"papers": [mine], "seeds": [0, 1, 2]})
     model = config.models["mine/one"]
     assert model.recipe.shuffled_twins == "biovil/biovil_shuffled_pairs" and model.trainable
     assert config.models[model.recipe.shuffled_twins].seeds == [0, 1, 2]
@@ -206,7 +202,7 @@ def test_what_a_text_model_is_trained_on(demo, overlay):
     assert without.whole.vocabularies == vocabularies
 
 
-def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(demo, overlay):
+def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(demo, unrooted):
     head, trunk = "encoders.heads.biovil", "encoders.resnet"
     phase2 = ["pretrain.text", "pretrain.terms.mlm", head]
     assert demo.models["biovil/cxr_bert_phase2"].code == phase2
@@ -214,7 +210,7 @@ def test_the_code_of_a_training_is_its_program_and_what_it_imports_by_name(demo,
     assert demo.models["biovil/simclr"].code == simclr
     terms = ["pretrain.terms.global_alignment", "pretrain.terms.mlm"]
     assert demo.models["biovil/biovil"].code == ["pretrain.joint", *terms, head, trunk]
-    imported = overlay({"weights": {"biovil/simclr": "/w"}}, check_roots=False)
+    imported = unrooted({"weights": {"biovil/simclr": "/w"}})
     assert imported.models["biovil/simclr"].parts == [head, trunk]
 
 
@@ -356,9 +352,7 @@ def test_a_series_is_checked_by_the_rows_that_its_task_scores(overlay, paper):
         "settings": {"metric": "recall/5/image_to_text"},
     }
     kept = {"extends": "biovil/biovil", "settings": {"training": {"checkpoint_validations": 1}}}
-    column = {"key": "loss", "label": "Loss", "metric": "correlation"}
-    rows = [{"label": "kept", "model": "kept"}]
-    table = {"title": "T", "source": "ours", "task": "series", "columns": [column], "rows": rows}
+    table = table_of("series", "correlation", "kept")
     values = {"models": {"kept": kept}, "tasks": {"series": series}, "tables": {"t": table}}
     own = {"papers": [paper(values)]}
     config = overlay(own)

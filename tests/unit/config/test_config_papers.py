@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 import yaml
-from config_overlays import DEMO, ROOT, nested
+from config_overlays import DEMO, ROOT, nested, table_of
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.settings import Metric
@@ -118,18 +118,7 @@ def test_a_paper_has_cohorts_tasks_and_vocabularies_of_its_own(overlay, paper):
             "joint": {"extends": "biovil/biovil", "text": "text", "cohort": "pairs"},
         },
         "tasks": {"probe": {"extends": "biovil/linear_probe", "settings": {"fractions": [0.5]}}},
-        "tables": {
-            "probes": {
-                "title": "Probes",
-                "source": "ours",
-                "task": "probe",
-                "columns": [{"key": "auroc", "label": "AUROC", "metric": "auroc"}],
-                "rows": [
-                    {"label": "Mine", "model": "joint"},
-                    {"label": "SimCLR", "model": "biovil/simclr"},
-                ],
-            }
-        },
+        "tables": {"probes": table_of("probe", "auroc", "joint", "biovil/simclr")},
     }
     config = overlay({"papers": [paper(own)]})
     assert config.models["mine/joint"].ancestors == ["mine/text", "biovil/simclr", "mine/joint"]
@@ -175,20 +164,18 @@ def test_a_paper_more_splits_no_documents_of_another(overlay, paper):
     ],
 )
 def test_a_metric_that_no_task_measures_is_refused(overlay, paper, metric, said):
-    rows = [{"label": "SimCLR", "model": "biovil/simclr"}]
-    column = {"key": "a", "label": "A", "metric": metric}
-    table = {"title": "T", "source": "ours", "task": "biovil/linear_probe", "rows": rows}
-    own = paper({"tables": {"probes": table | {"columns": [column]}}})
+    table = table_of("biovil/linear_probe", metric, "biovil/simclr")
+    own = paper({"tables": {"probes": table}})
     if said is None:
-        assert (
-            overlay({"papers": [own]}).results["mine"].table("probes").column("a").metric == metric
-        )
+        probes = overlay({"papers": [own]}).results["mine"].table("probes")
+        assert probes.column("a").metric == metric
         return
     with pytest.raises(InputError, match=f"mine.yaml: key 'tables.probes.columns.0.metric' {said}"):
         overlay({"papers": [own]})
     # Where another row's task measures it, the cell of this one stays empty.
-    rows.append({"label": "BioViL", "model": "biovil/biovil", "task": "biovil/phrase_grounding"})
-    own = paper({"tables": {"probes": table | {"columns": [column]}}}, "mixed.yaml")
+    grounded = {"label": "BioViL", "model": "biovil/biovil", "task": "biovil/phrase_grounding"}
+    table["rows"].append(grounded)
+    own = paper({"tables": {"probes": table}}, "mixed.yaml")
     if metric == "cnr":
         assert overlay({"papers": [own]}).results["mixed"].table("probes").rows[1].label == "BioViL"
     else:

@@ -1,8 +1,7 @@
 """Published weights in the configuration, and cohorts whose images a model chooses."""
 
-from functools import partial
-
 import pytest
+from config_overlays import table_of
 
 from cxr_files.errors import InputError
 from cxrflow.encoders.released.settings import PUBLISHED, ImportSettings
@@ -10,20 +9,14 @@ from cxrflow.pretrain.registry import TRAINING_PROGRAMS
 from released_files import write_biovil, write_cxr_bert
 
 
-@pytest.fixture
-def overlay(overlay):
-    """Weights need not lie where an overlay says."""
-    return partial(overlay, check_roots=False)
-
-
 def test_published_weights_stand_for_the_models_of_one_program():
     kinds = [kind for program in TRAINING_PROGRAMS.values() for kind in program.published]
     assert sorted(kinds) == sorted(PUBLISHED)
 
 
-def test_imported_models_are_scored_on_the_only_data_there_are(overlay):
+def test_imported_models_are_scored_on_the_only_data_there_are(unrooted):
     data = ("mimic_cxr", "pubmed", "mimic_iii", "ms_cxr", "mimic_cxr_jpg")
-    config = overlay({"papers": ["biovil"], "datasets": dict.fromkeys(data), **released()})
+    config = unrooted({"papers": ["biovil"], "datasets": dict.fromkeys(data), **released()})
     assert config.whole.stores == [("biovil/rsna", "shorter128")]
 
 
@@ -31,8 +24,8 @@ def released(path="/weights", **more):
     return {"weights": {"biovil/biovil": {"path": path, "geometry": "shorter128", **more}}}
 
 
-def test_an_imported_model_has_no_parents_and_one_run(overlay):
-    config = overlay({"seeds": [3, 4], **released()})
+def test_an_imported_model_has_no_parents_and_one_run(unrooted):
+    config = unrooted({"seeds": [3, 4], **released()})
     assert config.models["biovil/biovil"].imported and not config.models["biovil/cxr_bert"].imported
     assert config.models.seeds_of("biovil/biovil") == [3]
     assert config.models["biovil/biovil"].parents_at(3) == {}
@@ -40,21 +33,21 @@ def test_an_imported_model_has_no_parents_and_one_run(overlay):
     assert set(config.models["biovil/baseline_phase2"].parents_at(4)) == {"text", "image"}
 
 
-def test_an_imported_model_needs_no_training_data(overlay):
+def test_an_imported_model_needs_no_training_data(unrooted):
     without = {"datasets": {"mimic_cxr": None}}
-    assert "biovil/biovil" not in overlay(without).whole.models
-    config = overlay({**without, **released()})
+    assert "biovil/biovil" not in unrooted(without).whole.models
+    config = unrooted({**without, **released()})
     assert "biovil/biovil" in config.whole.models
     assert ("biovil/phrase_grounding", "biovil/biovil") in config.results["biovil"].all("headline")
     assert "biovil/baseline_phase2" not in config.whole.models
 
 
-def test_models_that_start_from_an_imported_one_have_its_vocabulary(overlay):
-    assert overlay({}).models["biovil/cxr_bert"].vocabulary_model is None
-    config = overlay({"weights": {"biovil/cxr_bert": "/weights"}})
+def test_models_that_start_from_an_imported_one_have_its_vocabulary(unrooted):
+    assert unrooted({}).models["biovil/cxr_bert"].vocabulary_model is None
+    config = unrooted({"weights": {"biovil/cxr_bert": "/weights"}})
     assert config.models["biovil/cxr_bert"].vocabulary_model == "biovil/cxr_bert"
     assert config.models["biovil/cxr_bert_phase2"].vocabulary_model is None
-    earlier = overlay({"weights": {"biovil/cxr_bert_phase2": "/weights"}})
+    earlier = unrooted({"weights": {"biovil/cxr_bert_phase2": "/weights"}})
     assert earlier.models["biovil/cxr_bert"].vocabulary_model == "biovil/cxr_bert_phase2"
 
 
@@ -70,38 +63,31 @@ def papers(paper):
             "on_it": {"extends": "biovil/baseline_clinical_bert", "text": "bert"},
             "more": {"extends": "biovil/clinical_bert", "start": START, "vocabulary": None},
         },
-        "tables": {
-            "mine": {
-                "title": "Mine",
-                "source": "mine",
-                "task": "biovil/sentence_similarity",
-                "columns": [{"key": "gap", "label": "Gap", "metric": "cont_gap"}],
-                "rows": [{"label": name, "model": name} for name in ("bert", "on_it", "more")],
-            }
-        },
     }
+    table = table_of("biovil/sentence_similarity", "cont_gap", *values["models"])
+    values["tables"] = {"mine": table}
     return {"papers": [paper(values)]}
 
 
-def test_corpora_are_not_cut_for_an_imported_model(overlay, papers):
+def test_corpora_are_not_cut_for_an_imported_model(unrooted, papers):
     with pytest.raises(InputError, match=r"'weights': 'mine/more' is trained on packed corpora"):
-        overlay({**papers, "weights": {"biovil/cxr_bert": "/weights"}})
+        unrooted({**papers, "weights": {"biovil/cxr_bert": "/weights"}})
 
 
-def test_a_recipe_may_be_published_weights_and_nothing_else(overlay, papers):
+def test_a_recipe_may_be_published_weights_and_nothing_else(unrooted, papers):
     names = {"mine/bert", "mine/on_it"}
-    without, given = overlay(papers), overlay({**papers, "weights": {"mine/bert": "/weights"}})
+    without, given = unrooted(papers), unrooted({**papers, "weights": {"mine/bert": "/weights"}})
     assert not names & set(without.whole.models) and names <= set(given.whole.models)
     assert given.resolved()["models"].keys() >= names
 
 
-def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
+def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(unrooted):
     """The weights have their own; pixels without a published geometry have the model's."""
     weights = {"weights": {"biovil/biovil": "/weights"}}
     models = {"biovil/biovil": {"geometry": "shorter64"}}
 
     def model():
-        config = overlay({**weights, "models": models}, check_roots=False)
+        config = unrooted({**weights, "models": models})
         return config.models["biovil/biovil"]
 
     plain = model()
@@ -110,7 +96,7 @@ def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
     assert model().described() == plain.described()
     models["biovil/biovil"]["lenght"] = 3
     with pytest.raises(InputError, match="models.biovil/biovil.lenght"):
-        overlay({**weights, "models": models}, check_roots=False)
+        unrooted({**weights, "models": models})
 
 
 @pytest.mark.parametrize(
@@ -121,17 +107,17 @@ def test_settings_of_a_model_that_is_imported_are_checked_and_not_read(overlay):
         ({"text": "/t", "image": "/i.pt"}, ("/t", "/i.pt")),
     ],
 )
-def test_where_biovil_lies_can_be_said_in_two_ways(overlay, given, expected):
-    config = overlay({"weights": {"biovil/biovil": given}})
+def test_where_biovil_lies_can_be_said_in_two_ways(unrooted, given, expected):
+    config = unrooted({"weights": {"biovil/biovil": given}})
     assert config.values.weights["biovil/biovil"].places("biovil") == expected
     model = config.models["biovil/biovil"]
     assert type(model.settings) is ImportSettings
     assert model.settings.geometry == model.geometry == "shorter512crop480"
 
 
-def test_geometry_is_said_where_there_are_images(overlay):
+def test_geometry_is_said_where_there_are_images(unrooted):
     image = {"path": "/r.pt", "geometry": "shorter128"}
-    config = overlay({"weights": {"biovil/simclr": image, "biovil/cxr_bert": "/t"}})
+    config = unrooted({"weights": {"biovil/simclr": image, "biovil/cxr_bert": "/t"}})
     geometries = {name: config.models[name].settings.geometry for name in config.values.weights}
     assert geometries == {"biovil/simclr": "shorter128", "biovil/cxr_bert": None}
 
@@ -151,59 +137,58 @@ def test_geometry_is_said_where_there_are_images(overlay):
         ),
     ],
 )
-def test_a_mistake_is_one_line(overlay, weights, said):
+def test_a_mistake_is_one_line(unrooted, weights, said):
     with pytest.raises(InputError) as raised:
-        overlay({"weights": weights})
+        unrooted({"weights": weights})
     line = str(raised.value)
     assert said in line and "overlay.yaml" in line and "\n" not in line
 
 
 def test_files_are_missed_before_anything_runs(overlay, tmp_path):
     folder = write_biovil(tmp_path / "released")
-    overlay(released(str(folder)), check_roots=True)
+    overlay(released(str(folder)))
     for name in ("biovil_image_resnet50_proj_size_128.pt", "vocab.txt", "pytorch_model.bin",
                  "config.json"):  # fmt: skip
         (folder / name).unlink()
         with pytest.raises(InputError) as raised:
-            overlay(released(str(folder)), check_roots=True)
+            overlay(released(str(folder)))
         missed = "biovil_image*.pt" if name.endswith(".pt") else name
         refused = f"key 'weights.biovil/biovil' is '{folder / missed}': no such file"
         assert refused in str(raised.value)
     with pytest.raises(InputError, match="'weights.biovil/cxr_bert' is '/nowhere': no such folder"):
-        overlay({"weights": {"biovil/cxr_bert": "/nowhere"}}, check_roots=True)
+        overlay({"weights": {"biovil/cxr_bert": "/nowhere"}})
     text = write_cxr_bert(tmp_path / "text")
     two = {"text": str(text), "image": "/nowhere.pt", "geometry": "shorter128"}
     with pytest.raises(InputError, match="'weights.biovil/biovil.image' is '/nowhere.pt': no such"):
-        overlay({"weights": {"biovil/biovil": two}}, check_roots=True)
+        overlay({"weights": {"biovil/biovil": two}})
 
 
 CURATED = "biovil_t/progression_curated"
 CLEAN = "biovil_t/biovil_t_clean"
+GOOD = {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"}
 ALL = {"papers": ["biovil_t"], "extent": "all"}
 
 
 @pytest.fixture
-def mine(paper, overlay):
+def mine(paper, unrooted):
     """A configuration with a paper of one's own, whose table scores on its cohort `curated`."""
 
     def load(curation, task=None, **parts):
         cohort = {"extends": "biovil_t/progression", "curation": curation}
         scored = {"extends": "biovil_t/temporal_probe", "cohort": "curated"}
-        column = {"key": "a", "label": "A", "metric": "macro_accuracy"}
-        table = {"title": "T", "source": "ours", "task": "t", "columns": [column]}
         values = {
             "cohorts": {"curated": cohort, **parts.pop("cohorts", {})},
             "tasks": {"t": task or scored},
-            "tables": {"t": {**table, "rows": [{"label": "R", "model": "biovil_t/biovil_t"}]}},
+            "tables": {"t": table_of("t", "macro_accuracy", "biovil_t/biovil_t")},
             **parts,
         }
-        return overlay({"papers": [paper(values)]})
+        return unrooted({"papers": [paper(values)]})
 
     return load
 
 
-def test_a_curated_cohort_brings_its_model_and_what_that_chooses_from(overlay):
-    config = overlay(ALL)
+def test_a_curated_cohort_brings_its_model_and_what_that_chooses_from(unrooted):
+    config = unrooted(ALL)
     assert CLEAN in config.whole.models and config.models.seeds_of(CLEAN) == [0]
     assert config.cohorts["biovil_t/mimic_cxr_clean"].recipe.acquisitions == "single"
     assert {CURATED, "biovil_t/mimic_cxr_acquisitions"} <= set(config.whole.cohorts)
@@ -214,17 +199,17 @@ def test_a_curated_cohort_brings_its_model_and_what_that_chooses_from(overlay):
     # The same cohort but for the choice, and the program is told nothing of models.
     plain, curated = (config.cohorts[name].recipe for name in (CURATED[:-8], CURATED))
     assert plain.settings() == curated.settings() and curated.curation.margin == 0.2
-    headline = overlay({**ALL, "extent": "headline"}).needs(("biovil_t", "headline"))
+    headline = unrooted({**ALL, "extent": "headline"}).needs(("biovil_t", "headline"))
     assert CLEAN not in headline.models and CURATED not in headline.cohorts
 
 
-def test_without_the_data_or_the_word_nothing_is_curated(overlay):
+def test_without_the_data_or_the_word_nothing_is_curated(unrooted):
     for said in (
         {"cohorts": {"biovil_t/mimic_cxr_clean": None}},
         {"cohorts": {"biovil_t/mimic_cxr_acquisitions": None}},
         {"cohorts": {CURATED: {"curation": None}}},
     ):
-        config = overlay({**ALL, **said})
+        config = unrooted({**ALL, **said})
         assert "biovil_t/curation_statistics" not in config.tasks.available
         assert CLEAN not in config.whole.models
         # Without a word of curation the cohort is that of the row above.
@@ -233,29 +218,16 @@ def test_without_the_data_or_the_word_nothing_is_curated(overlay):
 
 
 def test_a_model_may_learn_from_a_curated_cohort(mine):
-    pairs = {
-        "extends": "biovil_t/mimic_cxr",
-        "curation": {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"},
-    }
     config = mine(
-        pairs["curation"],
+        GOOD,
         task={"extends": "biovil_t/temporal_probe"},
-        cohorts={"pairs": pairs},
+        cohorts={"pairs": {"extends": "biovil_t/mimic_cxr", "curation": GOOD}},
         models={"m": {"extends": "biovil_t/biovil_t", "cohort": "pairs"}},
-        tables={
-            "t": {
-                **{"title": "T", "source": "ours", "task": "t"},
-                "columns": [{"key": "a", "label": "A", "metric": "macro_accuracy"}],
-                "rows": [{"label": "R", "model": "m"}],
-            }
-        },
+        tables={"t": table_of("t", "macro_accuracy", "m")},
     )
     assert CLEAN in config.models["mine/m"].ancestors
     assert {"mine/pairs", "biovil_t/mimic_cxr_acquisitions"} <= set(config.whole.cohorts)
     assert config.texts.cohort("mimic_cxr", "mine") != "mine/pairs"
-
-
-GOOD = {"model": CLEAN, "candidates": "biovil_t/mimic_cxr_acquisitions"}
 
 
 @pytest.mark.parametrize(
@@ -304,17 +276,17 @@ def test_only_what_is_curated_is_counted(mine):
         mine(GOOD, task=counted)
 
 
-def test_overlays_cannot_curate_what_papers_cannot(overlay):
+def test_overlays_cannot_curate_what_papers_cannot(unrooted):
     elsewhere = {"datasets": {"other": {"layout": "open_i", "root": "/o"}}}
     others = {"cohorts": {"biovil_t/mimic_cxr_acquisitions": {"dataset": "other", "held_out": []}}}
     with pytest.raises(InputError, match="has the images of 'other'; expected those of 'mimic"):
-        overlay({**ALL, **elsewhere, **others}, check_roots=False)
+        unrooted({**ALL, **elsewhere, **others})
     with pytest.raises(InputError, match="curation.model': 'biovil_t/x' is not known; there are"):
-        overlay({**ALL, "cohorts": {CURATED: {"curation": {"model": "biovil_t/x"}}}})
+        unrooted({**ALL, "cohorts": {CURATED: {"curation": {"model": "biovil_t/x"}}}})
 
 
-def test_who_is_tested_on_is_not_what_the_model_that_curates_has_seen(overlay):
+def test_who_is_tested_on_is_not_what_the_model_that_curates_has_seen(unrooted):
     """What it chooses is trained on, so that its patients count as the trained model's."""
     clean = {"biovil_t/mimic_cxr_clean": {"held_out": ["ms_cxr"]}}
     with pytest.raises(InputError, match=r"mimic_cxr_clean.held_out': 'ms_cxr_t', on which .*cura"):
-        overlay({**ALL, "cohorts": clean})
+        unrooted({**ALL, "cohorts": clean})

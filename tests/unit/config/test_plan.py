@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import yaml
-from config_overlays import DEMO, ROOT
+from config_overlays import DEMO, ROOT, table_of
 from snakemake.iocontainers import Wildcards
 
 from cxr_files.errors import InputError
-from cxr_files.settings import overlay
+from cxr_files.settings import overlay as laid_over
 from cxr_files.yaml_file import read_yaml
 from cxrflow.config import Config, make_config
 from cxrflow.config.lacks import Lack
@@ -40,12 +40,12 @@ def paper_run(monkeypatch, tmp_path):
 
 def load(*overlays) -> Config:
     """The same, where CXR_DATA is set."""
-    values = overlay(read_yaml(DEMO), read_yaml(PAPER))
+    values = laid_over(read_yaml(DEMO), read_yaml(PAPER))
     for key in ("datasets", "weights"):  # as if they were there
         for entry in filter(None, values[key].values()):
             entry.pop("optional", None)
     for above in overlays:
-        values = overlay(values, above)
+        values = laid_over(values, above)
     return make_config(values, [DEMO, PAPER], check_roots=False)
 
 
@@ -104,7 +104,7 @@ def public():
     values = read_yaml(ROOT / "public.yaml")
     names = ("padchest_gr", "chexpert_plus", "chextemporal_chexpert", "chextemporal_rexgradient")
     there = {name: values["datasets"][name] | {"optional": False} for name in names}
-    return overlay(values, {"datasets": there})
+    return laid_over(values, {"datasets": there})
 
 
 def test_progressions_without_credentials_are_of_both_open_parents(paper_run, public):
@@ -266,13 +266,9 @@ def test_a_table_names_no_folder_of_this_machine(paper_run, tmp_path):
     assert str(tmp_path) not in note and str(tmp_path) in announcement(config, {"convirt": "all"})
 
 
-def test_a_reference_row_alone_in_its_task_is_not_scored(tmp_path):
-    row = {"label": "No image", "model": "reference/nothing"}
-    column = {"key": "auroc", "label": "AUROC", "metric": "auroc/1"}
-    table = {"title": "T", "source": "ours", "task": "convirt/rsna_linear"}
-    paper = {"tables": {"alone": {**table, "columns": [column], "rows": [row]}}}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(paper), encoding="utf-8")
-    config = make_config(read_yaml(DEMO) | {"papers": [str(tmp_path / "mine.yaml")]}, [DEMO])
+def test_a_reference_row_alone_in_its_task_is_not_scored(overlay, paper):
+    table = table_of("convirt/rsna_linear", "auroc/1", "reference/nothing")
+    config = overlay({"papers": [paper({"tables": {"alone": table}})]})
     (cell,) = planned_cells(config, "mine")
     assert cell.lacks == (Lack("a model in convirt/rsna_linear beside it"),)
     assert config.results["mine"].cells("alone") == []

@@ -1,7 +1,5 @@
 """The published cells that need no training, and what a run lacks for them."""
 
-from functools import partial
-
 import pytest
 from config_overlays import real
 
@@ -15,12 +13,6 @@ SETS = (
 )
 
 
-@pytest.fixture
-def overlay(overlay):
-    """Neither weights nor data need to lie where an overlay says."""
-    return partial(overlay, check_roots=False)
-
-
 def with_weights(*names, **more):
     return {"weights": dict.fromkeys(names, "/weights"), **more}
 
@@ -29,8 +21,8 @@ def place_of(cell):
     return cell.paper, cell.table, cell.row, cell.column
 
 
-def test_what_published_weights_score_without_any_training(overlay):
-    config = overlay(with_weights(*NAMED))
+def test_what_published_weights_score_without_any_training(unrooted):
+    config = unrooted(with_weights(*NAMED))
     results = set(released_results(config))
     biovil, temporal = "biovil/biovil", "biovil_t/biovil_t"
     assert results >= {
@@ -51,8 +43,8 @@ def test_what_published_weights_score_without_any_training(overlay):
     )  # fmt: skip
 
 
-def test_a_cell_is_measured_only_where_all_is_there(overlay):
-    config = overlay(with_weights("biovil/biovil", datasets={"rsna": None}))
+def test_a_cell_is_measured_only_where_all_is_there(unrooted):
+    config = unrooted(with_weights("biovil/biovil", datasets={"rsna": None}))
     results = released_results(config)
     assert ("biovil/phrase_grounding", "biovil/biovil") in results
     assert not [task for task, _ in results if task == "biovil/zero_shot_classification"]
@@ -64,43 +56,45 @@ def test_a_cell_is_measured_only_where_all_is_there(overlay):
     assert "`datasets: {rsna: {root: FOLDER}}`" in note
 
 
-def test_weights_of_a_later_stage_and_with_a_new_head_are_judged_by_nothing(overlay):
+def test_weights_of_a_later_stage_and_with_a_new_head_are_judged_by_nothing(unrooted):
     """CXR-BERT-specialized in the place of CXR-BERT after phase III, say."""
-    config = overlay(with_weights("biovil/biovil", "biovil/cxr_bert", "biovil/simclr"))
+    config = unrooted(with_weights("biovil/biovil", "biovil/cxr_bert", "biovil/simclr"))
     models = {model for _, model in released_results(config)}
     assert "biovil/biovil" in models and not models & {"biovil/cxr_bert", "biovil/simclr"}
     masks = ("biovil/mask_prediction", "biovil/clinical_bert")
-    assert masks in released_results(overlay(with_weights("biovil/clinical_bert")))
+    assert masks in released_results(unrooted(with_weights("biovil/clinical_bert")))
     new = {"biovil/clinical_bert": {"path": "/weights", "new_token_head": True}}
-    assert masks not in released_results(overlay({"weights": {**new, "biovil/biovil": "/weights"}}))
+    assert masks not in released_results(
+        unrooted({"weights": {**new, "biovil/biovil": "/weights"}})
+    )
 
 
-def test_a_model_made_of_weights_without_learning_counts(overlay):
-    config = overlay(with_weights("convirt/imagenet_pretraining", papers=["convirt"]))
+def test_a_model_made_of_weights_without_learning_counts(unrooted):
+    config = unrooted(with_weights("convirt/imagenet_pretraining", papers=["convirt"]))
     assert released_results(config) == [("convirt/image_retrieval", "convirt/imagenet")]
 
 
-def test_what_stands_in_the_place_of_a_data_set_is_not_it(overlay):
+def test_what_stands_in_the_place_of_a_data_set_is_not_it(unrooted):
     place = {"open_i": {"root": "/data/open_i", "in_place_of": "mimic_cxr"}}
     radnli = {"root": "/data/radnli", "layout": "radnli"}
     datasets = {**place, "radnli": radnli}
-    config = overlay(with_weights("biovil/biovil", datasets=datasets, papers=["biovil"]))
+    config = unrooted(with_weights("biovil/biovil", datasets=datasets, papers=["biovil"]))
     results = released_results(config)
     assert ("biovil/sentence_similarity", "biovil/biovil") in results
     assert ("biovil/mask_prediction", "biovil/biovil") not in results
     assert "(mimic_cxr itself, in whose place open_i stands)" in released_notes(config)[0]
 
 
-def test_drawn_data_are_judged_only_alone(overlay):
-    both = overlay(with_weights(*NAMED, datasets=real("radnli")))
+def test_drawn_data_are_judged_only_alone(unrooted):
+    both = unrooted(with_weights(*NAMED, datasets=real("radnli")))
     assert {task for task, model in released_results(both) if model} == {
         "biovil/sentence_similarity", "biovil_t/sentence_similarity_radnli"
     }  # fmt: skip
 
 
-def test_without_weights_the_error_names_the_lines(overlay):
+def test_without_weights_the_error_names_the_lines(unrooted):
     with pytest.raises(InputError) as raised:
-        released_results(overlay({}))
+        released_results(unrooted({}))
     for line in (
         "biovil/biovil: BiomedVLP-CXR-BERT-specialized",
         "biovil/cxr_bert_phase2: BiomedVLP-CXR-BERT-general",
@@ -110,13 +104,13 @@ def test_without_weights_the_error_names_the_lines(overlay):
     assert "biovil/cxr_bert:" not in str(raised.value) and "simclr" not in str(raised.value)
 
 
-def test_at_the_papers_scale_nothing_but_the_data_is_said(overlay):
+def test_at_the_papers_scale_nothing_but_the_data_is_said(unrooted):
     stanza = {"stanza_folder": "/s", "entities": {"stanza_folder": "/s"}}
     more = {"scale": "paper", "datasets": real(*SETS), "synthetic_hospital": None}
     notes = released_notes(
-        overlay(with_weights(*NAMED[:2], reports=stanza, papers=["biovil"], **more))
+        unrooted(with_weights(*NAMED[:2], reports=stanza, papers=["biovil"], **more))
     )
     assert len(notes) == 1 and notes[0].count("need `weights:") == 2
-    small = released_notes(overlay(with_weights(*NAMED)))
+    small = released_notes(unrooted(with_weights(*NAMED)))
     assert any("scale `demo`" in note for note in small)
     assert any("`stanza_folder`" in note for note in small)

@@ -2,12 +2,14 @@
 
 import json
 from argparse import Namespace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from benchmark_fakes import classification_samples, make_store, write_cohort
+from config_overlays import table_of
 from pydantic import ValidationError
 from test_image_reports import program_of
 
@@ -16,14 +18,13 @@ from cxr_files.errors import InputError
 from cxrflow.benchmarks.classification.settings import ZeroShotClassificationSettings
 from cxrflow.benchmarks.features import Features, encode, images_to_encode
 from cxrflow.benchmarks.runner import inputs_of, score
-from cxrflow.config import load_config
 from cxrflow.encoders.image_encoder import load_image_encoder
 from cxrflow.images.store import PixelStore
 from cxrflow.papers.recipes import Recipe
 from cxrflow.pretrain.validation.selection import PREFIX, select_by
 
 COUNT = 30
-TASK = "zero_shot_classification"
+TASK, TESTED = "zero_shot_classification", "medcutmix/chexpert5"
 ASKED: dict[str, Any] = {"prompt_pairs": [], "metrics": ["auroc", "f1"], "split": None}
 
 
@@ -81,31 +82,24 @@ def test_an_option_that_lacks_is_named(chosen_by: Namespace, tmp_path: Path) -> 
         select_by(program, chosen_by)
 
 
-PAPER = """
-tasks:
-  valid: {{extends: medcutmix/chexpert5, settings: {{split: {split}{more}}}}}
-models:
-  mine: {{extends: medcutmix/mgca, selection: {task}}}
-tables:
-  scores:
-    title: Scores
-    source: ours
-    task: medcutmix/chexpert5
-    columns: [{{key: auroc, label: AUROC, metric: auroc}}]
-    rows: [{{label: Mine, model: mine}}]
-"""
+@pytest.fixture
+def config_of(overlay, paper):
+    """A paper whose model is chosen by a task on a part of CheXpert, and scored in another."""
+    numbers = count()  # of its files, as a paper is read once
+
+    def load(split: str | None, selection: str = "valid", scored: str = TESTED, **more: Any) -> Any:
+        settings = {"split": split, **more.pop("settings", {})}
+        tasks = {"valid": {"extends": TESTED, "settings": settings}, **more.pop("tasks", {})}
+        models = {"mine": {"extends": "medcutmix/mgca", "selection": selection}}
+        tables = {"scores": table_of(scored, "auroc", "mine")}
+        values = more | {"tasks": tasks, "models": models, "tables": tables}
+        return overlay({"papers": [paper(values, f"{next(numbers)}/mine.yaml")]})
+
+    return load
 
 
-def config_of(folder: Path, split: str, task: str = "valid", more: str = "") -> Any:
-    folder.mkdir(exist_ok=True)
-    (folder / "mine.yaml").write_text(PAPER.format(split=split, task=task, more=more))
-    over = folder / "over.yaml"
-    over.write_text(f"papers: [{folder}/mine.yaml]\n")
-    return load_config([Path(__file__).parents[3] / "config.yaml", over])
-
-
-def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path) -> None:
-    config = config_of(tmp_path, "validate")
+def test_a_recipe_names_the_task_and_tested_images_choose_nothing(config_of) -> None:
+    config = config_of("validate")
     model = config.models["mine/mine"]
     assert config.models["mine/mine"].selecting_cohort == "medcutmix/chexpert"
     assert ("medcutmix/chexpert", model.geometry) in config.whole.stores
@@ -114,13 +108,11 @@ def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path
         config.models["mine/mine"].code
     )
     assert "pretrain.validation.selection" not in config.models["biovil/clinical_bert"].code
-    for split in ("test", "null"):
+    for split, more in (("test", {}), (None, {}), ("validate", {"threshold_part": "test"})):
         with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by"):
-            config_of(tmp_path / split, split)
-    with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by"):
-        config_of(tmp_path / "threshold", "validate", more=", threshold_part: test")
+            config_of(split, settings=more)
     with pytest.raises(InputError, match="mine/absent"):
-        config_of(tmp_path / "absent", "validate", "absent")
+        config_of("validate", "absent")
     with pytest.raises(ValidationError, match="a model of the program text has no 'selection'"):
         Recipe(program="text", vocabulary="p/v", selection="p/t")
 
@@ -128,34 +120,25 @@ def test_a_recipe_names_the_task_and_tested_images_choose_nothing(tmp_path: Path
 @pytest.mark.parametrize(
     ("parts", "chosen_on"),
     [
-        ("{train: train, valid: test}", True),  # the images that choose, called test
-        ("{valid: train, test: test}", False),
+        ({"train": "train", "valid": "test"}, True),  # the images that choose, called test
+        ({"valid": "train", "test": "test"}, False),
     ],
 )
-def test_images_that_choose_are_tested_under_no_name(parts, chosen_on, tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    cohort = (
-        f"{{dataset: chexpert, kind: classification, splits: {{method: official, parts: {parts}}}}}"
-    )
-    path.write_text(
-        PAPER.format(split="validate", task="valid", more="").replace(
-            "models:", f"  tested: {{extends: medcutmix/chexpert5, cohort: other}}\ncohorts:\n"
-            f"  other: {cohort}\nmodels:",
-        ).replace("task: medcutmix/chexpert5\n", "task: tested\n")
-    )  # fmt: skip
-    (tmp_path / "over.yaml").write_text(f"papers: [{path}]\n")
-    files = [Path(__file__).parents[3] / "config.yaml", tmp_path / "over.yaml"]
+def test_images_that_choose_are_tested_under_no_name(parts, chosen_on, config_of) -> None:
+    splits = {"method": "official", "parts": parts}
+    other = {"dataset": "chexpert", "kind": "classification", "splits": splits}
+    tested = {"extends": TESTED, "cohort": "other"}
+    more = {"tasks": {"tested": tested}, "cohorts": {"other": other}}
     if not chosen_on:
-        assert load_config(files).tasks["mine/tested"].task.cohort == "mine/other"
+        config = config_of("validate", scored="tested", **more)
+        assert config.tasks["mine/tested"].task.cohort == "mine/other"
         return
     with pytest.raises(InputError, match="models.mine/mine.selection' is 'mine/valid', by which"):
-        load_config(files)
+        config_of("validate", scored="tested", **more)
 
 
-def test_medcutmix_is_chosen_by_chexperts_valid_part(tmp_path: Path) -> None:
-    over = tmp_path / "over.yaml"
-    over.write_text("papers: [medcutmix]\n")
-    config = load_config([Path(__file__).parents[3] / "config.yaml", over])
+def test_medcutmix_is_chosen_by_chexperts_valid_part(overlay) -> None:
+    config = overlay({"papers": ["medcutmix"]})
     for name in ("mgca", "medcutmix_40", "medcutmix_layer5", "mgca_as_coded"):
         stopping = config.models[f"medcutmix/{name}"].settings.training.stopping
         assert (stopping.monitor, stopping.mode) == ("selection/auroc", "max")

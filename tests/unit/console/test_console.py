@@ -31,6 +31,12 @@ def job(rule: str, name: str, inputs: str = "", threads: int = 1) -> Job:
     return Job.of(rule, f"r/timings/{rule}/{name}.tsv", inputs.split(), [f"{name}.out"], 0, threads)
 
 
+def failed(console: Console, number: int, rule: str, *logs: Path, said: str = "") -> None:
+    """Snakemake's record of a job that failed."""
+    fields = {"jobid": number, "rule_name": rule, "rule_msg": said, "log": [*map(str, logs)]}
+    console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+
+
 class Clock:
     """A clock that stands still until it is set."""
 
@@ -131,11 +137,10 @@ def test_of_other_sizes_no_time_is_known():
 
 def fail(console: Console, log: Path, why: str) -> None:
     log.write_text(f"2026-01-01 INFO reads\nerror: {why}\n", encoding="utf-8")
-    fields = {"jobid": 7, "rule_name": "build", "log": [str(log)], "rule_msg": None}
     console.handle(info(7, "build", log, cohort="p/c"))
     command = f"CalledProcessError in file x.smk, line 3:\nCommand '{COMMAND}' returned 2"
     console.handle(record(command, logging.ERROR, event="error", exception="CalledProcessError"))
-    console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+    failed(console, 7, "build", log)
     console.handle(record("Trying to restart job 7."))
 
 
@@ -170,34 +175,30 @@ def test_a_killed_job_is_told_from_a_defect_and_said_once(console, tmp_path):
         line = f"2026-01-01 10:00:{step // 10} INFO mimic_cxr: {step} of 2000, 2.3 cases a second\n"
         first = "2026-01-01 10:00:00 WARNING 3 studies without a report\n"
         log.write_text(first + line if step > 100 else "")  # at first before it said anything
-        fields = {"jobid": 7, "rule_name": "build", "log": [str(log)], "rule_msg": None}
-        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+        failed(console, 7, "build", log)
     assert said(console) == f"FAILED build: {KILLED}\n  log: {log}"
 
 
 def test_a_job_that_goes_on_by_itself_is_stopped_and_not_failed(console, tmp_path):
     """`scancel`, a time limit: its state is saved, and while there are retries it is submitted."""
-    log, number = tmp_path / "c.log", 7
+    log = tmp_path / "c.log"
     console.handle(record(event="run_info", stats={"total": 2}))
-    plan = Plan({}, 1, {}, retries={number: 2})
-    console.handle(record(plan=plan))
+    console.handle(record(plan=Plan({}, 1, {}, retries={7: 2})))
     state = "SLURM-job '34' failed, SLURM status is: 'CANCELLED by 0'. "
-    fields = {"jobid": number, "rule_name": "pretrain_joint", "rule_msg": state, "log": [str(log)]}
     by_hand = "saved in results/state; start the same command again to go on"
     for step in (5, 9, 11):
         log.write_text(f"interrupted: state of step {step} of 300 {by_hand}\n")
-        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+        failed(console, 7, "pretrain_joint", log, said=state)
     first, _, second, _, third, _ = said(console).splitlines()[1:]
     again = "saved in results/state; it is started again by itself, attempt"
     assert first == f"STOPPED pretrain_joint: state of step 5 of 300 {again} 2 of 3"
     assert second == f"STOPPED pretrain_joint: state of step 9 of 300 {again} 3 of 3"
     assert third == f"FAILED pretrain_joint: state of step 11 of 300 {by_hand}"
     # So is one that is killed without a word; when no attempt is left that is said again.
-    fields |= {"jobid": 8, "rule_name": "build", "rule_msg": ""}
     console.plan.retries = {8: 1}
     log.write_text("2026-01-01 10:00:00 INFO at work\n")
     for _ in range(2):
-        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+        failed(console, 8, "build", log)
     first, _, second, _ = said(console).splitlines()[7:]
     assert first == f"FAILED build: {KILLED}; it is started again by itself, attempt 2 of 2"
     assert second == f"FAILED build: {KILLED}"
@@ -208,8 +209,7 @@ def test_a_job_that_was_made_after_all_is_not_listed_as_not_made(console, tmp_pa
     log.write_text("interrupted: state of step 5 saved\n")
     console.handle(record(plan=Plan({}, 1, {}, retries={7: 1})))
     for number in (7, 8):
-        fields = {"jobid": number, "rule_name": f"rule{number}", "rule_msg": "", "log": [str(log)]}
-        console.handle(record("Error", logging.ERROR, event="job_error", **fields))
+        failed(console, number, f"rule{number}", log)
     console.handle(record(event="job_finished", job_id=7))
     console.handle(record("Exiting because a job execution failed. Look above", logging.ERROR))
     assert "not made: a job; 1 of 0 done" in said(console)
@@ -224,9 +224,7 @@ def test_a_job_lost_with_its_node_is_not_taken_for_one_that_was_asked_to_stop(co
     state = (
         "SLURM-job '34' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed nodes"
     )
-    fields = {"jobid": 7, "rule_name": "build", "rule_msg": state}
-    logs = [str(log), str(of_slurm)]
-    console.handle(record("Error", logging.ERROR, event="job_error", log=logs, **fields))
+    failed(console, 7, "build", log, of_slurm, said=state)
     assert said(console).startswith(f"FAILED build: {KILLED}; Slurm says NODE_FAIL\n")
     log.write_text(f"{work}interrupted: state of step 9 saved\n")
     assert reason([log, of_slurm]) == "state of step 9 saved"

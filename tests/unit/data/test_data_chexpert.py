@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cohort_fixtures import dropped
 from cohort_fixtures import make as make_cohort
 from data_fixtures import corpus, rsna, write_csv, write_dicom
 
@@ -67,11 +68,6 @@ def make(output: Path, layout: str, root: Path, *options: object, **settings: An
 
 
 OFFICIAL = {"method": "official", "parts": {"train": "train", "valid": "test"}}
-
-
-def dropped(flow: dict[str, Any], name: str) -> dict[str, int]:
-    found = next(step for step in flow["steps"] if step["name"] == name)
-    return {drop["reason"]: drop["count"] for drop in found["dropped"]}
 
 
 @pytest.mark.parametrize("prefix", [SMALL, FULL, ""])
@@ -378,7 +374,7 @@ def test_damaged_rsna_lists(tmp_path: Path) -> None:
     flow = make(tmp_path / "out", "rsna", root, splits={"method": "official"}, max_failed_share=0.5)
     assert dropped(flow, "labels listed") == {"test_list.txt: not <folder>/<id>.dcm <0 or 1>": 1}
     (root / "test_list.txt").write_bytes("stage_2_test_images/a.dcm 1".encode("utf-16")[:-1])
-    with pytest.raises(InputError, match=r"test_list\.txt: not UTF-8"):
+    with pytest.raises(InputError, match=r"test_list\.txt: begins with the mark of UTF-16, but"):
         make(tmp_path / "out", "rsna", root, splits={"method": "official"})
 
 

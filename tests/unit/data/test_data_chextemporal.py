@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from cohort_fixtures import cohort
+from cohort_fixtures import cohort, dropped
 from phantom_fixtures import SETTINGS
 from test_data_chexpert_plus import row as image_row
 from test_data_chexpert_plus import written as chexpert_plus
@@ -102,10 +102,6 @@ def build(roots: Path, **settings: Any) -> tuple[dict[str, Any], pd.DataFrame]:
     options += ["--images-layout", "chexpert_plus", "--images-root", roots / "plus"]
     shares = {"shares": {"train": 0.5, "validate": 0.5}}
     return cohort(roots / "out", *options, kind="progression", splits=shares, **settings)
-
-
-def dropped(flow: dict[str, Any]) -> dict[str, int]:
-    return {drop["reason"]: drop["count"] for step in flow["steps"] for drop in step["dropped"]}
 
 
 def said(rows: pd.DataFrame) -> set[tuple[str, str, str]]:

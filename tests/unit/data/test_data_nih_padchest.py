@@ -288,11 +288,6 @@ def test_laterals_of_padchest_are_in_or_out(tmp_path: Path, asked: dict, kept: l
         assert step(flow, "frontal view", "images") == (3, {"view LATERAL": 2})
 
 
-def test_without_its_table_padchest_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"PADCHEST_chest.*csv not found \(plain or .gz\)"):
-        padchest.read(tmp_path, Request())
-
-
 def test_padchest_without_a_physician_s_labels_is_one_clear_error(tmp_path: Path) -> None:
     root = padchest_rows(
         tmp_path / "p",

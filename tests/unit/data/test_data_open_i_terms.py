@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cxr_files.errors import InputError
 from cxr_labels.observations import OBSERVATIONS
 from cxrflow.data.readers.open_i import read_term_labels
 from cxrflow.data.readers.open_i_terms import IndexTerm, observations_of
@@ -63,11 +62,6 @@ def test_reports_without_terms_have_no_labels(tmp_path: Path) -> None:
     assert list(labels["study_id"]) == ["CXR0", "CXR3"]
     assert tuple(labels.columns[1:]) == OBSERVATIONS
     assert list(labels["Edema"]) == [0, 1] and labels.iloc[0, 1:].sum() == 0
-
-
-def test_a_folder_without_reports_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="ecgen-radiology"):
-        read_term_labels(tmp_path)
 
 
 def test_every_term_of_the_rules_is_explained() -> None:

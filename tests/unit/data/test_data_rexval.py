@@ -126,14 +126,21 @@ def test_metrics_agree_with_whoever_counts_what_they_count(tmp_path: Path) -> No
     assert result.metrics["tau_significant/label_f1"].value == pytest.approx(expected)
 
 
-def test_the_copy_is_scored_by_command(tmp_path: Path) -> None:
-    assert writer("rexval")(SETTINGS, tmp_path / "root", 1)
-    flow = make(tmp_path / "out", "--layout", "rexval", "--root", tmp_path / "root", kind="nli")
-    assert flow["synthetic"] and flow["splits"]["test"]["samples"] == 200
+@pytest.mark.parametrize(
+    ("name", "samples", "metrics"),
+    [
+        ("rexval", 200, ("bleu_2", "rouge_l", "label_f1")),
+        ("radeval", 148, ("rouge_l",)),  # of 150, two annotations are not whole
+    ],
+)
+def test_the_copies_are_scored_by_command(tmp_path, name, samples, metrics):
+    assert writer(name)(SETTINGS, tmp_path / "root", 1)
+    flow = make(tmp_path / "out", "--layout", name, "--root", tmp_path / "root", kind="nli")
+    assert flow["synthetic"] and flow["splits"]["test"]["samples"] == samples
     scored = {"cohort": tmp_path / "out", "settings": KEYWORDS, "output": tmp_path / "scores"}
-    metrics = metrics_of(evaluate, "metric_agreement", **scored)["metrics"]
-    for name in ("bleu_2", "rouge_l", "label_f1"):
-        assert metrics[f"tau_all/{name}"]["low"] > 0.1
+    values = metrics_of(evaluate, "metric_agreement", **scored)["metrics"]
+    for metric in metrics:
+        assert values[f"tau_all/{metric}"]["low"] > 0.1
 
 
 KINDS = ("False prediction of finding", "Omission of finding", "Incorrect location/position", "x",
@@ -191,12 +198,3 @@ def test_radeval_is_read_by_candidate_and_patient(tmp_path: Path) -> None:
     assert (pairs["significant"] == 7).all() and (pairs["all"] == 7).all()
     blank, unsaid = tables.dropped["sentence_pairs"]
     assert (blank.count, unsaid.count) == (1, 2) and "candidate is blank" in blank.reason
-
-
-def test_the_copy_of_radeval_is_scored_by_command(tmp_path: Path) -> None:
-    assert writer("radeval")(SETTINGS, tmp_path / "root", 1)
-    flow = make(tmp_path / "out", "--layout", "radeval", "--root", tmp_path / "root", kind="nli")
-    assert flow["synthetic"] and flow["splits"]["test"]["samples"] == 148  # two are not whole
-    scored = {"cohort": tmp_path / "out", "settings": KEYWORDS, "output": tmp_path / "scores"}
-    metrics = metrics_of(evaluate, "metric_agreement", **scored)["metrics"]
-    assert metrics["tau_all/rouge_l"]["low"] > 0.1

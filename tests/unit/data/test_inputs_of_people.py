@@ -27,7 +27,7 @@ from cxrflow.images.geometry import Geometry
 from cxrflow.images.settings import PixelSettings
 from cxrflow.images.shards import Source, store_or_fail
 from cxrflow.programs.source_code import PACKAGE
-from cxrflow.reports.texts import open_reader, read_texts
+from cxrflow.reports.texts import list_reports, open_reader, read_texts
 
 REPORTS = ["No effusion. Ödem.", "Heart is enlarged, lungs are clear."]
 
@@ -197,14 +197,8 @@ def test_a_list_names_no_file_outside_of_its_folder(secret: Path) -> None:
     assert getattr(outcome, "reason", None) == OUTSIDE
     root = mimic_cxr(secret / "mimic")
     reader = open_reader("mimic_cxr", root)
-    reference = next(iter(read_references(root)))
+    reference = list_reports("mimic_cxr", root).references[0]
     assert reader.read(reference._replace(place=SECRET)).failure == OUTSIDE
-
-
-def read_references(root: Path):
-    from cxrflow.reports.texts import list_reports
-
-    return list_reports("mimic_cxr", root).references
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,7 @@ def test_attention_is_the_sum_over_what_is_kept_with_gradients(which: str) -> No
     torch.testing.assert_close(ours, wanted)
     weight = torch.randn_like(ours)
     found, expected = (torch.autograd.grad((x * weight).sum(), (q, k, v)) for x in (ours, wanted))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(found, expected)
 
 
 def test_attention_without_dropout_is_torchs_own_and_its_mean_with_dropout() -> None:
@@ -163,9 +162,7 @@ def test_tokens_attend_within_their_block_and_to_what_belongs_to_it(
     torch.testing.assert_close(found_TD, wanted_TD)
     inputs = (states_BLC, others_BMD)
     weights = torch.randn_like(wanted_TD)
-    for own, other in zip(
-        torch.autograd.grad((found_TD * weights).sum(), inputs),
-        torch.autograd.grad((wanted_TD * weights).sum(), inputs),
-        strict=True,
-    ):
-        torch.testing.assert_close(own, other)
+    found, expected = (
+        torch.autograd.grad((each_TD * weights).sum(), inputs) for each_TD in (found_TD, wanted_TD)
+    )
+    torch.testing.assert_close(found, expected)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from literal import identical
 from pydantic import ValidationError
 from torch import Tensor, nn
 
@@ -183,8 +184,7 @@ def test_computes_the_equations_of_its_paper(settings):
         logits.append(told)
         begin += length
     torch.testing.assert_close(found.logits, torch.cat(logits))
-    for one, other in zip(gradients, torch.autograd.grad(wanted, inputs), strict=True):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(gradients, torch.autograd.grad(wanted, inputs))
 
 
 def log_probabilities(ours: Captioner, ids: list[int], patches: Tensor) -> Tensor:
@@ -251,8 +251,7 @@ def test_a_saved_captioner_is_the_same(settings, tmp_path):
     save_captioner(ours, tmp_path)
     again = load_captioner(tmp_path)
     assert again.config == ours.config and type(again) is type(ours)
-    for name, value in ours.state_dict().items():
-        assert torch.equal(again.state_dict()[name], value), name
+    identical(again.state_dict(), ours.state_dict())
 
 
 class OwnSettings(LstmCaptioningSettings):
@@ -273,8 +272,7 @@ def test_a_captioner_may_start_from_another_of_its_sizes(tmp_path) -> None:
     sizes = {"features": FEATURES, "vocab_size": PIECES, "vocabulary": "pieces"}
     fresh = build_captioner(CaptionerConfig(captioning=TRANSFORMER, **sizes))
     start_captioner(fresh, tmp_path)
-    for name, weight in captioner(TRANSFORMER).state_dict().items():
-        assert torch.equal(fresh.state_dict()[name], weight), name
+    identical(fresh.state_dict(), captioner(TRANSFORMER).state_dict())
     other = build_captioner(CaptionerConfig(captioning=TRANSFORMER, **{**sizes, "features": 9}))
     with pytest.raises(InputError, match="config.json: key 'features' is 7; expected 9"):
         start_captioner(other, tmp_path)

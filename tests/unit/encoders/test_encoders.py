@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from literal import identical
 from pydantic import ValidationError
 from speed.text_steps import in_transformers
 from torch import nn
@@ -214,8 +215,7 @@ def test_states_and_gradients_equal_transformers(mask_on: str) -> None:
         found.append([states[mask].detach(), *(part.grad for part in model.bert.parameters())])
     ours, theirs = found
     assert len(ours) == len(theirs) == 6 + 2 * 16
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_packed_documents_do_not_see_each_other() -> None:
@@ -282,8 +282,7 @@ def test_image_folder_there_and_back(tmp_path: Path) -> None:
     encoder.to(memory_format=torch.channels_last)
     save_image_encoder(encoder, tmp_path)
     again = load_image_encoder(tmp_path)
-    for name, value in encoder.state_dict().items():
-        assert torch.equal(value, again.state_dict()[name]), name
+    identical(again.state_dict(), encoder.state_dict())
 
 
 @pytest.mark.parametrize("block", ["basic", "bottleneck"])
@@ -305,9 +304,8 @@ def test_the_folded_encoder_gives_the_same(block, stem_pool):
     assert not any(isinstance(module, nn.BatchNorm2d) for module in made.modules())
     frames = Frames(torch.rand(2, 1, 64, 64))
     with torch.inference_mode():
-        for ours, wanted in zip(made(frames), image(frames), strict=True):
-            torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
-    assert all(torch.equal(value, before[name]) for name, value in image.state_dict().items())
+        torch.testing.assert_close(made(frames), image(frames), rtol=1e-4, atol=1e-5)
+    identical(image.state_dict(), before)
 
 
 def test_a_normalisation_without_a_convolution_is_refused():

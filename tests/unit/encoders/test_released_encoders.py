@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from literal import identical
 from transformers import BertConfig as PlainConfig
 from transformers import BertForMaskedLM
 
@@ -89,10 +90,7 @@ def test_cxr_bert_is_taken_whole(tmp_path: Path, file: str, tied: bool) -> None:
     write_text_folder(tmp_path, tensors, cxr_bert_config(TINY, 6), file=file)
     text, new = read(tmp_path, complete=True)
     assert new == []
-    own = text.state_dict()
-    for name, value in with_ties(weights).items():
-        assert torch.equal(own[name], value), name
-    assert own.keys() == with_ties(weights).keys()
+    identical(text.state_dict(), with_ties(weights))
     assert text.config.hidden_dropout_prob == text.config.attention_probs_dropout_prob == 0.25
     assert text.config.projection_size == 6
 
@@ -289,7 +287,7 @@ def test_a_model_in_several_files_is_read_by_its_index(tmp_path, kind, prefix):
     beside = folder / f"{kind.format('')}.index.json"
     write_json(beside, {"weight_map": index})
     joined = read(folder)[0].state_dict()
-    assert all(torch.equal(value, expected[name]) for name, value in joined.items())
+    identical(joined, expected)
     assert len(source_files(find_files("cxr_bert", folder))) >= 4
     (folder / file).rename(folder / "elsewhere")
     assert f"{file} is not there; expected all" in refusal(folder)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from literal import identical
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import BertLMHeadModel, DynamicCache, EncoderDecoderCache
@@ -96,9 +97,7 @@ def test_a_saved_decoder_is_the_same(tmp_path: Path) -> None:
     save_decoder(ours, tmp_path)
     again = load_decoder(tmp_path)
     assert again.config == ours.config
-    assert again.state_dict().keys() == ours.state_dict().keys()
-    for name, value in ours.state_dict().items():
-        assert torch.equal(again.state_dict()[name], value), name
+    identical(again.state_dict(), ours.state_dict())
     assert again.cls.predictions.decoder.weight is again.bert.embeddings.word_embeddings.weight
 
 

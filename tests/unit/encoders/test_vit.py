@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from literal import identical
 from PIL import Image
 from small_text import write_text_model
 from torch import Tensor
@@ -105,8 +106,7 @@ def test_a_pause_after_any_block_changes_nothing(trunk: Trunk) -> None:
     for stage in range(trunk.stages + 1):
         hidden = trunk.forward_until(frames, stage)
         assert hidden.current.shape == (2, 10, 32)
-        for ours, theirs in zip(trunk.forward_from(hidden, stage), whole, strict=True):
-            assert torch.equal(ours, theirs)
+        identical(trunk.forward_from(hidden, stage), whole)
     whole.pooled[:, 0].sum().backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in trunk.parameters())
 
@@ -254,12 +254,7 @@ def test_export_and_import_give_the_same_model(mgca: Path, tmp_path: Path) -> No
     assert [model.geometry for model in models] == ["longer32", *["longer32crop24"] * 2]
     for model in models[1:]:
         assert torch.equal(model.encode_text(TEXTS), models[0].encode_text(TEXTS))
-        for one, other in zip(
-            model.encode_image(images().current),
-            models[0].encode_image(images().current),
-            strict=True,
-        ):
-            assert torch.equal(one, other)
+        identical(*(one.encode_image(images().current) for one in (model, models[0])))
     assert json.loads((out / "config.json").read_text())["model_type"] == "bert"
     # A reader of DeiT's files takes the transformer, and draws a projection of its own.
     stored = torch.load(weights, weights_only=True)["model"]

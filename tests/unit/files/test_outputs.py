@@ -283,16 +283,11 @@ def test_a_damaged_folder_is_removed(tmp_path: Path, damage: str) -> None:
     remove_damaged(tmp_path / "absent")
 
 
-def dead_process() -> int:
-    """The number of a process that has ended."""
-    with subprocess.Popen(["true"]) as process:
-        process.wait()
-        return process.pid
-
-
 def test_what_killed_runs_left_is_deleted_at_the_next_start(tmp_path: Path) -> None:
     """Of this machine's dead processes at once, of other machines' after a week, else nothing."""
-    host, dead = os.uname().nodename, dead_process()
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    host, dead = os.uname().nodename, process.pid
     week_ago = time.time() - 8 * 24 * 3600
     gone = [f".x.{host}.{dead}.partial", f".x.{host}.{dead}.earlier", ".x.other.17.partial"]
     stays = [

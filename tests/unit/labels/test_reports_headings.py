@@ -4,8 +4,8 @@ import random
 import time
 from pathlib import Path
 
-import held_out_wording
 import pytest
+from labelled_texts import FOLDER
 from pydantic import ValidationError
 
 from cxr_labels.headings import hint, line_starts
@@ -213,7 +213,7 @@ def test_other_languages_are_told_apart(text: str) -> None:
 def test_sentences_of_reports_are_english() -> None:
     lines = [
         line.split("\t")
-        for file in (Path(held_out_wording.__file__).parent / "label_sentences").glob("*.tsv")
+        for file in FOLDER.glob("*.tsv")
         for line in file.read_text(encoding="utf-8").splitlines()[1:]
     ]
     strange = sum(not is_english([line[-2]], LEAST) for line in lines)

@@ -6,50 +6,22 @@ first 60 were read once before any rule changed; the rest are wordings beside th
 of its 300 texts were right before any rule changed.
 """
 
-import json
 import math
-from pathlib import Path
 
-import held_out_wording
 import pytest
-from held_out_wording import NAMES
+from labelled_texts import CODES, allowed, read_texts
 
 import cxrflow
 
-FOLDER = Path(held_out_wording.__file__).parent / "label_sentences"
-CODES = {**NAMES, "NF": "No Finding"}
-VALUES = {"+": 1, "-": 0, "?": -1, ".": None}
+ROWS = [(row, allowed(row)) for row in read_texts("unseen")]
+BLANK = dict.fromkeys(CODES.values(), [None])  # what no text names
+ROWS += [(row, BLANK | allowed(row)) for row in read_texts("ordinary")]
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    """The texts of a file, with their labels."""
-    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def allowed(row: dict[str, str]) -> dict[str, list[int | None]]:
-    """The values that a text may have, by code."""
-    values = {}
-    for code in row["labels"].split():
-        name = code.rstrip("+-?.|")
-        values[name] = [VALUES[sign] for sign in code.removeprefix(name).split("|")]
-    return values
-
-
-@pytest.mark.parametrize("row", rows("reports_unseen.jsonl"), ids=lambda row: row["text"][:40])
-def test_unseen_text(row: dict[str, str]) -> None:
+@pytest.mark.parametrize(("row", "expected"), ROWS, ids=[row["text"][:40] for row, _ in ROWS])
+def test_text(row: dict[str, str], expected: dict[str, list[int | None]]) -> None:
     labels = cxrflow.label([row["text"]]).iloc[0]
-    for name, values in allowed(row).items():
-        value = labels[CODES[name]]
+    for name, values in expected.items():
+        value = labels[name]
         assert (None if math.isnan(value) else value) in values, name
-    assert (labels["outcome"] == "labelled") == ("outcome" not in row)
-
-
-@pytest.mark.parametrize("row", rows("reports_ordinary.jsonl"), ids=lambda row: row["text"][:40])
-def test_ordinary_text(row: dict[str, str]) -> None:
-    labels = cxrflow.label([row["text"]]).iloc[0]
-    expected = allowed(row)
-    for name, observation in CODES.items():
-        value = labels[observation]
-        assert (None if math.isnan(value) else value) in expected.get(name, [None]), name
     assert (labels["outcome"] == "labelled") == ("outcome" not in row)

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from labelled_texts import label_rows
 
 from cxr_labels.characters import normal_text, normalised
-from cxr_labels.labelling import Worker
-from cxr_labels.report import RawReport
-from cxr_labels.settings import ReportSettings
 
 
 @pytest.mark.parametrize(
@@ -50,8 +48,7 @@ def test_hostile_text_takes_little_time(start: str) -> None:
 
 def test_reasons_lead_back_to_the_report_as_it_was_given() -> None:
     text = "Indication:\u00a0?pneumonia\r\nFINDINGS: Small pleural eﬀusion,<br/>no pneumo-\nthorax."
-    worker = Worker(ReportSettings().of_layout("table"), "table", Path(), None, True)
-    rows = worker.process([RawReport("0", None, text=text)]).reasons
+    rows = label_rows(text, reasons=True).reasons
     places = {row[7]: text[row[5] : row[6]] for row in rows if row[7]}
     assert places == {"Pleural Effusion": "eﬀusion", "Pneumothorax": "pneumo-\nthorax"}
     sections = {row[1]: (row[9], text[row[5] : row[6]]) for row in rows if not row[7]}

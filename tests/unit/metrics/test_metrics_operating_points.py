@@ -93,14 +93,17 @@ def test_what_is_not_asked_for_is_not_computed(names) -> None:
         np.testing.assert_array_equal(chosen[name], every[name])
 
 
-def test_weights_that_are_no_whole_numbers() -> None:
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("rule", ["best_f1", "best_mcc", 0.3, 99.0, -99.0])
+def test_weights_that_are_no_whole_numbers(ties, rule) -> None:
+    """Of one class by itself; the last row weighs all alike."""
     rng = np.random.default_rng(0)
-    labels, scores = classes(ties=True)
+    labels, scores = classes(ties)
     y, s = np.nan_to_num(labels[:, 3]), scores[:, 3]
-    weights = rng.random((4, COUNT))
-    metrics = binary_metrics(y, s, weights)
+    weights = np.concatenate([rng.random((4, COUNT)), np.ones((1, COUNT))])
+    metrics = binary_metrics(y, s, weights, rule)
     for row, weight in enumerate(weights):
-        wanted = expected(y, s, weight, "best_f1")
+        wanted = expected(y, s, weight, rule)
         got = {name: float(value[row]) for name, value in metrics.items()}
         assert got == pytest.approx(wanted, abs=1e-12)
     assert by_sample(weights).dtype == np.float64

@@ -1,20 +1,12 @@
 """Classes with few positives: intervals that hold, counts, and means of the same classes."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import norm
 from simulations import rare_classes as simulation
 
-from cxrflow.benchmarks.classification.probe_settings import FoldProbeSettings, LinearProbeSettings
 from cxrflow.benchmarks.classification.scores import class_metrics
-from cxrflow.benchmarks.classification.settings import LabelSettings, ZeroShotClassificationSettings
-from cxrflow.benchmarks.language.settings import (
-    ParaphraseDetectionSettings,
-    SentenceSimilaritySettings,
-)
-from cxrflow.benchmarks.metric_names import METRICS
-from cxrflow.benchmarks.registry import BENCHMARKS, imported
+from cxrflow.benchmarks.classification.settings import LabelSettings
 from cxrflow.benchmarks.result import estimate
 from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.metrics.rare_classes import FEW, Sides, Supports, area_interval
@@ -103,62 +95,3 @@ def test_many_positives_have_the_bootstrap() -> None:
     values, replicates = supports.replicated(statistic, 200, 0)
     ends = supports.interval("auroc", values, replicates, COUNT)
     assert ends == pytest.approx(np.quantile(replicates["auroc"], [0.025, 0.975]), abs=0.01)
-
-
-def predictions(benchmark: str) -> tuple[pd.DataFrame, object]:
-    """A table that a benchmark scores, and its settings."""
-    rng = np.random.default_rng(1)
-    samples = pd.DataFrame(
-        {
-            "sample_id": [f"s{n}" for n in range(60)],
-            "subject_id": [f"p{n}" for n in range(60)],
-            "subgroup": "Normal",
-            "label": np.arange(60) % 3 == 0,
-        }
-    ).astype({"label": float})
-    scores = {f"score_100_seed{seed}": rng.random(60) for seed in (0, 1)}
-    if benchmark in ("sentence_similarity", "paraphrase_detection"):
-        relation = np.where(samples["label"] == 1, "entailment", "contradiction")
-        table = samples.assign(label=relation, cosine=rng.random(60), threshold=0.5)
-        similar = benchmark == "sentence_similarity"
-        return table, SentenceSimilaritySettings() if similar else ParaphraseDetectionSettings()
-    if benchmark == "linear_probe":
-        settings = LinearProbeSettings(fractions=[1.0], probe_seeds=[0, 1])
-        return samples.assign(**scores), settings
-    if benchmark == "fold_probe":
-        table = samples.assign(score=rng.random(60), fold=np.arange(60) % 2)
-        return table, FoldProbeSettings(metrics=["auroc"])
-    return samples.assign(score=rng.random(60)), ZeroShotClassificationSettings(prompt_pairs=[])
-
-
-# Each study is a positive there, and every other pair a negative.
-PAIRS = {"retrieval_auroc"}
-# Their statistics are those of a benchmark that is scored here.
-ALIKE = {
-    "zero_shot_findings": "zero_shot_classification",
-    "linear_classification": "linear_probe",
-    "fine_tuned_classification": "linear_probe",
-}
-CHANGE = {"temporal_classification", "temporal_prompting"}  # test_benchmarks_temporal.py
-
-
-@pytest.mark.parametrize(
-    "benchmark",
-    sorted(
-        {
-            ALIKE.get(name, name)
-            for name, metrics in METRICS.items()
-            if any(metric.endswith("auroc") for metric in metrics)
-        }
-        - PAIRS
-        - CHANGE
-    ),
-)
-def test_every_auroc_has_its_positives_beside_it(benchmark: str) -> None:
-    table, settings = predictions(benchmark)
-    statistic = imported(BENCHMARKS[benchmark].statistic_module).statistic(table, settings)
-    metrics = estimate(statistic, np.arange(60), IntervalSettings(replicates=100))
-    areas = {name: value for name, value in metrics.items() if name.split("/")[0] == "auroc"}
-    assert areas
-    for area in areas.values():
-        assert (area.counts["positives"], area.counts["negatives"]) == (20, 40)

@@ -7,7 +7,6 @@ import torch
 from literal import draw, in_float64, same, unit
 from torch import Tensor
 
-from cxrflow.objectives.biovil import global_alignment
 from cxrflow.objectives.cutmix import mixed_features, sentence_regions
 
 __all__ = ["in_float64"]
@@ -77,14 +76,3 @@ def test_mixing_is_equation_4(kind: str) -> None:
     ones, zeros = torch.ones_like(region), torch.zeros_like(region)
     assert torch.equal(mixed_features(source, target, ones, ones[:, 0, 0]), source)
     assert torch.equal(mixed_features(source, target, zeros, zeros[:, 0, 0]), target)
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_the_contrast_is_equations_5_and_6() -> None:
-    image, text = (draw(5, 4, seed=seed).requires_grad_() for seed in (2, 3))
-    literal = torch.zeros((), dtype=torch.float64)
-    cosine = torch.stack([torch.stack([unit(v) @ unit(t) for t in text]) for v in image]) / 0.07
-    for i in range(5):
-        literal = literal - torch.log(cosine[i, i].exp() / cosine[i].exp().sum())
-        literal = literal - torch.log(cosine[i, i].exp() / cosine[:, i].exp().sum())
-    same(global_alignment(image, text, 0.07) / 2, literal / (2 * 5), image, text)

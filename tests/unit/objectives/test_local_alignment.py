@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from literal import same
+from literal import identical, same
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -141,8 +141,8 @@ def test_the_same_inputs_give_the_same_bits_also_for_a_second_backward() -> None
     first = torch.autograd.grad(loss, (images, words), retain_graph=True)
     again = torch.autograd.grad(loss, (images, words))
     third = torch.autograd.grad(local_loss(images, words, LENGTHS), (images, words))
-    for a, b, c in zip(first, again, third, strict=True):
-        assert torch.equal(a, b) and torch.equal(a, c)
+    identical(again, first)
+    identical(third, first)
 
 
 @pytest.mark.usefixtures("together")
@@ -171,8 +171,7 @@ def test_autocast_changes_nothing() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = local_loss(images, words, LENGTHS)
         gradients = torch.autograd.grad(loss, (images, words))
-    assert torch.equal(loss, plain)
-    assert all(torch.equal(a, b) for a, b in zip(gradients, expected, strict=True))
+    identical((loss, *gradients), (plain, *expected))
 
 
 def test_bfloat16_features_are_summed_in_float32() -> None:
@@ -327,8 +326,7 @@ def test_words_and_gradients_equal_a_literal_loop(dropped: tuple[str, ...], laye
             torch.testing.assert_close(words[row, place], word)
             total = total + (word * slope[row, place]).sum()
     found = torch.autograd.grad(words, states, slope)
-    for one, other in zip(found, torch.autograd.grad(total, states), strict=True):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(found, torch.autograd.grad(total, states))
 
 
 def test_a_text_of_dropped_pieces_has_no_words() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from benchmark_fakes import write_cohort
+from config_overlays import table_of
 from page_fixtures import load
 
 from cxr_files.atomic import write_json
@@ -259,13 +260,9 @@ def test_the_hours_of_a_training_are_those_it_has_noted(tmp_path):
         measured(tmp_path, "training_time", *options)
 
 
-COLUMN = {"key": "a", "label": "A", "metric": "auroc"}
-
-
-def mine(model=None, **values):
+def mine(model=None, task="low_data/retrieval", metric="auroc", **values):
     """A paper with a model `m`, which is scored by the study's retrieval or another task."""
-    table = {"title": "T", "source": "ours", "task": "low_data/retrieval", "columns": [COLUMN]}
-    table |= {"rows": [{"label": "M", "model": "m"}], **values.pop("table", {})}
+    table = table_of(task, metric, "m")
     model = {"extends": "low_data/declip", "shares": [100], **(model or {})}
     return {"models": {"m": model}, "tables": {"t": table}, **values}
 
@@ -301,8 +298,8 @@ def test_labels_that_a_cohort_lacks_are_missed_before_anything_runs(overlay, pap
     for source in ("cohort", "reports"):
         settings = {"label_source": source}
         tasks = {"z": {"extends": f"low_data/{task}", "cohort": "c", "settings": settings}}
-        table = {"task": "z", "columns": [COLUMN | {"metric": "balanced_accuracy"}]}
-        values = mine({"cohort": "c"}, cohorts=cohorts, tasks=tasks, table=table)
+        more = {"cohorts": cohorts, "tasks": tasks}
+        values = mine({"cohort": "c"}, "z", "balanced_accuracy", **more)
         file = paper(values, f"labels_{source}.yaml")
         if source == "reports":
             assert overlay({"papers": [file]}).tasks["labels_reports/z"]

@@ -1,11 +1,11 @@
 """MedCutMix's trainings (Wang et al. 2026), as section 3.1 and its tables have them."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from config_overlays import table_of
 from page_fixtures import load
 
 from cxr_files.errors import InputError
@@ -72,7 +72,7 @@ OFF = {
 
 
 @pytest.fixture(scope="module")
-def paper() -> Config:
+def whole() -> Config:
     return load(papers=["medcutmix"], scale="paper")
 
 
@@ -94,14 +94,14 @@ def values_of(config: Config, name: str) -> dict[str, Any]:
     return dict(by_path(config.models[f"medcutmix/{name}"].settings.model_dump()))
 
 
-def settings_of(paper: Config, name: str) -> dict:
+def settings_of(whole: Config, name: str) -> dict:
     """What decides the training, without its term."""
-    return paper.models[f"medcutmix/{name}"].settings.record()
+    return whole.models[f"medcutmix/{name}"].settings.record()
 
 
-def test_the_base_is_mgca_with_its_three_losses_of_equal_weights(paper: Config) -> None:
+def test_the_base_is_mgca_with_its_three_losses_of_equal_weights(whole: Config) -> None:
     """Eq. 7 without its last summand; 72 pairs on each of two GPUs."""
-    settings = paper.models["medcutmix/mgca"].settings
+    settings = whole.models["medcutmix/mgca"].settings
     terms = settings.terms.named()
     assert {name: term.weight for name, term in terms.items()} == {
         "global_alignment": 1.0, "token_alignment": 1.0, "prototypes": 1.0,
@@ -121,9 +121,9 @@ def test_the_base_is_mgca_with_its_three_losses_of_equal_weights(paper: Config) 
     assert (training.schedule.decay, training.schedule.warmup) == ("cosine", 0.4)
 
 
-def test_mgca_is_as_written_and_as_coded(paper: Config, demo: Config) -> None:
+def test_mgca_is_as_written_and_as_coded(whole: Config, demo: Config) -> None:
     """Every setting in which the second differs from the first is listed."""
-    for place, config in enumerate((paper, demo)):
+    for place, config in enumerate((whole, demo)):
         written, coded = (values_of(config, name) for name in ("mgca", "mgca_as_coded"))
         assert {key: written[key] for key in MGCA} == {k: v[place] for k, v in MGCA.items()}
         differing = {key: value for key, value in coded.items() if written[key] != value}
@@ -134,18 +134,18 @@ def test_mgca_is_as_written_and_as_coded(paper: Config, demo: Config) -> None:
             assert {key for key, value in augmentation if value} == {"size", *OFF}
 
 
-def test_encoders_images_and_cohort_are_the_paper_s(paper: Config, demo: Config) -> None:
+def test_encoders_images_and_cohort_are_the_paper_s(whole: Config, demo: Config) -> None:
     """ClinicalBERT; the longer side 256; a row an image, AP and PA; validate alone validates."""
     for name in ("mgca", "mgca_as_coded", "medcutmix_40"):
-        recipe = paper.models[f"medcutmix/{name}"].recipe
+        recipe = whole.models[f"medcutmix/{name}"].recipe
         assert (recipe.program, recipe.text) == ("image_reports", "biovil/clinical_bert")
         assert (recipe.image, recipe.weights) == ("medcutmix/vit_pretraining", None)
-        assert paper.models["medcutmix/vit_pretraining"].recipe.weights == "deit"
+        assert whole.models["medcutmix/vit_pretraining"].recipe.weights == "deit"
         assert demo.models[f"medcutmix/{name}"].recipe.image == "convirt/imagenet_pretraining"
-        geometries = [one.models[f"medcutmix/{name}"].geometry for one in (paper, demo)]
+        geometries = [one.models[f"medcutmix/{name}"].geometry for one in (whole, demo)]
         assert geometries == ["longer256", "longer128"]
         assert recipe.cohort == "medcutmix/mimic_cxr"
-    for config in (paper, demo):
+    for config in (whole, demo):
         cohort = config.cohorts["medcutmix/mimic_cxr"]
         recipe, splits = cohort.recipe, cohort.recipe.splits
         assert (cohort.dataset, cohort.holder) == ("mimic_cxr", "mimic_cxr_jpg")
@@ -159,9 +159,9 @@ def test_encoders_images_and_cohort_are_the_paper_s(paper: Config, demo: Config)
         )  # fmt: skip
 
 
-def test_all_that_differs_is_the_term(paper: Config) -> None:
+def test_all_that_differs_is_the_term(whole: Config) -> None:
     """Table 1 by N_max at k = 11, Table 2 by k at N_max = 50, controls at N_max = 40."""
-    plain = settings_of(paper, "mgca")
+    plain = settings_of(whole, "mgca")
     wanted = {f"medcutmix_{pairs}": {"pairs": pairs, "layer": 11} for pairs in PAIRS}
     wanted |= {f"medcutmix_layer{k}": {"pairs": 50, "layer": k} for k in (5, 8)}
     wanted["medcutmix_layer11_from_0"] = {"pairs": 50, "layer": 11, "first_layer": 0}
@@ -169,17 +169,17 @@ def test_all_that_differs_is_the_term(paper: Config) -> None:
     wanted |= {f"medcutmix_{c}": {"pairs": 40, "layer": 11, "control": c} for c in CONTROLS}
     seen = []
     for name, values in wanted.items():
-        settings = paper.models[f"medcutmix/{name}"].settings
+        settings = whole.models[f"medcutmix/{name}"].settings
         term = settings.terms.cutmix
         stated = {"weight": 1.0, "warmup_epochs": 5, "region_temperature": 0.005}
         stated |= {"temperature": 0.07, "first_layer": 1, "per": "batch", "cls": "target"}
         stated |= {"sentences": "name", "control": None, **values}
         assert {key: getattr(term, key) for key in stated} == stated, name
         assert len(term.classes) == 13 and "No Finding" not in term.classes
-        record = settings_of(paper, name)
+        record = settings_of(whole, name)
         assert record["terms"].pop("cutmix") is not None
         assert record == plain, name
-        recipe, base = (paper.models[f"medcutmix/{one}"].recipe for one in (name, "mgca"))
+        recipe, base = (whole.models[f"medcutmix/{one}"].recipe for one in (name, "mgca"))
         for field in ("text", "image", "cohort", "geometry", "selection", "program"):
             assert getattr(recipe, field) == getattr(base, field), (name, field)
         seen.append(term)
@@ -188,7 +188,7 @@ def test_all_that_differs_is_the_term(paper: Config) -> None:
     assert [pairs // 13 for pairs in PAIRS] == [2, 3, 3, 7, 23]
 
 
-def test_stages_stand_for_layers_at_demo(paper: Config, demo: Config) -> None:
+def test_stages_stand_for_layers_at_demo(whole: Config, demo: Config) -> None:
     """Of a ResNet's four; nothing else of the term differs there but its warm-up."""
     stages = {**{f"medcutmix_{pairs}": 3 for pairs in PAIRS}, "medcutmix_layer8": 2}
     stages |= {"medcutmix_layer5": 1, "medcutmix_layer11_from_0": 4, "medcutmix_labeller": 3}
@@ -196,7 +196,7 @@ def test_stages_stand_for_layers_at_demo(paper: Config, demo: Config) -> None:
     for name, stage in stages.items():
         term = demo.models[f"medcutmix/{name}"].settings.terms.cutmix
         assert (term.stage, term.warmup_epochs) == (stage, 1), name
-        of_paper = paper.models[f"medcutmix/{name}"].settings.terms.cutmix
+        of_paper = whole.models[f"medcutmix/{name}"].settings.terms.cutmix
         same = {"layer": term.layer, "warmup_epochs": term.warmup_epochs}
         assert of_paper.model_copy(update=same) == term
 
@@ -213,8 +213,8 @@ def test_tables_say_that_smaller_scales_train_another_encoder(demo: Config) -> N
     assert tables.keys() >= {"table1", "table2", "figure2", "controls", "rarity", "mixed_pairs"}
 
 
-def test_rows_name_the_models_that_they_stand_for(paper: Config) -> None:
-    tables = paper.library.chosen["medcutmix"].tables
+def test_rows_name_the_models_that_they_stand_for(whole: Config) -> None:
+    tables = whole.library.chosen["medcutmix"].tables
     for pairs in PAIRS:
         row = tables["table1"].row(f"N_max = {pairs}")
         assert row.model == f"medcutmix/medcutmix_{pairs}"
@@ -237,39 +237,36 @@ def test_rows_name_the_models_that_they_stand_for(paper: Config) -> None:
 @pytest.mark.parametrize(
     ("model", "term"), [("biovil/biovil", "cutmix"), ("biovil/report_labels", "findings")]
 )
-def test_a_term_that_reads_labels_needs_a_cohort_that_has_them(overlay, tmp_path, model, term):
+def test_a_term_that_reads_labels_needs_a_cohort_that_has_them(overlay, paper, model, term):
     """Said before the encoders that it starts from are trained."""
     terms = {"cutmix": {"layer": 3}} if term == "cutmix" else {}
     row = {"extends": model, "settings": {"terms": terms}}
-    cells = {"source": "ours", "task": "biovil/linear_probe", "title": "T"}
-    column = {"key": "a", "label": "A", "metric": "auroc/100"}
-    table = {**cells, "columns": [column], "rows": [{"label": "M", "model": "m"}]}
-    papers = []
-    for cohort in ("mimic_cxr", "mimic_cxr_labelled"):
-        models = {"m": row | {"cohort": f"biovil/{cohort}"}}
-        papers.append(tmp_path / f"{cohort}.yaml")
-        papers[-1].write_text(json.dumps({"models": models, "tables": {"t": table}}))
+    tables = {"t": table_of("biovil/linear_probe", "auroc/100", "m")}
+    papers = [
+        paper({"models": {"m": row | {"cohort": f"biovil/{c}"}}, "tables": tables}, f"{c}.yaml")
+        for c in ("mimic_cxr", "mimic_cxr_labelled")
+    ]
     refused = f"terms.{term}': reads labels, but cohort 'biovil/mimic_cxr' has none; expected"
     with pytest.raises(InputError, match=refused):
-        overlay({"papers": [str(papers[0])]})
-    given = overlay({"papers": [str(papers[1])]}).models["mimic_cxr_labelled/m"].settings
+        overlay({"papers": papers[:1]})
+    given = overlay({"papers": papers[1:]}).models["mimic_cxr_labelled/m"].settings
     assert getattr(given.terms, term)
 
 
 NO_FINDINGS = ["normal", "unchanged", "exclude", "suboptimal study"]
 
 
-def test_padchest_is_scored_with_and_without_what_is_no_finding(paper: Config) -> None:
-    whole, findings = (
-        paper.tasks[f"medcutmix/{name}"].settings for name in ("padchest", "padchest_findings")
+def test_padchest_is_scored_with_and_without_what_is_no_finding(whole: Config) -> None:
+    every, findings = (
+        whole.tasks[f"medcutmix/{name}"].settings for name in ("padchest", "padchest_findings")
     )
     assert findings.without == NO_FINDINGS and set(NO_FINDINGS) < set(layout_names())
     # Where nothing is left out the record is that of before.
-    assert "without" not in whole.record()
-    assert findings.record() == {**whole.record(), "without": NO_FINDINGS}
-    columns = [column.key for column in paper.results["medcutmix"].table("table1").columns]
+    assert "without" not in every.record()
+    assert findings.record() == {**every.record(), "without": NO_FINDINGS}
+    columns = [column.key for column in whole.results["medcutmix"].table("table1").columns]
     assert columns[2:4] == ["padchest", "padchest_findings"]
-    average = paper.results["medcutmix"].table("table1").column("average")
+    average = whole.results["medcutmix"].table("table1").column("average")
     assert "padchest_findings" not in (average.mean_of or ())
 
 
@@ -279,7 +276,7 @@ def layout_names() -> tuple[str, ...]:
     return names
 
 
-def test_a_class_that_padchest_does_not_list_cannot_be_left_out(tmp_path: Path) -> None:
+def test_a_class_that_padchest_does_not_list_cannot_be_left_out(paper) -> None:
     task = {"medcutmix/padchest": {"without": ["normall"]}}
     with pytest.raises(InputError) as refused:
         load(papers=["medcutmix"], tasks=task)
@@ -287,20 +284,11 @@ def test_a_class_that_padchest_does_not_list_cannot_be_left_out(tmp_path: Path) 
         "key 'tasks.medcutmix/padchest.without': names 'normall'; expected some of padchest's 193 "
         "classes"
     )
-    own = tmp_path / "mine.yaml"
-    own.write_text(
-        "title: mine\n"
-        "tasks: {mine: {extends: medcutmix/padchest, settings: {without: [normall]}}}\n"
-        "tables:\n"
-        "  mine:\n"
-        "    title: mine\n"
-        "    source: ours\n"
-        "    task: mine\n"
-        "    columns: [{key: auroc, label: AUROC, metric: auroc}]\n"
-        "    rows: [{label: MGCA, model: medcutmix/mgca}]\n"
-    )
+    task = {"extends": "medcutmix/padchest", "settings": {"without": ["normall"]}}
+    tables = {"mine": table_of("mine", "auroc", "medcutmix/mgca")}
+    own = paper({"tasks": {"mine": task}, "tables": tables})
     with pytest.raises(InputError) as refused:
-        load(papers=[str(own)])
+        load(papers=[own])
     assert str(refused.value) == (
         f"{own}: key 'tasks.mine.settings.without': names 'normall'; expected some of padchest's "
         "193 classes"
@@ -308,13 +296,12 @@ def test_a_class_that_padchest_does_not_list_cannot_be_left_out(tmp_path: Path) 
 
 
 def test_other_test_images_as_the_page_says_it_train_nothing_anew(
-    paper: Config, tmp_path: Path
+    whole: Config, paper: Callable[..., str]
 ) -> None:
     """docs/medcutmix.md: the cohort that chooses the checkpoints stays."""
     page = (Path(__file__).parents[3] / "docs/medcutmix.md").read_text(encoding="utf-8")
-    own = tmp_path / "other_images.yaml"
-    own.write_text(page.partition("# other_images.yaml\n")[2].partition("\n```")[0])
-    config = load(papers=["medcutmix", str(own)], scale="paper")
+    own = page.partition("# other_images.yaml\n")[2].partition("\n```")[0]
+    config = load(papers=["medcutmix", paper(own, "other_images.yaml")], scale="paper")
     cells = {cell for cell in config.results["other_images"].cells("images")}
     assert cells == {
         (f"other_images/{task}", f"medcutmix/{model}")
@@ -323,13 +310,13 @@ def test_other_test_images_as_the_page_says_it_train_nothing_anew(
     }
     for name in ("mgca", "medcutmix_40"):
         name = f"medcutmix/{name}"
-        assert config.models[name].recipe == paper.models[name].recipe
-        assert config.models[name].settings.record() == paper.models[name].settings.record()
+        assert config.models[name].recipe == whole.models[name].recipe
+        assert config.models[name].settings.record() == whole.models[name].settings.record()
         chosen_by = config.models[name].selecting_cohort
-        assert chosen_by == paper.models[name].selecting_cohort == "medcutmix/chexpert"
-    assert set(config.whole.models) == set(paper.whole.models)
+        assert chosen_by == whole.models[name].selecting_cohort == "medcutmix/chexpert"
+    assert set(config.whole.models) == set(whole.whole.models)
     cohorts = config.cohorts
-    assert cohorts["medcutmix/chexpert"].recipe == paper.cohorts["medcutmix/chexpert"].recipe
+    assert cohorts["medcutmix/chexpert"].recipe == whole.cohorts["medcutmix/chexpert"].recipe
     first, frontal = (cohorts[f"other_images/{c}"] for c in ("chexpert_first", "padchest_frontal"))
     assert (first.recipe.frontal, first.recipe.choose) == (True, "first")
     assert (frontal.recipe.frontal, frontal.recipe.choose) == (True, "all")
@@ -388,14 +375,14 @@ def test_the_local_base_has_the_local_loss_of_the_low_data_study(scale: str) -> 
         assert local[name] == mgca[name]
 
 
-def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(paper: Config) -> None:
+def test_at_the_scale_paper_the_vision_transformers_differ_in_their_start(whole: Config) -> None:
     """Both are ViT-B/16, one from DeiT, one from SimCLR; with and without the term."""
     vit = load(papers=["medcutmix_vit"], scale="paper")
     for one, other in (("mgca", "mgca"), ("medcutmix_40", "medcutmix")):
-        models = paper.models[f"medcutmix/{one}"], vit.models[f"medcutmix_vit/{other}"]
+        models = whole.models[f"medcutmix/{one}"], vit.models[f"medcutmix_vit/{other}"]
         assert models[0].settings.record() == models[1].settings.record()
         assert models[0].geometry == models[1].geometry
-    parents = paper.models["medcutmix/mgca"].parents, vit.models["medcutmix_vit/mgca"].parents
+    parents = whole.models["medcutmix/mgca"].parents, vit.models["medcutmix_vit/mgca"].parents
     images = [starts.pop("image") for starts in map(dict, parents)]
     assert images == ["medcutmix/vit_pretraining", "medcutmix_vit/simclr"]
     assert parents[0] | {"image": None} == parents[1] | {"image": None}

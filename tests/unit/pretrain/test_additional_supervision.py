@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from literal import in_float64, unit
+from literal import identical, in_float64, unit
 from pydantic import ValidationError
 from small_programs import IMAGE, image_text_program
 from small_text import MINIMAL, REPORTS, write_text_model
@@ -210,8 +210,7 @@ def test_the_objective_is_equation_5(folder: Path) -> None:
     torch.testing.assert_close(ours, literal, rtol=1e-11, atol=1e-12)
     trained = [p for m in (program.text, program.image) for p in m.parameters() if p.requires_grad]
     gradients = [torch.autograd.grad(one, trained, retain_graph=True) for one in (ours, literal)]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-10)
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-10)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -271,8 +270,7 @@ def test_without_further_terms_the_plain_loss_is_trained(folder: Path, terms: An
     plain = trained(program_of(folder, terms=GLOBAL))
     settings = {"terms": {**GLOBAL, **terms}, "text_augmentation": {}, **CROPPED}
     further = trained(program_of(folder, **settings))
-    assert plain.keys() == further.keys()
-    assert all(torch.equal(value, further[name]) for name, value in plain.items())
+    identical(plain, further)
     # With a term the same comparison fails.
     for term in ("neighbours", "multi_view"):
         other = trained(program_of(folder, **{**settings, "terms": {**GLOBAL, term: {}}}))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from literal import draw, in_float64, same, unit
+from literal import draw, identical, in_float64, same, unit
 from pydantic import ValidationError
 from torch import Tensor, distributed
 from torch.nn.functional import normalize
@@ -228,7 +228,7 @@ def test_only_training_fills_the_queue() -> None:
     term.eval()
     term.loss(views_of(range(N), draw(N, P, seed=4), *images))
     assert term.comparisons(views_of(range(N), text, *images)) is not None
-    assert all(torch.equal(value, before[name]) for name, value in term.state_dict().items())
+    identical(term.state_dict(), before)
     assert term.queue.shape == (STUDIES, P)  # min(65536, training samples)
     assert sorted(set(term.studies.tolist())) == [-1, *range(N)]
 

@@ -1,6 +1,7 @@
 """Views of images and of texts in joint training: several, mixed; pooling, drawn sentences."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,8 +45,8 @@ def test_last_states_are_transformers_hidden_states(text: CXRBert) -> None:
     theirs = plain(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
     ours = text.last_states(ids, mask, 3)
     assert len(ours) == 3 and len(theirs) == 4  # theirs begin with the embeddings
-    for one, other in zip(ours, theirs[1:], strict=True):
-        torch.testing.assert_close(one, other * mask[:, :, None], rtol=1e-4, atol=1e-5)
+    wanted = [states * mask[:, :, None] for states in theirs[1:]]
+    torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
     assert torch.equal(text.hidden_states(ids, mask), ours[-1])
     assert torch.equal(torch.stack(text.last_states(ids, mask, 2)), torch.stack(ours[1:]))
 
@@ -172,8 +173,7 @@ def test_texts_go_through_the_encoder_as_the_terms_need(text, text_folder, layer
     masked = passes.masker(ids, mask.bool(), taken["keys"], 7, 1)
     corrupted = text.last_states(masked.input_ids, mask, 2)
     read = text.last_states(ids, mask, 2) if forward == "separate" and layers else corrupted
-    for state, wanted in zip(output.states, read[-len(output.states) :], strict=True):
-        torch.testing.assert_close(state, wanted)
+    torch.testing.assert_close(output.states, read[-len(output.states) :])
     assert len(output.states) == max(1, layers)
     logits = text.predict_tokens(corrupted[-1], masked.positions)
     torch.testing.assert_close(output.masked.logits, logits)
@@ -240,9 +240,7 @@ def views_of(program: ImageTextProgram) -> PairViews:
     return program.views("train", Batch(np.array([5, 0, 30, 11]), 3, 5, ALONE))
 
 
-def same(found: ImageOutput, wanted: ImageOutput) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+same = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-6)
 
 
 def test_views_of_an_image_are_encoded_each(program: ImageTextProgram) -> None:

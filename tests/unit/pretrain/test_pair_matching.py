@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from literal import draw, in_float64, same, unit
+from literal import draw, identical, in_float64, same, unit
 from pydantic import ValidationError
 from small_programs import IMAGE, image_text_program
 from small_text import MINIMAL, REPORTS, pool_of, write_text_model
@@ -119,10 +119,8 @@ def test_the_term_projects_concatenates_and_classifies(program: ImageTextProgram
         *program.text.cls_projection_head.parameters(),
         *term.parameters(),
     ]
-    for found, wanted in zip(
-        torch.autograd.grad(ours, trained), torch.autograd.grad(literal, trained), strict=True
-    ):
-        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-6)
+    found, wanted = (torch.autograd.grad(loss, trained) for loss in (ours, literal))
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-6)
 
 
 def test_it_learns_pairs_that_its_inputs_tell_apart(program: ImageTextProgram) -> None:
@@ -267,8 +265,8 @@ def test_updates_are_algorithm_1() -> None:
         losses = program.losses(program.prepare(epoch, index), 0, 1)
         losses.total.backward()
         torch.testing.assert_close(losses.total.detach(), expected[0].detach(), rtol=1e-10, atol=0)
-        for parameter, gradient in zip(trained, expected[1], strict=True):
-            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-7, atol=1e-9)
+        gradients = [parameter.grad for parameter in trained]
+        torch.testing.assert_close(gradients, expected[1], rtol=1e-7, atol=1e-9)
         optimiser.step()
         program.after_update()
         parameters = [*state.key_trunk.parameters(), *state.key_head.parameters()]
@@ -289,8 +287,7 @@ def test_validation_leaves_the_queue_alone() -> None:
         module.eval()
     with torch.no_grad():
         assert program.validate()["loss"] == program.validate()["momentum_contrast"] > 0
-    for name, value in program.modules["momentum_contrast"].state_dict().items():
-        assert torch.equal(value, before[name]), name
+    identical(program.modules["momentum_contrast"].state_dict(), before)
 
 
 def test_keys_are_shuffled_between_ghost_batches_and_back() -> None:

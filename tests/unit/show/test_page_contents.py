@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from config_overlays import table_of
 from html_outline import Outline
 from page_fixtures import REAL, ROOT, build, edit, load, pages, words, write_record, write_results
 from page_score_fixtures import write_table
@@ -218,7 +219,7 @@ def commands(root: Path) -> str:
 
 
 def steps_of(root: Path) -> list[NextStep]:
-    return next_steps(RunFolder.read(root / "report/config.json", root), None)
+    return [*next_steps(RunFolder.read(root / "report/config.json", root), None)]
 
 
 def test_commands_name_the_overlays_of_the_run(results):
@@ -266,15 +267,10 @@ def test_a_page_of_the_headline_shows_no_more_and_says_how_to_make_the_rest(resu
         RunFolder.read(results / "report/config.json", results, ["biovil=some"])
 
 
-def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "models: {mine: {extends: biovil/biovil}}\n"
-        "tables: {t: {title: Table 1. Mine, source: S, task: biovil/phrase_grounding,\n"
-        "  columns: [{key: cnr, label: CNR, metric: cnr}],\n"
-        "  rows: [{label: Mine, model: mine}, {label: BioViL, model: biovil/biovil}]}}\n"
-    )
-    write_results(tmp_path, load(papers=["biovil", str(mine)]))
+def test_papers_are_chapters_and_nothing_is_shown_twice(paper, tmp_path):
+    table = table_of("biovil/phrase_grounding", "cnr", "mine", "biovil/biovil")
+    mine = {"models": {"mine": {"extends": "biovil/biovil"}}, "tables": {"t": table}}
+    write_results(tmp_path, load(papers=["biovil", paper(mine)]))
     both = pages(tmp_path)
     assert 'id="paper-biovil"' in both["index_files/biovil.html"]
     chapter = both["index_files/mine.html"]
@@ -286,16 +282,12 @@ def test_papers_are_chapters_and_nothing_is_shown_twice(tmp_path):
     assert 'id="model-biovil-biovil"' in alone["index_files/mine.html"]
 
 
-def test_results_of_a_paper_that_leads_with_nothing_are_not_called_missing(tmp_path):
+def test_results_of_a_paper_that_leads_with_nothing_are_not_called_missing(paper, tmp_path):
     """The first task is of all of PadChest's classes, which no single curve shows."""
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "tables: {t: {title: Table 1. Mine, source: S, task: medcutmix/padchest,\n"
-        "  columns: [{key: a, label: PadChest, metric: auroc},\n"
-        "    {key: b, label: RSNA, metric: auroc, task: medcutmix/rsna}],\n"
-        "  rows: [{label: BioViL, model: biovil/biovil}]}}\n"
-    )
-    write_results(tmp_path, load(papers=[str(mine)]))
+    table = table_of("medcutmix/padchest", "auroc", "biovil/biovil")
+    rsna = {"key": "b", "label": "RSNA", "metric": "auroc", "task": "medcutmix/rsna"}
+    table["columns"].append(rsna)
+    write_results(tmp_path, load(papers=[paper({"tables": {"t": table}})]))
     html = build(tmp_path)
     assert "No number that a paper leads with is there yet" not in html
     assert "has not been evaluated yet" not in html

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from page_fixtures import ROOT, load
 from PIL import Image
+from table_fixtures import write_result
 
 from cxr_files.atomic import write_json
 from cxr_files.errors import InputError
@@ -55,14 +56,14 @@ def test_the_columns_are_the_papers():
         assert places == sorted(places)
 
 
-def test_an_unknown_model_is_named(tmp_path):
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "figures: {f: {kind: grounding, title: F, task: biovil/phrase_grounding, by: nobody,\n"
-        "  rank: best, each_finding: true, count: 1, columns: [{label: N, model: nobody}]}}\n"
-    )
+def test_an_unknown_model_is_named(paper):
+    figure = {
+        **{"kind": "grounding", "title": "F", "task": "biovil/phrase_grounding", "by": "nobody"},
+        **{"rank": "best", "each_finding": True, "count": 1},
+        "columns": [{"label": "N", "model": "nobody"}],
+    }
     with pytest.raises(InputError, match="mine/nobody"):
-        load(papers=[str(mine)])
+        load(papers=[paper({"figures": {"f": figure}})])
 
 
 LINE = "Edema: BioViL +1.50"
@@ -78,6 +79,11 @@ def folder(root: Path, config: Config, phrases: bool, synthetic: bool) -> RunFol
     content |= {"shows": ["radiographs", *["phrases"] * phrases], "lines": [LINE]}
     write_json(root / "figures/biovil/figure3.json", content)
     return RunFolder(config, {}, root, {"biovil": "all"})
+
+
+def write_examples(figures: Path, **entry: str) -> None:
+    """A task's list of the one picture that it has drawn."""
+    write_json(figures / "examples.json", [{"title": "", "category": "", "cnr": None, **entry}])
 
 
 def test_the_page_shows_what_was_drawn_and_says_what_was_not(tmp_path):
@@ -96,18 +102,9 @@ def test_the_page_shows_the_picture_of_a_task_of_the_data(tmp_path):
     (task / "figures").mkdir(parents=True)
     picture = (tmp_path / "figures/biovil/figure3.png").read_bytes()
     (task / "figures/box_positions.png").write_bytes(picture)
-    counted = {"title": "Boxes", "caption": "How often.", "category": "", "cnr": None}
-    write_json(task / "figures/examples.json", [{"file": "box_positions.png", **counted}])
-    data = {"name": "ms_cxr", "synthetic": False}
-    record = {"task": "biovil/ms_cxr_statistics", "benchmark": "ms_cxr_statistics", "seed": 0}
-    record |= {
-        "model": "ms_cxr_statistics",
-        "learnt": None,
-        "data": data,
-        "protocol": {},
-        "metrics": {},
-    }
-    write_json(task / "metrics.json", record)
+    write_examples(task / "figures", file="box_positions.png", caption="How often.")
+    named = ("biovil/ms_cxr_statistics", "ms_cxr_statistics", 0, {})
+    write_result(task / "metrics.json", *named, learnt=None, synthetic=False)
     [shown] = [one for one in paper_figures(run, "biovil", Album()) if one["short"] == "Figure C.1"]
     assert shown["uri"].startswith("data:image/webp;base64,") and shown["caption"] == "How often."
     assert shown["synthetic"] is False
@@ -147,11 +144,8 @@ def test_a_picture_of_patients_is_drawn_and_shown_as_privacy_says(tmp_path, imag
     place = run.score_folder(task, model, 0)
     (place / "figures").mkdir(parents=True)
     Image.new("P", (4, 4)).save(place / "figures/rollout.png")
-    drawn = {"file": "rollout.png", "title": "", "caption": "Medians.", "category": "", "cnr": None}
-    write_json(place / "figures/examples.json", [drawn])
-    of_data = {"data": {"name": "ms_cxr", "synthetic": False}, "protocol": {}, "metrics": {}}
-    said = {"task": task, "benchmark": "attention_rollout", "model": model, "seed": 0}
-    write_json(place / "metrics.json", {**said, "learnt": True, **of_data})
+    write_examples(place / "figures", file="rollout.png", caption="Medians.")
+    write_result(place / "metrics.json", task, model, 0, {}, synthetic=False)
     figures = {one["id"]: one for one in paper_figures(run, "biovil_t", Album())}
     rollout = figures["biovil_t-figure3"]
     assert (rollout["uri"] is not None) == (images is True)

@@ -15,17 +15,17 @@ from table_fixtures import estimate, write_result
 from cxrflow.benchmarks.data import label_agreement as program
 from cxrflow.benchmarks.data.settings import LabelAgreementSettings
 from cxrflow.config.configuration import Config
-from cxrflow.papers import load_paper
+from cxrflow.papers import Paper, load_paper
 from cxrflow.papers.claims import Lead
 from cxrflow.papers.table import Table
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.page.labels import SENTENCES, agreement
 from cxrflow.show.page.overview import _card, _verdict, differing, starts
+from cxrflow.show.page.scores import PaperScores
 from cxrflow.show.page.training import unlearnt
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.results import read_results
 from cxrflow.show.tables.tests import Tested as Difference
-from cxrflow.show.tables.tests import Tests as Inference
 
 
 def card(html: str, model: str) -> str:
@@ -104,6 +104,12 @@ def test_what_leads_stands_beside_what_has_learnt_nothing(results):
     assert ">training not converged<" not in card(html, "simclr")
 
 
+def card_of(table, lead, files, **more):
+    """The card of a table that a page need not show, by these results."""
+    paper = Paper(name="p", tables={lead.table: table})
+    return _card(PaperScores(paper, [], read_results(files), {}), lead, **more)
+
+
 def test_what_leads_stands_beside_what_it_starts_from(results):
     """That is a row whose weights it starts from, or one that is not trained at all."""
     config = load(papers=["convirt"])
@@ -115,14 +121,14 @@ def test_what_leads_stands_beside_what_it_starts_from(results):
     files = [folder / f"{model}/seed0/metrics.json" for model in ("biovil", "baseline_phase2")]
     lead = next(one for one in load_paper("biovil").leads if one.label == "Mean CNR")
     table = load_paper("biovil").tables[lead.table]
-    found = _card(table, lead, read_results(files), Inference(), [], {"biovil/baseline_phase2"})
+    found = card_of(table, lead, files, starts={"biovil/baseline_phase2"})
     assert found is not None
     (start,) = found["compared"]
     assert start["what"] == "what it starts from" and start["judged"]
     assert start["verdict"] in ("Above", "Not clearly above", "Not above")
     own = found["others"][0]
     assert (start["label"], start["value"]) == (own["label"], own["value"])
-    found = _card(table, lead, read_results(files), Inference(), [])
+    found = card_of(table, lead, files)
     assert found is not None and found["compared"] == []
 
 
@@ -138,11 +144,11 @@ def test_a_seed_without_the_leading_metric_says_nothing_of_it(results):
         edit(folder / "seed0/metrics.json", metrics=metrics)
         files = sorted(folder.glob("seed*/metrics.json"))
         table = load_paper("biovil").tables[lead.table]
-        found = _card(table, lead, read_results(files), Inference(), [])
+        found = card_of(table, lead, files)
         assert found is not None and found["seeds"] == 1
         assert [n for _, n in found["measured"]] == [77]
         edit(files[1], protocol=own["protocol"] | {"intervals": {"level": 0.9}})
-        found = _card(table, lead, read_results(files[1:]), Inference(), [])
+        found = card_of(table, lead, files[1:])
         assert found is not None and found["level"] == "90 %"
         edit(files[1], protocol=own["protocol"])
 
@@ -165,7 +171,7 @@ def test_a_mean_of_columns_may_lead(tmp_path):
         for task, n in (("t", 29), ("u", 414))
         for number, (model, value) in enumerate({"m": 0.7, "reference/r": 0.5}.items())
     ]  # fmt: skip
-    found = _card(table, lead, read_results(files), Inference(), [])
+    found = card_of(table, lead, files)
     assert found is not None and found["shown"]["value"] == "0.70"  # of 29 no more is known
     assert found["measured"] == [("tiny", 29), ("tiny", 414)]
     (best,) = found["compared"]
@@ -198,7 +204,7 @@ def carded(tmp_path, rows, values, share=None, count=400, **more):
         path = tmp_path / f"{number}.json"
         learnt = None if model.startswith("reference") else True
         files.append(write_result(path, "t", model, 0, metrics, learnt=learnt))
-    card = _card(table, lead, read_results(files), Inference(), [])
+    card = card_of(table, lead, files)
     assert card is not None
     return card
 

@@ -97,7 +97,7 @@ def test_of_neighbours_the_worst_verdict_is_the_claims(tmp_path):
 
 def test_without_a_value_the_claim_stands_alone(tmp_path):
     line = board_line("p", "P", scores(tmp_path, CLAIMS, values={}), [])
-    assert (line.claim, line.measured, line.verdict) == ("Not run", [], "not run")
+    assert (line.claim, line.measured, line.verdict) == ("Not run", (), "not run")
     assert board_line("p", "P", scores(tmp_path, []), []).claim == ""
 
 
@@ -116,7 +116,7 @@ def test_what_claims_nothing_stands_by_the_number_it_leads_with(tmp_path):
 
 
 def of(verdict: str) -> BoardLine:
-    return BoardLine("p", "P", "C", "", [], "", None, verdict, "", [(verdict, 1)])
+    return BoardLine("p", "P", "C", verdict=verdict, tally=[(verdict, 1)])
 
 
 def test_the_title_says_what_was_found():

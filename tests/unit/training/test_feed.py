@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from literal import identical
 from toy_training import train
 
 from cxr_files.errors import InputError
@@ -23,9 +24,7 @@ def test_a_training_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     train(tmp_path / "ahead")
     runs = [tmp_path / name / "run" for name in ("in turn", "ahead")]
     first, second = (torch.load(run / "weights.pt", weights_only=True) for run in runs)
-    for module, weights in first.items():
-        for name, value in weights.items():
-            assert torch.equal(value, second[module][name]), name
+    identical(first, second)
 
 
 def test_the_next_batch_is_prepared_beside_a_step() -> None:

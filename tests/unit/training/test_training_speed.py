@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from literal import identical
 from torch import nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import MultiStepLR, ReduceLROnPlateau
@@ -64,7 +65,7 @@ def test_a_counted_step_is_the_same_step(compiled: bool) -> None:
         return list(module.state_dict().values()), flops
 
     (plain, _), (counted, flops) = step(False), step(True)
-    assert all(torch.equal(a, b) for a, b in zip(plain, counted, strict=True))
+    identical(plain, counted)
     convolution, linear = 2 * 2 * 16 * 8 * 9, 2 * 2 * 16 * 8 * 24
     # The pixels need no gradient; attention multiplies twice forward, five times backward.
     assert flops == 2 * convolution + 3 * linear + 7 * 2 * 2 * 16 * 16 * 8

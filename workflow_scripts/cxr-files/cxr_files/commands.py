@@ -48,6 +48,7 @@ def overview(command: str, about: str, programs: Mapping[str, str]) -> str:
     return "\n".join([*lines, *(f"  {name:24} {summary(m)}" for name, m in programs.items())])
 
 
+@program.quiet_pipe()
 def start(
     command: str,
     version: str,
@@ -64,17 +65,7 @@ def start(
         programs: modules by their names, those that people type; a hyphen is as good as ``_``.
         stages: those that a workflow runs, which ``stages`` lists.
     """
-    with program.quiet_pipe():
-        _start(command, version, about, programs, stages or {})
-
-
-def _start(
-    command: str,
-    version: str,
-    about: str,
-    programs: Mapping[str, str],
-    stages: Mapping[str, str],
-) -> None:
+    stages = stages or {}
     typed, arguments = (sys.argv[1] if len(sys.argv) > 1 else None), sys.argv[2:]
     modules = {**programs, **stages}
     name = next((name for name in modules if name == str(typed).replace("-", "_")), typed)

@@ -4,9 +4,7 @@ Damaged rows are counted and left out.
 """
 
 import csv
-import gzip
 import re
-import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cxr_files.archives import TooLarge
 from cxr_files.csv_text import (
     EMPTY,
     LONGEST_FIELD,
@@ -271,15 +268,8 @@ def _read_rows(path: Path, separator: str, header: bool) -> "tuple[pd.DataFrame,
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text, UTF-8 or marked, plain or gzipped; InputError for others."""
-    try:
-        with open_table(path) as text:
-            return text.read().splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from None
-    except TooLarge as error:
-        raise InputError(f"{path}: {error}; expected the file as published") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: cut off or not gzip ({error}); fetch it again") from None
+    with unpacked_table(path) as (handle, encoding):
+        return handle.read().decode(encoding).splitlines()
 
 
 def match_lines(path: Path, pattern: str, reason: str) -> "tuple[pd.DataFrame, Drop]":

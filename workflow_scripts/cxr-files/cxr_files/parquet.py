@@ -20,6 +20,15 @@ CHUNK = 10_000  # rows in memory
 DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, RuntimeError)
 
 
+@contextmanager
+def _naming_damage(path: str | Path) -> Iterator[None]:
+    """Turn what is raised of a damaged file into an InputError that names it."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+
+
 def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
     """Read a Parquet file that must have ``columns``; it may have more.
 
@@ -32,13 +41,11 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> "pd.DataFrame":
     if not Path(path).is_file():
         raise InputError(f"{path}: file not found")
     require_unchanged(Path(path))
-    try:
+    with _naming_damage(path):
         table = pd.read_parquet(path)
         texts: pd.DataFrame = table.select_dtypes("str")
         for name in texts:
             pa.array(texts[name]).validate(full=True)  # UTF-8, which is else read when it is used
-    except DAMAGE as error:
-        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
     for name in columns:
         if name not in table:
             names = ", ".join(map(str, table.columns)) or "none"
@@ -52,16 +59,11 @@ def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     Raises:
         InputError: as :func:`read_table`.
     """
-    from pyarrow.parquet import ParquetFile
-
     require_unchanged(path)
-    try:
-        with ParquetFile(require_regular(path)) as file:
-            for batch in file.iter_batches(CHUNK, columns=list(columns)):
-                batch.validate(full=True)  # UTF-8, which is else read when it is used
-                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-    except DAMAGE as error:
-        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
+    with _naming_damage(path), pq.ParquetFile(require_regular(path)) as file:
+        for batch in file.iter_batches(CHUNK, columns=list(columns)):
+            batch.validate(full=True)  # UTF-8, which is else read when it is used
+            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
 def table_columns(path: Path) -> dict[str, str]:
@@ -70,14 +72,10 @@ def table_columns(path: Path) -> dict[str, str]:
     Raises:
         InputError: as :func:`read_table`.
     """
-    from pyarrow.parquet import read_schema
-
-    try:
-        schema = read_schema(require_regular(path))
+    with _naming_damage(path):
+        schema = pq.read_schema(require_regular(path))
         names = [name for name in schema.names if not name.startswith("__index_level_")]
         return {name: str(schema.field(name).type) for name in names}
-    except DAMAGE as error:
-        raise InputError(f"{path}: not a readable Parquet file ({one_line(error)})") from None
 
 
 @contextmanager

@@ -101,17 +101,12 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 thread_count, seed_number = whole(1, MOST_CORES), whole(0, 2**32 - 1)
 
 
-def _usage(module: str) -> str:
-    """Return what starts the program that Python runs as ``module``."""
-    module = module.removesuffix(".__main__")
-    return COMMANDS.get(module, f"python -m {module}")
-
-
 def parser(description: str | None, settings: bool = True) -> Parser:
     """An argument parser, with ``--settings``; the description is the module's docstring."""
-    module = getattr(sys.modules["__main__"], "__spec__", None)
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = spec.name.removesuffix(".__main__") if spec else None
     arguments = Parser(
-        prog=_usage(module.name) if module else None,
+        prog=module and COMMANDS.get(module, f"python -m {module}"),
         description=description and description.replace("``", "`"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

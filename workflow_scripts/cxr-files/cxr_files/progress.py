@@ -3,24 +3,28 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from cxr_files.parallel import chunks, ordered_map
+
 log = logging.getLogger("cxrflow")
 QUIET = 10.0  # seconds from one line of a log to the next, at least
 ChunkT = TypeVar("ChunkT")
+ItemT = TypeVar("ItemT")
+RowT = TypeVar("RowT")
 
 
 def progress(
-    chunks: Iterable[ChunkT],
+    parts: Iterable[ChunkT],
     total: int,
     noun: str,
     size: Callable[[Any], int] = len,
     title: str = "",
 ) -> Iterator[ChunkT]:
-    """Yield ``chunks`` and report how many of ``total`` items have passed.
+    """Yield ``parts`` and report how many of ``total`` items have passed.
 
     On a terminal that is a bar. In a log it is a line for every tenth of the way, none for work of
     less than ten seconds.
@@ -35,8 +39,8 @@ def progress(
     begun = last_log = time.monotonic()
     finished = tenth = 0
     with tqdm(total=total, unit=noun, desc=title or None, disable=not sys.stderr.isatty()) as bar:
-        for chunk in chunks:
-            count = size(chunk)
+        for part in parts:
+            count = size(part)
             finished += count
             bar.update(count)
             now = time.monotonic()
@@ -52,4 +56,19 @@ def progress(
                     finished / (now - begun),
                     noun,
                 )
-            yield chunk
+            yield part
+
+
+def rows_in_chunks(
+    function: Callable[[list[ItemT]], Sequence[RowT]],
+    items: Sequence[ItemT],
+    size: int,
+    processes: int,
+    noun: str,
+) -> list[RowT]:
+    """The rows that ``function`` makes of ``size`` items at a time, in order, with progress.
+
+    A single chunk is not worth a process.
+    """
+    made = ordered_map(function, chunks(items, size), processes if len(items) > size else 1)
+    return [row for rows in progress(made, len(items), noun) for row in rows]

@@ -18,7 +18,6 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 UTF8 = "utf-8-sig"
-LONGEST_MARK = 4  # bytes
 
 OUTSIDE = "path leads out of the data set's folder"
 

@@ -130,6 +130,11 @@ def grey(image: Array) -> Image.Image:
     return Image.fromarray(np.rint(image * 255).astype(np.uint8))
 
 
+def deep_grey(image: Array, levels: int = 2**16) -> Image.Image:
+    """The same of 16 bits, of whose values the first ``levels`` are used."""
+    return Image.fromarray(np.rint(image * np.float32(levels - 1)).astype(np.uint16))
+
+
 def box_of(mask: Array, share: float) -> Box | None:
     """The tight box around pixels above ``share`` of the mask's greatest value, or ``None``."""
     top = float(mask.max())

@@ -37,7 +37,8 @@ def draw_premise(rng: np.random.Generator) -> Claims:
     plain = replace(first, change="")
     if first.topic in words.CONDITIONS or rng.random() < 0.65 or first != plain:
         return (first,)
-    second = Claim(_other_topic(first.topic, rng), False)
+    unrelated = [other for other in words.SYMPTOMS if not _shares_parent(other, first.topic)]
+    second = Claim(pick(unrelated, rng), False)
     return (replace(first, side="", grade="") if not first.present else first, second)
 
 
@@ -53,12 +54,6 @@ def _draw_claim(rng: np.random.Generator, symptom: bool) -> Claim:
         grade=pick(list(words.GRADES), rng) if graded else "",
         change=pick(_CHANGES, rng) if symptom and rng.random() < 0.35 else "",
     )
-
-
-def _other_topic(topic: str, rng: np.random.Generator) -> str:
-    """Draw a symptom that is unrelated to ``topic``."""
-    symptoms = [symptom for symptom in words.SYMPTOMS if not _shares_parent(symptom, topic)]
-    return pick(symptoms, rng)
 
 
 def _shares_parent(a: str, b: str) -> bool:

@@ -111,7 +111,16 @@ def temporal_pairs(settings: HospitalSettings, count: int) -> list[TemporalPair]
     pairs = []
     for number, (subset, category) in enumerate(kinds):
         rng = np.random.default_rng([settings.seed, _STREAM, number])
-        texts = _new_pair(subset, category, claims, rng, previous)
+        make = _swap if subset == SWAPS else _reworded
+        for claim, _ in zip(claims, range(_ATTEMPTS), strict=False):
+            texts = make(claim, category == PARAPHRASE, rng)
+            if texts[0] != texts[1] and frozenset(texts) not in previous:
+                break
+        else:
+            raise ValueError(
+                f"no new {category} of {subset} in {_ATTEMPTS} attempts; expected fewer"
+            )
+        previous.add(frozenset(texts))
         pairs.append(TemporalPair(*texts, category, subset))
     return pairs
 
@@ -123,22 +132,6 @@ def _claims(settings: HospitalSettings) -> Iterator[Claim]:
         study = make_patient(settings, index).studies[-1]
         yield from (claim for claim in claims_of(study) if claim.topic in TOPICS)
         index += 1
-
-
-def _new_pair(
-    subset: str,
-    category: str,
-    claims: Iterator[Claim],
-    rng: np.random.Generator,
-    previous: set[frozenset[str]],
-) -> tuple[str, str]:
-    for claim, _ in zip(claims, range(_ATTEMPTS), strict=False):
-        make = _swap if subset == SWAPS else _reworded
-        texts = make(claim, category == PARAPHRASE, rng)
-        if texts[0] != texts[1] and frozenset(texts) not in previous:
-            previous.add(frozenset(texts))
-            return texts
-    raise ValueError(f"no new {category} of {subset} in {_ATTEMPTS} attempts; expected fewer")
 
 
 def _swap(claim: Claim, same: bool, rng: np.random.Generator) -> tuple[str, str]:

@@ -1,39 +1,18 @@
 """No Finding only where every word is accounted for; runs without stops; denied denials; scans."""
 
 import math
-from functools import cache
-from pathlib import Path
 
 import pytest
+from labelled_texts import labels_of
 
 from cxr_labels.characters import normal_text, normalised
 from cxr_labels.label_texts import label
-from cxr_labels.labelling import Worker
-from cxr_labels.observations import OBSERVATIONS
-from cxr_labels.report import RawReport
 from cxr_labels.rules import read_rules
 from cxr_labels.scope.accounting import unread
 from cxr_labels.scope.labeller import ScopeLabeller
 from cxr_labels.scope.misread import unconfused
-from cxr_labels.settings import ReportSettings
 
 FILLER = read_rules("scope/harmless")["filler"]
-
-
-@cache
-def worker() -> Worker:
-    return Worker(ReportSettings().of_layout("table"), "table", Path("x"), None, False)
-
-
-def labels(text: str) -> dict[str, int]:
-    """The observations that a text mentions."""
-    ((_, _, values),) = worker().process([RawReport("0", None, text=text)]).labels
-    named = zip(OBSERVATIONS, values or (), strict=bool(values))
-    return {name: int(value) for name, value in named if not math.isnan(value)}
-
-
-def words(sentence: str) -> list[str]:
-    return [word.word for word in unread(sentence)]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +40,7 @@ def words(sentence: str) -> list[str]:
     ],
 )
 def test_unread_words_of_a_sentence(sentence: str, left: list[str]) -> None:
-    assert words(sentence) == left
+    assert [word.word for word in unread(sentence)] == left
 
 
 def test_spans_of_unread_words() -> None:
@@ -111,7 +90,7 @@ def test_no_word_of_a_finding_is_harmless() -> None:
     ],
 )
 def test_a_negation_ends_where_a_statement_begins(text: str, expected: dict[str, int]) -> None:
-    assert labels(text) == expected
+    assert labels_of(text)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -137,8 +116,9 @@ def test_a_negation_ends_where_a_statement_begins(text: str, expected: dict[str,
     ],
 )
 def test_a_denied_denial(text: str, name: str, value: int) -> None:
-    assert labels(text).get(name) == value
-    assert ("No Finding" in labels(text)) == (value == 0)
+    labels, _ = labels_of(text)
+    assert labels.get(name) == value
+    assert ("No Finding" in labels) == (value == 0)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +138,7 @@ def test_a_denied_denial(text: str, name: str, value: int) -> None:
     ],
 )
 def test_abbreviations_and_shadows_of_nothing(text: str, expected: dict[str, int]) -> None:
-    read = labels(text)
+    read, _ = labels_of(text)
     assert {name: value for name, value in read.items() if name in expected} == expected
     assert set(read) - set(expected) <= {"Support Devices"}
 

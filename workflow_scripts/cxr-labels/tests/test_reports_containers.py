@@ -1,18 +1,14 @@
 """Reports in JSON, XML, HL7, FHIR and lists: keys are headings, or a refusal names the form."""
 
 import json
-import math
-from functools import cache
-from pathlib import Path
 
 import pytest
+from labelled_texts import labels_of
 
 from cxr_labels.characters import normal_text, normalised
 from cxr_labels.containers import MARK
-from cxr_labels.labelling import LABELLED, Worker
-from cxr_labels.observations import OBSERVATIONS
-from cxr_labels.report import RawReport, decode
-from cxr_labels.settings import ReportSettings
+from cxr_labels.labelling import LABELLED
+from cxr_labels.report import decode
 
 EDEMA, EFFUSION = "Edema", "Pleural Effusion"
 BOTH = ("Edema", "No effusion")
@@ -20,18 +16,11 @@ EMPTY_HL7 = "HL7 message without a text in an OBX segment"
 LINES = "Indication: fracture?\nFindings: Edema."
 
 
-@cache
-def worker(headings: str = "any") -> Worker:
-    settings = ReportSettings.model_validate({"sections": {"headings": headings}})
-    return Worker(settings.of_layout("table"), "table", Path("x"), None, False)
-
-
 def read(text: str, headings: str = "any") -> tuple[dict[str, int], str]:
     """The observations but No Finding that a text mentions, and the outcome."""
-    rows = worker(headings).process([RawReport("0", None, text=text)])
-    ((_, outcome, values),) = rows.labels
-    named = zip(OBSERVATIONS[1:], (values or (math.nan,) * 14)[1:], strict=True)
-    return {name: int(value) for name, value in named if not math.isnan(value)}, outcome
+    labels, outcome = labels_of(text, headings)
+    labels.pop("No Finding", None)
+    return labels, outcome
 
 
 @pytest.mark.parametrize(

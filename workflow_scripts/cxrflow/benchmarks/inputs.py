@@ -186,7 +186,7 @@ def open_pixels(folder: Path, geometry: str) -> Pixels:
 def read_frames(
     pixels: Pixels,
     current: NDArray[np.int64],
-    prior: NDArray[np.int64],
+    prior: NDArray[np.int64] | None = None,
     view: "Callable[[StoredPixels], torch.Tensor] | None" = None,
 ) -> "Frames[torch.Tensor]":
     """Images of rows of the store, float [B, 1, H, W] in [0, 1]; ``prior`` is -1 for none.
@@ -211,9 +211,9 @@ def read_frames(
         return applied_view(StoredPixels(block, torch.from_numpy(keys), inside))
 
     frames = Frames(read(current, current))
-    with_prior = np.flatnonzero(prior >= 0)
-    if not len(with_prior):
+    if prior is None or not (prior >= 0).any():
         return frames
+    with_prior = np.flatnonzero(prior >= 0)
     earlier = read(prior[with_prior], current[with_prior])
     return frames._replace(prior=earlier, rows=torch.from_numpy(with_prior))
 
@@ -230,12 +230,12 @@ def image_batches(
     For a model that ``takes_prior`` with those of ``prior_image_id`` that are in the store.
     """
     current = pixels.rows(samples["image_id"])
-    paired = takes_prior and PRIOR in samples
-    prior = pixels.find(samples[PRIOR]) if paired else np.full(len(samples), -1)
+    prior = pixels.find(samples[PRIOR]) if takes_prior and PRIOR in samples else None
     starts = range(0, len(current), size)
     batches = (np.arange(i, min(i + size, len(current)), dtype=np.int64) for i in starts)
     for positions in progress(batches, len(current), "image"):
-        yield positions, read_frames(pixels, current[positions], prior[positions], view)
+        earlier = None if prior is None else prior[positions]
+        yield positions, read_frames(pixels, current[positions], earlier, view)
 
 
 def lost_priors(pixels: Pixels, samples: pd.DataFrame) -> int:

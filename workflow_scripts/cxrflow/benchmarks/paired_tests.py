@@ -39,8 +39,8 @@ from cxrflow.benchmarks.settings import LEAST_SEEDS, PairedComparison, PairedTes
 from cxrflow.metrics.crossed import (
     DIFFERENCE,
     Resampled,
+    ends_over,
     equivalence,
-    of_rare_classes,
     over_trainings_and_samples,
     resampled,
     spread_over,
@@ -228,10 +228,7 @@ class Inference:
             metrics = {}
             for name in sorted(set.intersection(*(set(run_scores.value) for run_scores in scores))):
                 behind = min(count, *(run.behind.get(name, count) for run in runs))
-                if supports.rare(name):
-                    ends = of_rare_classes(scores, name, supports, behind, self.settings.level)
-                else:
-                    ends = over_trainings_and_samples(scores, name, behind, self.settings.level)[:2]
+                ends = ends_over(scores, name, supports, behind, self.settings.level)
                 if np.isfinite(ends[0]):
                     metrics[name] = dict(zip(("low", "high"), ends, strict=True))
             entries.append({"task": task, "model": model, "metrics": metrics})

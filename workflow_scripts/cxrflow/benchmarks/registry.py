@@ -363,10 +363,10 @@ BENCHMARKS |= {
         reads="datasets",
     ),
     "progression_statistics": Benchmark(
-        "data.progression_statistics", data_settings.RowStatisticsSettings, "progression"
+        "data.row_statistics:ProgressionRows", data_settings.RowStatisticsSettings, "progression"
     ),
     "sentence_pair_statistics": Benchmark(
-        "data.sentence_pair_statistics", data_settings.RowStatisticsSettings, "nli"
+        "data.row_statistics:SentencePairRows", data_settings.RowStatisticsSettings, "nli"
     ),
     "metric_agreement": Benchmark(
         "data.metric_agreement",
@@ -375,7 +375,7 @@ BENCHMARKS |= {
         clusters="language.sentence_pair_rows:pair_clusters",
     ),
     "pair_statistics": Benchmark(
-        "data.pair_statistics", data_settings.RowStatisticsSettings, "pairs"
+        "data.row_statistics:PairRows", data_settings.RowStatisticsSettings, "pairs"
     ),
     "training_time": Benchmark(
         "data.training_time",

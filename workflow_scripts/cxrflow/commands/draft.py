@@ -41,27 +41,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = read_settings(options.settings, OneReportSettings)
     if options.output is not None and options.output.suffix != ".txt":
         raise InputError(f"--output is {options.output}, expected a name that ends in .txt")
-    if options.output is not None and options.output.exists():
-        require_draft(options.output)
+    from cxr_files.atomic import atomic_path, read_text
+
+    exists = options.output is not None and options.output.exists()
+    if exists and not read_text(options.output).startswith(MARK):  # an earlier draft is replaced
+        raise InputError(
+            f"{options.output}: is no earlier draft; name another file, or delete this one yourself"
+        )
     written = f"{MARK}\n\n{draft(options, settings)}\n\n{MARK}\n"
     if options.output is None:
         print(written, end="")
         return
-
-    from cxr_files.atomic import atomic_path
-
     with atomic_path(options.output) as temporary:
         temporary.write_text(written, encoding="utf-8")
-
-
-def require_draft(path: Path) -> None:
-    """Raise InputError unless a file is an earlier draft, which may be replaced."""
-    from cxr_files.atomic import read_text
-
-    if not read_text(path).startswith(MARK):
-        raise InputError(
-            f"{path}: is no earlier draft; name another file, or delete this one yourself"
-        )
 
 
 def draft(options: Namespace, settings: OneReportSettings) -> str:

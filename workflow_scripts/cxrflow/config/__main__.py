@@ -12,17 +12,45 @@ the given ``values``, the complete configuration as ``resolved``, the names of i
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
 
 from cxr_files.atomic import write_json
 from cxr_files.program import parser, run
-from cxrflow.config import load_config, make_config
-from cxrflow.config.folders import opened_folders
-from cxrflow.config.loading import add_files, add_typed, in_order
+from cxrflow.config import Config, load_config, make_config
+from cxrflow.config.loading import add_files, in_order
 from cxrflow.config.plan import announcement, require_models
+
+
+def opened_folders(config: Config) -> Iterator[str]:
+    """Open each folder whose layout has an account of it, and say what is in it.
+
+    Raises:
+        InputError: one is of another form, or lacks what a model of the run needs.
+    """
+    for name in config.datasets:
+        root, layout = config.data.present[name].root, config.data.layout(name)
+        if root is None or layout.account is None:
+            continue
+        cohorts = {
+            cohort: config.cohorts[cohort].recipe.settings()
+            for cohort in config.whole.cohorts
+            if config.cohorts[cohort].dataset == name
+            and config.cohorts[cohort].recipe.kind == "pairs"
+        }
+        trained = [config.models[model] for model in config.whole.models]
+        trained = [model for model in trained if model.trained and model.recipe.cohort in cohorts]
+        compares = next((model.name for model in trained if "frames" in model.offers), None)
+        learners = {
+            cohort: ", ".join(m.name for m in trained if m.recipe.cohort == cohort) or "no model"
+            for cohort in cohorts
+        }
+        described = {f"{name}, for {learners[name]}": cohorts[name] for name in cohorts}
+        yield f"{name}: {root}"
+        about = config.values.reports.settings(), described, compares
+        yield from (f"  {line}" for line in layout.accounts(Path(root), *about))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,9 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     show = actions.add_parser("show", help="print the configuration with every default filled in")
     record = actions.add_parser("record", help="write a resolved configuration to a file")
     for reader in (check, show, record):
-        add_files(reader)
-    for reader in (check, show):
-        add_typed(reader)
+        add_files(reader, typed=reader is not record)
     show.add_argument("--model", help="only this model's resolved settings")
     record.add_argument(
         "--values", required=True, metavar="JSON", help="values of the files, merged"

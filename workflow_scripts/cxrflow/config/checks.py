@@ -17,7 +17,7 @@ from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey, unknown
 from cxrflow.data.layouts import holders, layout
 from cxrflow.names import REFERENCE, paper_of, short_name
-from cxrflow.papers import load_paper, paper_entries, paper_names
+from cxrflow.papers import load_paper, paper_names
 
 # Where a paper's name stands, something else has these: folders, targets, the page of all papers,
 # rules that ask for resources under another's name.
@@ -174,8 +174,8 @@ def _overlaid(config: Config) -> Iterator[tuple[str, Key, Path | None]]:
         for name, recipe in getattr(config.library, kind).items():
             for scale, sizes in recipe.scales.items():
                 for dataset, field in _named(sizes):
-                    entries = paper_entries(config.library.file(paper_of(name)))
-                    file, key = entries.place((kind, short_name(name), "scales", scale, field))
+                    place = (kind, short_name(name), "scales", scale, field)
+                    file, key = config.library.place(paper_of(name), *place)
                     yield dataset, key, file
 
 
@@ -276,8 +276,8 @@ def check_classes(config: Config) -> None:
             key: Key = ("tasks", name, field)
             file = None
             if field not in (config.values.tasks.get(name) or {}):
-                entries = paper_entries(config.library.file(paper_of(name)))
-                file, key = entries.place(("tasks", short_name(name), "settings", field))
+                place = ("tasks", short_name(name), "settings", field)
+                file, key = config.library.place(paper_of(name), *place)
             some = f"{len(classes)} classes" if len(classes) > MOST_LISTED else ", ".join(classes)
             raise WrongKey(key, f"names '{strange[0]}'; expected some of {whose} {some}", file)
 
@@ -319,8 +319,8 @@ def check_metrics(config: Config) -> None:
                     f"{each} measures {', '.join(BENCHMARKS.metrics_of(each) or ())}"
                     for each in benchmarks
                 )
-                entries = paper_entries(config.library.file(paper))
-                file, key = entries.place(("tables", name, "columns", number, "metric"))
+                place = ("tables", name, "columns", number, "metric")
+                file, key = config.library.place(paper, *place)
                 raise WrongKey(key, f"is '{metric}', but {choices}", file)
 
 

@@ -1,6 +1,6 @@
 """The cohorts of a run and the texts it reads: a paper's word, its scale, the configuration's."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -16,7 +16,7 @@ from cxrflow.papers.entries import Overlay
 from cxrflow.papers.recipes import CohortRecipe, Curation, VocabularyRecipe
 
 
-class Cohorts(Mapping[str, ResolvedCohort]):
+class Cohorts(dict[str, ResolvedCohort]):
     """Every cohort of the papers that this run has the data of, by its name."""
 
     def __init__(self, values: Values, library: Library, data: Datasets) -> None:
@@ -29,16 +29,7 @@ class Cohorts(Mapping[str, ResolvedCohort]):
         resolved = (data.cohort(name, recipe) for name, recipe in self._recipes.items())
         known_cohorts = [cohort for cohort in resolved if cohort is not None]
         joined = chain.from_iterable(cohort.joined for cohort in known_cohorts)
-        self._known = {cohort.name: cohort for cohort in (*known_cohorts, *joined)}
-
-    def __getitem__(self, name: str) -> ResolvedCohort:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        super().__init__((cohort.name, cohort) for cohort in (*known_cohorts, *joined))
 
     def _recipe(self, name: str, recipe: CohortRecipe) -> CohortRecipe:
         overrides = self._values.cohorts.get(name) or {}
@@ -80,7 +71,7 @@ class Cohorts(Mapping[str, ResolvedCohort]):
 
     def curation(self, name: str | None) -> Curation | None:
         """How a cohort is curated, if it is."""
-        return self._known[name].recipe.curation if name in self._known else None
+        return self[name].recipe.curation if name is not None and name in self else None
 
     def separate(self, names: Iterable[str]) -> list[str]:
         """Cohorts, and those of one data set that they join."""
@@ -93,13 +84,13 @@ class Cohorts(Mapping[str, ResolvedCohort]):
 
     def drawn(self, name: str) -> bool:
         """True if the synthetic hospital draws all that a cohort is read from."""
-        return name in self._known and self._data.drawn(*self._known[name].sources)
+        return name in self and self._data.drawn(*self[name].sources)
 
     def pixels(self, name: str) -> PixelSettings:
         """The settings of a cohort's stores; a hospital's own pictures are stored upright."""
-        holders = self._known[name].holders
         upright = any(
-            self._data.layout(holder).upright and not self._data.drawn(holder) for holder in holders
+            self._data.layout(holder).upright and not self._data.drawn(holder)
+            for holder in self[name].holders
         )
         pixels = self._values.pixels
         return pixels.model_copy(update={"upright": True}) if upright else pixels

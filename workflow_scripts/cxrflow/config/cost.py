@@ -18,7 +18,7 @@ import csv
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from importlib.util import find_spec
@@ -29,15 +29,8 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, run, whole
 from cxr_files.settings import MOST_CORES
 from cxr_files.yaml_file import read_yaml
-from cxrflow.config.gpu_hours import FullScale
-from cxrflow.config.loading import (
-    add_files,
-    add_typed,
-    in_order,
-    load_config,
-    require_checkout,
-    typed_values,
-)
+from cxrflow.config.gpu_hours import FullScale, read_tsv
+from cxrflow.config.loading import add_files, in_order, load_config, require_checkout, typed_values
 from cxrflow.config.plan import require_models
 
 TABLE = Path(__file__).with_name("seconds.tsv")
@@ -77,20 +70,19 @@ class Job:
 
 def read_table(table: Path = TABLE) -> Seconds:
     """The recorded seconds, by rule and name."""
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t")
-        return {(row["rule"], row["name"]): float(row["seconds"]) for row in rows}
+    return {(row["rule"], row["name"]): float(row["seconds"]) for row in read_tsv(table)}
+
+
+def timed_jobs(timings: Path) -> Iterator[tuple[str, str, list[float]]]:
+    """The rule and the name of each job of a run, and its seconds (``<results>/timings``)."""
+    for file in timings.rglob("*.tsv"):
+        rule, *name = file.relative_to(timings).with_suffix("").parts
+        yield rule, "/".join(name), [float(row["s"]) for row in read_tsv(file)]
 
 
 def recorded(timings: Path, table: Path = TABLE) -> int:
     """Put the timings of a run (``<results>/timings``) into the table; return their number."""
-    timed: Seconds = {}
-    for file in timings.rglob("*.tsv"):
-        rule, *name = file.relative_to(timings).with_suffix("").parts
-        with file.open(encoding="utf-8", newline="") as lines:
-            rows = [float(row["s"]) for row in csv.DictReader(lines, delimiter="\t")]
-        if rows:
-            timed[rule, "/".join(name)] = fmean(rows)
+    timed = {(rule, name): fmean(rows) for rule, name, rows in timed_jobs(timings) if rows}
     if not timed:
         raise InputError(f"{timings}: no timings (*.tsv); expected a run's <results>/timings")
     seconds = (read_table(table) if table.is_file() else {}) | timed
@@ -130,12 +122,18 @@ def dry_run(
     return process.stdout
 
 
+def described_jobs(text: str) -> Iterator[tuple[str, dict[str, str], list[str], list[str]]]:
+    """The rule of each job of a dry run, what is said of it by key, its inputs and outputs."""
+    for rule, body in JOB.findall(text):
+        lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
+        files = [lines.get(key, "").split(", ") for key in ("input", "output")]
+        yield rule, lines, *(list(filter(None, names)) for names in files)
+
+
 def parse(text: str) -> list[Job]:
     """The jobs of a dry run."""
     jobs = []
-    for rule, body in JOB.findall(text):
-        lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
-        inputs, outputs = ({*lines.get(k, "").split(", ")} - {""} for k in ("input", "output"))
+    for rule, lines, inputs, outputs in described_jobs(text):
         priority, threads = int(lines.get("priority", 0)), int(lines.get("threads", 1))
         timing = lines.get("benchmark", "")
         jobs.append(Job.of(rule, timing, inputs, outputs, priority, threads))
@@ -223,7 +221,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    add_typed(arguments)
     arguments.add_argument(
         "--cores",
         type=whole(1, MOST_CORES),

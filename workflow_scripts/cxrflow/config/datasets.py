@@ -142,10 +142,6 @@ class Datasets:
         stated = {"people": dataset.people, "ids": dataset.ids}
         return described.model_copy(update={k: v for k, v in stated.items() if v is not None})
 
-    def _standing(self, name: str) -> list[str]:
-        """What stands under a name: itself, or what replaces it."""
-        return self._replaced.get(name, [] if name in self._empty else [name])
-
     def at(self, name: str | None) -> str | None:
         """The data set that stands in for ``name``; None if this run has none.
 
@@ -214,7 +210,9 @@ class Datasets:
 
     def places(self, names: list[str]) -> list[str]:
         """The data sets of this run that stand in for these names, each once."""
-        places = chain.from_iterable(self._standing(name) for name in names)
+        # Under a name stands what replaces it, or itself.
+        standing = (self._replaced.get(n, [] if n in self._empty else [n]) for n in names)
+        places = chain.from_iterable(standing)
         return list(dict.fromkeys(place for place in places if place in self.present))
 
     def cohort(self, name: str, recipe: CohortRecipe) -> ResolvedCohort | None:

@@ -28,13 +28,18 @@ FLOAT, MILLION = 4, 1e6  # bytes, parameters
 MOMENTS = 2  # of an optimiser, in the state of a training beside its weights
 
 
+def read_tsv(file: Path) -> list[dict[str, str]]:
+    """The rows of a table whose columns are parted by tabs."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
+
+
 @cache
 def read_rows(name: str) -> dict[str, list[dict[str, str]]]:
     """The rows of a table of this folder, by their first column."""
     rows: dict[str, list[dict[str, str]]] = {}
-    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            rows.setdefault(next(iter(row.values())), []).append(row)
+    for row in read_tsv(FOLDER / name):
+        rows.setdefault(next(iter(row.values())), []).append(row)
     return rows
 
 

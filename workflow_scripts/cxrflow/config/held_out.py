@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from cxrflow.config.configuration import Config
-from cxrflow.config.datasets import ResolvedCohort
 from cxrflow.config.problems import WrongKey
 from cxrflow.config.tasks import ResolvedTask
 from cxrflow.data.cohorts.settings import PART_NAMES, SPLITS, CohortSettings
@@ -229,35 +228,29 @@ def _rows(config: Config, name: str, *splits: str) -> Iterator[CohortRows]:
     patients that are tested on.
     """
     for cohort in config.cohorts[name].of_one_set:
-        yield from _rows_of_one_set(config, name, cohort, splits)
-
-
-def _rows_of_one_set(
-    config: Config, name: str, cohort: ResolvedCohort, splits: Iterable[str]
-) -> Iterator[CohortRows]:
-    parts_by_dataset: dict[tuple[str, bool], set[str]] = {}
-    for split in splits:
-        is_silver = cohort.recipe.kind == "progression" and split != "test"
-        dataset = (is_silver and cohort.training) or cohort.dataset
-        parts_by_dataset.setdefault((dataset, is_silver), set()).add(split)
-    for (dataset, is_silver), parts in parts_by_dataset.items():
-        held_out = dict(cohort.held_out) | dict.fromkeys({cohort.dataset} - {dataset}, ())
-        yield CohortRows(
-            name,
-            dataset,
-            config.data.layout(dataset).name,
-            config.data.drawn(dataset),
-            cohort.holder,
-            _stated(config, dataset),
-            frozenset(
-                (name, frozenset(PART_NAMES.get(part, part) for part in of_set))
-                for name, of_set in held_out.items()
-            ),
-            cohort.recipe.split_rule,
-            frozenset(parts),
-            _published(cohort.recipe, parts),
-            is_silver,
-        )
+        parts_by_dataset: dict[tuple[str, bool], set[str]] = {}
+        for split in splits:
+            is_silver = cohort.recipe.kind == "progression" and split != "test"
+            dataset = (is_silver and cohort.training) or cohort.dataset
+            parts_by_dataset.setdefault((dataset, is_silver), set()).add(split)
+        for (dataset, is_silver), parts in parts_by_dataset.items():
+            held_out = dict(cohort.held_out) | dict.fromkeys({cohort.dataset} - {dataset}, ())
+            yield CohortRows(
+                name,
+                dataset,
+                config.data.layout(dataset).name,
+                config.data.drawn(dataset),
+                cohort.holder,
+                _stated(config, dataset),
+                frozenset(
+                    (name_of_set, frozenset(PART_NAMES.get(part, part) for part in of_set))
+                    for name_of_set, of_set in held_out.items()
+                ),
+                cohort.recipe.split_rule,
+                frozenset(parts),
+                _published(cohort.recipe, parts),
+                is_silver,
+            )
 
 
 def _stated(config: Config, dataset: str) -> tuple[frozenset[str], str | None] | None:

@@ -30,8 +30,11 @@ DEFAULT = Path("config.yaml")  # of a checkout
 Files = Sequence[str | Path]
 
 
-def add_files(arguments: ArgumentParser) -> None:
-    """``--configfile``: what all programs of the configuration read it from."""
+def add_files(arguments: ArgumentParser, typed: bool = True) -> None:
+    """``--configfile``: what all programs of the configuration read it from.
+
+    Where it may be ``typed``, ``--config`` too: values of the command line, as of Snakemake.
+    """
     arguments.add_argument(
         "--configfile",
         type=Path,
@@ -41,23 +44,21 @@ def add_files(arguments: ArgumentParser) -> None:
         help="laid over config.yaml of this folder, if there is one, in their order",
     )
 
+    if typed:
+        arguments.add_argument(
+            "--config",
+            nargs="+",
+            default=[],
+            metavar="KEY=VALUE",
+            help="values laid over the files: papers='[mine.yaml]'",
+        )
+
 
 def in_order(files: Sequence[Path]) -> list[Path]:
     """Put ``config.yaml`` of this folder before ``files``, as Snakemake does in a checkout."""
     resolved = {file.resolve() for file in files}
     first = [DEFAULT] if DEFAULT.is_file() and DEFAULT.resolve() not in resolved else []
     return [*first, *files]
-
-
-def add_typed(arguments: ArgumentParser) -> None:
-    """``--config``: values of the command line, as Snakemake takes them."""
-    arguments.add_argument(
-        "--config",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="values laid over the files: papers='[mine.yaml]'",
-    )
 
 
 def require_checkout(file: Path, otherwise: str = "") -> None:

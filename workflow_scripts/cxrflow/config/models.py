@@ -1,6 +1,6 @@
 """The models of a run: a paper's word, its scale, the configuration's; what each is made from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -268,7 +268,7 @@ class ResolvedModel:
         return self._models.data.places(self.recipe.corpora)
 
 
-class Models(Mapping[str, ResolvedModel]):
+class Models(dict[str, ResolvedModel]):
     """The models of the chosen papers and those they use, by names in full."""
 
     def __init__(
@@ -288,24 +288,13 @@ class Models(Mapping[str, ResolvedModel]):
             if name in library.models and not weights.is_absent
         }
         self.cohorts, self.texts = cohorts, texts
-        self._models = {
-            name: ResolvedModel(name, recipe.at(values.scale), self)
+        super().__init__(
+            (name, ResolvedModel(name, recipe.at(values.scale), self))
             for name, recipe in library.models.items()
-        }
+        )
 
-    def __getitem__(self, name: str) -> ResolvedModel:
-        if name not in self._models:
-            raise InputError(f"model: {unknown(name, self._models)}")
-        return self._models[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._models
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
-
-    def __len__(self) -> int:
-        return len(self._models)
+    def __missing__(self, name: str) -> ResolvedModel:
+        raise InputError(f"model: {unknown(name, self)}")
 
     @cached_property
     def same(self) -> dict[str, str]:
@@ -324,7 +313,7 @@ class Models(Mapping[str, ResolvedModel]):
         alone |= {*self.cohorts.curators(*self.library.cohorts)}
         same: dict[str, str] = {}
         first: dict[str, str] = {}
-        for name, model in self._models.items():  # what it is made from comes before it
+        for name, model in self.items():  # what it is made from comes before it
             if model.trained and model.trainable:
                 parents = {option: same.get(n, n) for option, n in model.recipe.parents.items()}
                 made_from = model.recipe.model_dump(mode="json", include=MADE_FROM) | parents
@@ -347,7 +336,7 @@ class Models(Mapping[str, ResolvedModel]):
 
     def seeds_of(self, row: str) -> list[int]:
         """The seeds of a row of a table: of what is no model of ours there is one."""
-        return self[row].seeds if row in self._models else [0]
+        return self[row].seeds if row in self else [0]
 
     def cohort_lacks(self, name: str) -> list[Lack]:
         """What this run lacks of a cohort's data, and of the model that curates it."""

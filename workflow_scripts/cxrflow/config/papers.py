@@ -16,10 +16,9 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.problems import WrongKey, defines
 from cxrflow.names import is_reference, name_of_share, paper_of, short_name
 from cxrflow.papers import Paper, load_paper, paper_entries, paper_file, paper_names
-from cxrflow.papers.entries import Overlay
-from cxrflow.papers.external import ExternalModel
+from cxrflow.papers.entries import Key, Overlay
 from cxrflow.papers.figures import CurveFigure
-from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
+from cxrflow.papers.recipes import CohortRecipe, ExternalModel, Recipe, Task, VocabularyRecipe
 from cxrflow.papers.table import cells_of
 
 
@@ -140,6 +139,10 @@ class Library:
         entries = paper_entries(self.file(paper_of(name)))
         return Overlay(values, (kind, short_name(name), *below), entries)
 
+    def place(self, paper: str, *key: str | int) -> tuple[Path, Key]:
+        """The file and the key where a value of a paper is written."""
+        return paper_entries(self.file(paper)).place(key)
+
     def datasets(self) -> Iterator[tuple[str, str]]:
         """Yield each data set that the papers read, and the entry that names it."""
         for name, cohort in self.cohorts.items():
@@ -183,9 +186,7 @@ class Library:
                 if column.key in row.blank and not by_row:
                     continue
                 line = ("rows", row_place) if by_row else ("columns", column_place)
-                file, key = paper_entries(self.file(paper.name)).place(
-                    ("tables", name, *line, "pairs")
-                )
+                file, key = self.place(paper.name, "tables", name, *line, "pairs")
                 doubled = by_row and column.pairs is not None
                 if doubled and column.key not in row.blank:
                     message = f"is {share:g}, but column '{column.key}' has pairs too; expected one"
@@ -208,9 +209,9 @@ class Library:
                 if len(cells) == 1:  # the same at every share
                     continue
                 for x, place in zip(figure.x.values, cells, strict=True):
-                    table, row, column = paper.spot(place)
-                    model = table.model_of(row, column)
-                    if model is None or row.is_external or is_reference(model):
+                    spot = paper.spot(place)
+                    model = spot.model
+                    if model is None or spot.row.is_external or is_reference(model):
                         continue
                     share = self._entry("models", model, f"a figure of {paper.name}").share
                     if share != x:

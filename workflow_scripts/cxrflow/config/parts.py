@@ -12,8 +12,7 @@ from cxrflow.benchmarks.data.settings import LabelAgreementProtocol
 from cxrflow.data.layouts import LAYOUTS, layout
 from cxrflow.names import ShortName
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS
-from cxrflow.reports.entities.settings import EntityTaggerSettings
-from cxrflow.reports.settings import SentenceSplitterSettings
+from cxrflow.reports.settings import EntityTaggerSettings, SentenceSplitterSettings
 
 
 class Dataset(Settings):

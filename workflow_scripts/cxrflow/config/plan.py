@@ -22,7 +22,7 @@ from cxr_files.program import parser, run
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.lacks import Lack, Lacks, distinct
-from cxrflow.config.loading import add_files, add_typed, in_order, load_config
+from cxrflow.config.loading import add_files, in_order, load_config
 from cxrflow.papers.table import HEADLINE, Column, Result, Row
 
 
@@ -44,14 +44,9 @@ BEYOND = Lack("rows beyond the headline", ("extent: all",))
 def planned_cells(config: Config, paper: str, extent: str = "all") -> list[PlannedCell]:
     """The published cells of a paper's tables; all cells of ours where nothing is published."""
     content = config.library.chosen[paper]
-    places = [
-        (name, row, column)
-        for name, table in content.tables.items()
-        for row in table.rows
-        for column in table.columns
-    ]
-    published = [(t, row, column) for t, row, column in places if column.key in row.published]
-    ours = [(t, r, c) for t, r, c in places if content.tables[t].result_of(r, c) is not None]
+    spots = [(name, spot) for name, table in content.tables.items() for spot in table.spots]
+    published = [(n, spot) for n, spot in spots if spot.column.key in spot.row.published]
+    ours = [(name, spot) for name, spot in spots if spot.result is not None]
     headline = {
         (cut.table, label, key)
         for cut in content.headline
@@ -59,7 +54,7 @@ def planned_cells(config: Config, paper: str, extent: str = "all") -> list[Plann
         for key in cut.columns or [column.key for column in content.tables[cut.table].columns]
     }
     cells = []
-    for name, row, column in published or ours:
+    for name, (_, row, column) in published or ours:
         lacks = cell_lacks(config, paper, name, row, column)
         within = extent == "all" or (name, row.label, column.key) in headline
         lacks = lacks if within or lacks else (BEYOND,)
@@ -153,9 +148,8 @@ def cells_without(config: Config, results: Collection[Result]) -> str:
     for paper, content in config.library.chosen.items():
         counts = {
             name: sum(
-                not {*table.results([row.label], [column.key], True)}.isdisjoint(results)
-                for row in table.rows
-                for column in table.columns
+                not {*table.results([s.row.label], [s.column.key], True)}.isdisjoint(results)
+                for s in table.spots
             )
             for name, table in content.tables.items()
         }
@@ -224,7 +218,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    add_typed(arguments)
     arguments.add_argument("--paper", help="only this one (default: all of `papers:`)")
     arguments.add_argument("--output", type=Path, metavar="FILE", help="TSV, a line a cell")
     options = arguments.parse_args(argv)

@@ -77,25 +77,24 @@ def released_notes(config: Config) -> list[str]:
 def _cells(config: Config) -> Iterator[ReleasedCell]:
     for paper, content in config.library.chosen.items():
         for name, table in content.tables.items():
-            for row in table.rows:
-                for column in table.columns:
-                    spot = TableCell(table, row, column)
-                    results = [part.result for part in spot.parts if _measures(config, part)]
-                    if column.key not in row.published or len(results) < len(spot.parts):
-                        continue
-                    untrained = [result for result in results if result is not None]
-                    weights = [_weights(config, result) for result in untrained]
-                    if None in weights:
-                        continue
-                    lacks = [lack for each in weights for lack in each or ()]
-                    if lacks:
-                        lacks += [x for task, _ in untrained for x in config.tasks[task].lacks]
-                    else:
-                        lacks += cell_lacks(config, paper, name, row, column)
-                    if not lacks:
-                        lacks += [x for task, _ in untrained for x in _replaced(config, task)]
-                    place = (paper, name, row.label, column.key)
-                    yield ReleasedCell(*place, distinct(lacks), results=tuple(untrained))
+            for spot in table.spots:
+                _, row, column = spot
+                results = [part.result for part in spot.parts if _measures(config, part)]
+                if column.key not in row.published or len(results) < len(spot.parts):
+                    continue
+                untrained = [result for result in results if result is not None]
+                weights = [_weights(config, result) for result in untrained]
+                if None in weights:
+                    continue
+                lacks = [lack for each in weights for lack in each or ()]
+                if lacks:
+                    lacks += [x for task, _ in untrained for x in config.tasks[task].lacks]
+                else:
+                    lacks += cell_lacks(config, paper, name, row, column)
+                if not lacks:
+                    lacks += [x for task, _ in untrained for x in _replaced(config, task)]
+                place = (paper, name, row.label, column.key)
+                yield ReleasedCell(*place, distinct(lacks), results=tuple(untrained))
 
 
 def _measures(config: Config, spot: TableCell) -> bool:
@@ -103,9 +102,8 @@ def _measures(config: Config, spot: TableCell) -> bool:
     if spot.result is None:
         return False
     task = config.library.tasks[spot.result[0]]
-    return (spot.column.reason is None or task.demographics is not None) and BENCHMARKS.measures(
-        task.benchmark, spot.row.metric_of(spot.column)
-    )
+    may_count = spot.column.reason is None or task.demographics is not None
+    return may_count and BENCHMARKS.measures(task.benchmark, spot.metric)
 
 
 def _weights(config: Config, result: Result) -> list[Lack] | None:

@@ -62,7 +62,7 @@ class PaperResults:
 
     def _measured(self, result: Result) -> bool:
         task, model = result
-        return self._tasks[task].measures(model)
+        return self._tasks[task].scores(model)
 
     @cached_property
     def _headline(self) -> set[Result]:
@@ -138,13 +138,8 @@ class PaperResults:
     @property
     def stand_ins(self) -> dict[str, str]:
         """The models and vocabularies of its tables with stand-ins, and of what weights."""
-        places = [
-            (table.model_of(row, column), row.vocabulary)
-            for table in self.paper.tables.values()
-            for row in table.rows
-            for column in table.columns
-        ]
-        names = {name for place in places for name in place}
+        spots = [spot for table in self.paper.tables.values() for spot in table.spots]
+        names = {name for spot in spots for name in (spot.model, spot.row.vocabulary)}
         return {n: weights for n, weights in self._models.stand_ins.items() if n in names}
 
     def own_synonyms(self, name: str) -> list[str]:
@@ -162,12 +157,8 @@ class PaperResults:
 
     def one_training(self, name: str) -> list[str]:
         """Sentences about the models of a table that are another's training."""
-        table, source = self.table(name), self._source.tables[name.removeprefix(HEADLINE)]
-        pairs = [
-            (source.model_of(row, column), table.model_of(row, column))
-            for row in table.rows
-            for column in table.columns
-        ]
+        source = self._source.tables[name.removeprefix(HEADLINE)]
+        pairs = [(source.model_of(s.row, s.column), s.model) for s in self.table(name).spots]
         return [
             f"{short_name(model)} and {short_name(stands)} are one training: their settings do the "
             "same."

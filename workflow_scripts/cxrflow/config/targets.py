@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from cxr_files.program import parser, run
 from cxrflow.config import Config, load_config
-from cxrflow.config.loading import add_files, add_typed, in_order
+from cxrflow.config.loading import add_files, in_order
 
 
 def targets(config: Config) -> Iterator[tuple[str, str]]:
@@ -38,7 +38,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    add_typed(arguments)
     options = arguments.parse_args(argv)
     rows = list(targets(load_config(in_order(options.configfile), typed=options.config)))
     width = max(len(name) for name, _ in rows)

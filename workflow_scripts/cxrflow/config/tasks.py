@@ -1,6 +1,6 @@
 """The tasks of a run, with the complete settings of their benchmarks: who can do them, on what."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -141,7 +141,7 @@ class ResolvedTask:
                 return (Lack(f"a second reader, whom the data of {self.cohort} do not have"),)
             if self.name in self._tasks.first_models:
                 return ()
-            beside = next(iter(self._tasks.models_in(self.name)), None)
+            beside = self._tasks.first_named.get(self.name)
             if beside is None:
                 return self.lacks or (Lack(f"a model in {self.name} beside it"),)
             return self.lacks_of(beside)
@@ -155,11 +155,7 @@ class ResolvedTask:
             return (Lack(f"{row} has not what {self.name} needs ({', '.join(unable)})"),)
         return distinct(lacks)
 
-    def scores(self, row: str) -> bool:
-        """True if this run can score a model or another row in it."""
-        return not self.lacks_of(row)
-
-    def measures(self, row: str | None) -> bool:
+    def scores(self, row: str | None) -> bool:
         """True if this run can score a row in it; without one: the data themselves."""
         return not self.lacks_of(row)
 
@@ -178,22 +174,12 @@ class ResolvedTask:
         return self._tasks.models[row].geometry if is_model else REFERENCE_GEOMETRY
 
 
-class Tasks(Mapping[str, ResolvedTask]):
+class Tasks(dict[str, ResolvedTask]):
     """The tasks of the chosen papers and those they use, by names in full."""
 
     def __init__(self, models: Models) -> None:
         self.models = models
-        tasks = models.library.tasks
-        self._tasks = {name: self._resolve(name, task) for name, task in tasks.items()}
-
-    def __getitem__(self, name: str) -> ResolvedTask:
-        return self._tasks[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
+        super().__init__((n, self._resolve(n, task)) for n, task in models.library.tasks.items())
 
     def _resolve(self, name: str, task: Task) -> ResolvedTask:
         library, values, benchmark = self.models.library, self.models.choices, task.benchmark
@@ -234,25 +220,24 @@ class Tasks(Mapping[str, ResolvedTask]):
     @cached_property
     def available(self) -> list[str]:
         """The tasks that this run can do."""
-        return [name for name, task in self._tasks.items() if task.available]
+        return [name for name, task in self.items() if task.available]
 
     def of_model(self, model: str) -> list[str]:
         """The tasks of its own paper that a model can do."""
-        tasks = [task for name, task in self._tasks.items() if paper_of(name) == paper_of(model)]
+        tasks = [task for name, task in self.items() if paper_of(name) == paper_of(model)]
         return [task.name for task in tasks if task.benchmark.needs and task.scores(model)]
 
-    def models_in(self, task: str) -> list[str]:
-        """The models, ours and others', that stand in a task in a table, in their order."""
-        return list(self._models_by_task.get(task, ()))
+    @cached_property
+    def _named(self) -> list[tuple[str, str]]:
+        """The (task, model) pairs of tables, models ours and others', in their order."""
+        tables = (t for paper in self.models.library.chosen.values() for t in paper.tables.values())
+        results = (result for table in tables for result in table.results())
+        return [(task, model) for task, model in results if model and not is_reference(model)]
 
     @cached_property
-    def _models_by_task(self) -> dict[str, dict[str, None]]:
-        tables = (t for paper in self.models.library.chosen.values() for t in paper.tables.values())
-        names: dict[str, dict[str, None]] = {}
-        for task, model in (result for table in tables for result in table.results()):
-            if model is not None and not is_reference(model):
-                names.setdefault(task, {})[model] = None
-        return names
+    def first_named(self) -> dict[str, str]:
+        """By task, the first model that stands in it in a table."""
+        return dict(reversed(self._named))
 
     @cached_property
     def first_models(self) -> dict[str, str]:
@@ -261,14 +246,10 @@ class Tasks(Mapping[str, ResolvedTask]):
         One that was run elsewhere, where a task scores no other.
         """
         first: dict[str, str] = {}
-        external = self.models.library.external
-        for paper in self.models.library.chosen.values():
-            for table in paper.tables.values():
-                for task, model in table.results():
-                    if model is None or is_reference(model):
-                        continue
-                    if first.get(task, "") in {"", *external} and self[task].scores(model):
-                        first[task] = model
+        unscored = {"", *self.models.library.external}
+        for task, model in self._named:
+            if first.get(task, "") in unscored and self[task].scores(model):
+                first[task] = model
         return first
 
     def of_several_seeds(self, results: Iterable[Result]) -> list[Result]:

@@ -83,9 +83,10 @@ def weights_files(weights: Weights, model: str, kind: str) -> list[tuple[Key, Pa
     elif "text" in published.encoders:
         folder = Path(first)
         files = [(text, folder, "folder"), (text, folder / "config.json", "file")]
-        files += [
-            (text, _first_there(folder, names), "file") for names in (TEXT_WEIGHTS, TOKENIZERS)
-        ]
+        for names in (TEXT_WEIGHTS, TOKENIZERS):  # if neither is there the second, for the error
+            paths = [folder / name for name in names]
+            there = next((path for path in paths if path.is_file()), paths[1])
+            files.append((text, there, "file"))
         # Of a model in several files, which the index names.
         files += [(text, shard, "file") for shard in sorted(folder.glob("*-of-*"))]
         # Not all have it; where it is, it decides about capital letters.
@@ -97,9 +98,3 @@ def weights_files(weights: Weights, model: str, kind: str) -> list[tuple[Key, Pa
             place = next(iter(sorted(place.glob(pattern))), place / pattern)
         files.append((picture, place, "file"))
     return files
-
-
-def _first_there(folder: Path, names: tuple[str, ...]) -> Path:
-    """The first of these files that exists; if none does the second, for the error to name."""
-    paths = [folder / name for name in names]
-    return next((path for path in paths if path.is_file()), paths[1])

@@ -8,7 +8,6 @@ Reports are scaled by the length of their list; a corpus of documents, whose len
 is not.
 """
 
-import csv
 import json
 import math
 from collections import defaultdict
@@ -24,7 +23,8 @@ import yaml
 from cxr_files.atomic import atomic_path, read_json
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config import Config
-from cxrflow.config.cost import JOB
+from cxrflow.config.cost import described_jobs
+from cxrflow.config.gpu_hours import read_tsv
 from cxrflow.config.parts import ASK_AS, RULES, Resources
 from cxrflow.config.rehearsal import SEEDS, kind_of
 from cxrflow.console.plan import duration, reason
@@ -66,8 +66,7 @@ class Rehearsed:
         """Seconds, and megabytes of memory at most."""
         if self.timing is None or not self.timing.is_file():
             return 0.0, 0.0
-        with self.timing.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
+        rows = read_tsv(self.timing)
         memory = [float(row["max_rss"]) for row in rows if row["max_rss"] not in ("-", "NA")]
         return sum(float(row["s"]) for row in rows), max(memory, default=0.0)
 
@@ -75,12 +74,8 @@ class Rehearsed:
 def jobs_of(dry_run: str) -> list[Rehearsed]:
     """The jobs of a dry run of everything, targets left out."""
     jobs = []
-    for rule, body in JOB.findall(dry_run):
-        lines = dict(line.strip().split(": ", 1) for line in body.splitlines() if ": " in line)
-        inputs, outputs = (
-            [Path(name) for name in lines.get(key, "").split(", ") if name]
-            for key in ("input", "output")
-        )
+    for rule, lines, *files in described_jobs(dry_run):
+        inputs, outputs = ([*map(Path, names)] for names in files)
         pairs = (pair.partition("=") for pair in lines.get("wildcards", "").split(", ") if pair)
         timing, log = (Path(lines[k]) if k in lines else None for k in ("benchmark", "log"))
         if outputs:

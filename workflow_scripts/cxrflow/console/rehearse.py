@@ -19,7 +19,7 @@ from cxr_files.program import parser, run, whole
 from cxr_files.settings import MOST_CORES
 from cxrflow.config import Config, load_config
 from cxrflow.config.cost import dry_run
-from cxrflow.config.loading import add_files, add_typed, in_order, require_checkout
+from cxrflow.config.loading import add_files, in_order, require_checkout
 from cxrflow.config.rehearsal import targets
 from cxrflow.console.rehearsal_report import report
 
@@ -28,7 +28,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; see the module's docstring."""
     arguments = parser(__doc__, settings=False)
     add_files(arguments)
-    add_typed(arguments)
     arguments.add_argument(
         "--cores", type=whole(1, MOST_CORES), default=2, metavar="N", help="CPU cores (default: 2)"
     )

@@ -314,12 +314,21 @@ def read_config(folder: Path, kind: type[ConfigT]) -> ConfigT:
         raise InputError(first) from None
 
 
-def require_positions(text: CXRBert, length: int) -> None:
+def require_positions(text: CXRBert, length: int, key: str = "length") -> None:
     """The encoder must have a position embedding for every token of the longest sequence."""
     if length > text.config.max_position_embeddings:
         raise InputError(
-            f"settings: key 'length' is {length}, but the text encoder has "
+            f"settings: key '{key}' is {length}, but the text encoder has "
             f"{text.config.max_position_embeddings} positions"
+        )
+
+
+def require_layers(text: CXRBert, layers: int, key: str) -> None:
+    """The encoder must have as many layers as the settings read or freeze."""
+    if layers > text.config.num_hidden_layers:
+        raise InputError(
+            f"settings: key '{key}' is {layers}, but the text encoder has "
+            f"{text.config.num_hidden_layers} layers; expected no more than that"
         )
 
 

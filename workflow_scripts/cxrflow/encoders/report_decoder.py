@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cxr_files.errors import InputError
 from cxrflow.encoders.bert import BertConfig
 from cxrflow.encoders.cross_attention import CrossAttention
-from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config
+from cxrflow.encoders.cxr_bert import TIED, CXRBert, read_config, require_positions
 from cxrflow.encoders.settings import ReportDecoderSettings
 from cxrflow.encoders.weights import load_weights, read_weights, save_weights
 
@@ -54,11 +54,7 @@ class ReportDecoder(nn.Module):
 
         ``vocabulary`` is the fingerprint of the pieces.
         """
-        if settings.length > text.config.max_position_embeddings:
-            raise InputError(
-                f"settings: key 'decoder.length' is {settings.length}, but the text encoder has "
-                f"{text.config.max_position_embeddings} positions"
-            )
+        require_positions(text, settings.length, "decoder.length")
         sizes = text.config.model_dump(exclude={"is_decoder", "add_cross_attention"})
         config = DecoderConfig(
             **sizes, patch_width=patch_width, vocabulary=vocabulary, report=settings

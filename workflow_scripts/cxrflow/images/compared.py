@@ -1,12 +1,9 @@
 """Which cohorts a run compares by their pictures: noted by its main process, read by its stores."""
 
-import json
-import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from cxr_files.attempts import FOLDER
+from cxr_files import attempts
 
 
 @dataclass(frozen=True)
@@ -23,20 +20,9 @@ class Compared:
 
 def note(pairs: Sequence[Compared]) -> None:
     """Write down which cohorts this run compares."""
-    path = _file()
-    if path is not None and pairs:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps([asdict(pair) for pair in pairs]), encoding="utf-8")
+    attempts.note("copies", pairs)
 
 
 def noted() -> list[Compared]:
     """What the run has written down; nothing outside of the workflow."""
-    path = _file()
-    if path is None or not path.is_file():
-        return []
-    return [Compared(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
-
-
-def _file() -> Path | None:
-    folder = os.environ.get(FOLDER)
-    return Path(folder, "copies.json") if folder else None
+    return [Compared(**values) for values in attempts.noted("copies")]

@@ -41,7 +41,12 @@ class Alike(NamedTuple):
 
 def likeness(values: NDArray) -> Floats:
     """Return the likeness [3, 256] of an image [H, W] of any number type."""
-    content = _with_content(values)
+    flat = _FLAT * (float(values.max()) - float(values.min()))
+    slices = []
+    for axis in (1, 0):  # without lines at the borders that are of one value
+        lines = np.flatnonzero(values.std(axis=axis, dtype=np.float32) > flat)
+        slices.append(slice(lines[0], lines[-1] + 1) if len(lines) >= CELLS else slice(None))
+    content = values[slices[0], slices[1]]
     side = min(content.shape)
     top, left = ((length - side) // 2 for length in content.shape)
     parts = (values, content, content[top : top + side, left : left + side])
@@ -86,16 +91,6 @@ def pictures(digests: NDArray, likenesses: Floats) -> NDArray[np.int64]:
     graph = coo_array((np.ones(len(pairs)), (ends[0], ends[1])), shape=(len(first), len(first)))
     numbers: NDArray[np.int64] = connected_components(graph, directed=False)[1][same]
     return numbers
-
-
-def _with_content(values: NDArray) -> NDArray:
-    """The image without lines at its borders that are of one value."""
-    flat = _FLAT * (float(values.max()) - float(values.min()))
-    slices = []
-    for axis in (1, 0):
-        lines = np.flatnonzero(values.std(axis=axis, dtype=np.float32) > flat)
-        slices.append(slice(lines[0], lines[-1] + 1) if len(lines) >= CELLS else slice(None))
-    return values[slices[0], slices[1]]
 
 
 def _unit(vector: NDArray) -> Floats:

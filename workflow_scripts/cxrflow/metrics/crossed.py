@@ -189,18 +189,18 @@ def _covariance(trainings: Sequence[Resampled], name: str) -> Floats | None:
     return None if defined.sum() < 2 else np.atleast_2d(np.cov(replicates_SR[:, defined]))
 
 
-def of_rare_classes(
-    trainings: Sequence[Resampled],
-    name: str,
-    supports: Supports,
-    size: int,
-    level: float = 0.95,
+def ends_over(
+    trainings: Sequence[Resampled], name: str, supports: Supports, size: int, level: float = 0.95
 ) -> tuple[float, float]:
-    """Ends of the interval of the mean of a score one of whose classes is rare.
+    """Ends of the interval of the mean of a score behind which ``size`` samples stand.
 
-    That of the mean score over samples (:mod:`cxrflow.metrics.rare_classes`) and Student's over
-    trainings are added as squares (Zou and Donner 2008).
+    Where a class of it is rare, that of the mean score over samples
+    (:mod:`cxrflow.metrics.rare_classes`) and Student's over trainings are added as squares (Zou and
+    Donner 2008).
     """
+    if not supports.rare(name):
+        plain = over_trainings_and_samples(trainings, name, min(supports.count, size), level)
+        return plain.low, plain.high
     names = trainings[0].value
     values = {n: float(np.mean([t.value.get(n, np.nan) for t in trainings])) for n in names}
     areas = [name, *supports.weights(name)]

@@ -26,18 +26,9 @@ from cxrflow.benchmarks.settings import PairedComparison
 from cxrflow.names import Name, ShortName, paper_of, short_name
 from cxrflow.papers.claims import Lead, Ordering
 from cxrflow.papers.entries import Entries, Overlay
-from cxrflow.papers.external import ExternalModel
-from cxrflow.papers.figures import BarsFigure, CurveFigure, Figure
-from cxrflow.papers.recipes import CohortRecipe, Recipe, Task, VocabularyRecipe
-from cxrflow.papers.stand_ins import in_figure
-from cxrflow.papers.table import (
-    Address,
-    Headline,
-    Row,
-    Table,
-    TableCell,
-    comparisons,
-)
+from cxrflow.papers.figures import BarsFigure, CurveFigure, Figure, with_stand_ins
+from cxrflow.papers.recipes import CohortRecipe, ExternalModel, Recipe, Task, VocabularyRecipe
+from cxrflow.papers.table import Address, Headline, Row, Table, TableCell, comparisons
 
 
 def check_places(
@@ -100,18 +91,16 @@ class Paper(Settings):
     def _places_are_there(self) -> Self:
         for name in self.external.keys() & self.models.keys():
             raise ValueError(f"external: '{name}' is the name of a model; expected another")
-        for claim in self.orderings:
-            key = f"orderings: '{claim.claim}'"
-            for place in claim.addresses():
-                check_places(key, self.tables, place.table, [place.row], [place.column])
+        named: list[tuple[str, Sequence[Address | Lead]]] = [("leads", self.leads)]
+        named += [(f"orderings: '{claim.claim}'", claim.addresses()) for claim in self.orderings]
         for name, figure in self.figures.items():
-            for place in figure.addresses() if isinstance(figure, CurveFigure | BarsFigure) else ():
-                key = f"figures.{name}"
+            if isinstance(figure, CurveFigure | BarsFigure):
+                named.append((f"figures.{name}", figure.addresses()))
+        for key, places in named:
+            for place in places:
                 check_places(key, self.tables, place.table, [place.row], [place.column])
         for cut in self.headline:
             check_places("headline", self.tables, cut.table, cut.rows or [], cut.columns or [])
-        for lead in self.leads:
-            check_places("leads", self.tables, lead.table, [lead.row], [lead.column])
         return self
 
     def with_rows_of(self, others: Iterable["Paper"]) -> Self:
@@ -132,7 +121,7 @@ class Paper(Settings):
     def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
         """This paper with the models of a run (:meth:`cxrflow.papers.table.Table.with_models`)."""
         tables = {name: each.with_models(same, stand_ins) for name, each in self.tables.items()}
-        figures = {n: in_figure(figure, tables, stand_ins) for n, figure in self.figures.items()}
+        figures = {n: with_stand_ins(f, tables, stand_ins) for n, f in self.figures.items()}
         return self.model_copy(update={"tables": tables, "figures": figures})
 
     def comparisons(self, table: str) -> list[PairedComparison]:

@@ -5,7 +5,22 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Settings
-from cxrflow.papers.table import Address, PartialAddress, address
+from cxrflow.papers.table import Address
+
+
+class PartialAddress(Settings):
+    """A cell in a claim or a figure, which give the table and column that are missing here."""
+
+    row: str
+    column: str | None = Field(None, description="key of the column")
+    table: str | None = None
+
+
+def address(place: str | PartialAddress, table: str, column: str) -> Address:
+    """Complete the address of a cell given by its row's label, or by more."""
+    if isinstance(place, str):
+        return Address(table, place, column)
+    return Address(place.table or table, place.row, place.column or column)
 
 
 class Ordering(Settings):
@@ -42,6 +57,11 @@ class Ordering(Settings):
     def title(self) -> str:
         """The claim in words; of one of ours it says so."""
         return f"Ours, which the paper does not claim: {self.claim}" if self.ours else self.claim
+
+    def gain(self, better: float, worse: float) -> float:
+        """The difference in the direction of the claim: above 0 if ``better`` is better."""
+        worse *= self.factor or 1.0
+        return worse - better if self.smaller else better - worse
 
     def places(self) -> list[Address | float]:
         """The addresses of the cells, best first; a number stays a number."""

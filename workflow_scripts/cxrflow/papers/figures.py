@@ -5,13 +5,13 @@ that cxrflow.benchmarks.draw_figure draws have a line there too.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from cxr_files.settings import Before, Settings
 from cxrflow.benchmarks.classification.saliency_settings import SaliencyFigureSettings
-from cxrflow.benchmarks.figures.settings import FigureSettings
+from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings, FigureSettings
 from cxrflow.benchmarks.generation.settings import ReportsFigureSettings
 from cxrflow.benchmarks.grounding.settings import GroundingFigureSettings, PriorFigureSettings
 from cxrflow.benchmarks.retrieval.settings import (
@@ -20,7 +20,8 @@ from cxrflow.benchmarks.retrieval.settings import (
     RetrievedFigureSettings,
 )
 from cxrflow.names import Name
-from cxrflow.papers.table import Address, PartialAddress, Result, Table, address
+from cxrflow.papers.claims import PartialAddress, address
+from cxrflow.papers.table import Address, Result, Table, stand_in_label
 
 
 class Axis(Settings):
@@ -175,3 +176,37 @@ Figure = Annotated[
     | PictureFigure,
     Field(discriminator="kind"),
 ]
+
+
+def with_stand_ins(
+    figure: Figure, tables: Mapping[str, Table], stand_ins: Mapping[str, str]
+) -> Figure:
+    """The figure with the word in the label of each line or column that has a stand-in.
+
+    Of one model its title has it, and bars have the labels of their rows. ``stand_ins``: of what
+    weights each model of a run has one.
+    """
+    if isinstance(figure, BarsFigure):
+        return figure
+    update: dict[str, Any]
+    if isinstance(figure, CurveFigure):
+        lines = []
+        for line in figure.series:
+            cells = [tables[place.table].cell(place) for place in figure.cells(line)]
+            weights = [table.stand_ins_of(row, column) for table, row, column in cells]
+            label = stand_in_label(line.label, any(weights))
+            lines.append(line.model_copy(update={"label": label}))
+        update = {"series": lines}
+    elif isinstance(figure, ColumnsFigureSettings):
+        columns = [
+            column.model_copy(
+                update={"label": stand_in_label(column.label, column.model in stand_ins)}
+            )
+            for column in figure.columns
+        ]
+        update = {"columns": columns}
+    elif figure.model in stand_ins:
+        update = {"title": stand_in_label(figure.title.rstrip("."), True)}
+    else:
+        return figure
+    return figure.model_copy(update=update)

@@ -1,4 +1,4 @@
-"""Recipes of a paper's cohorts, vocabularies, models and tasks.
+"""Recipes of a paper's cohorts, vocabularies, models and tasks, and what was run elsewhere.
 
 ``scales`` stand beside what they scale: sizes laid over it where the configuration asks for that
 scale. A kind of encoder may go with a size; no method changes.
@@ -18,7 +18,9 @@ from pydantic import (
 from cxr_files.settings import Settings
 from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.data.cohorts.settings import CohortSettings
+from cxrflow.data.layouts import LAYOUTS
 from cxrflow.encoders.released.settings import Kind
+from cxrflow.kinds import is_outside
 from cxrflow.names import Name
 from cxrflow.papers.entries import deep_overlay
 from cxrflow.pretrain.registry import TRAINING_PROGRAMS, TrainingProgram, program_of
@@ -300,6 +302,29 @@ class Recipe(Settings):
         training = self.settings.get("training") or {}
         series = {"checkpoints"} if training.get("checkpoint_validations") else set()
         return set(self.kind.offers.union(*trained, series))
+
+
+class ExternalModel(Settings):
+    """A model that is scored from files and neither trained nor run here."""
+
+    trained_on: str = Field(min_length=1, description="in words, printed below its tables")
+    people: list[str] = Field(
+        description="layouts of data sets whose patients it has learnt from; an empty list: none"
+    )
+    files: dict[Name, str] = Field(
+        min_length=1, description="by task, the CSV or Parquet file that is scored in it"
+    )
+    least_share: float = Field(
+        1.0, gt=0, le=1, description="of a task's rows that a file must hold, of each part of them"
+    )
+
+    @field_validator("people")
+    @classmethod
+    def _layouts_exist(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if not is_outside(name) and name not in LAYOUTS:
+                raise ValueError(f"'{name}' is no layout; expected some of {', '.join(LAYOUTS)}")
+        return names
 
 
 class Task(Settings):

@@ -6,6 +6,7 @@ empty is not listed. A cell of ours is a metric of a *task* (a benchmark on a co
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
@@ -17,7 +18,8 @@ from cxrflow.names import Name, is_reference, name_of_share
 # Tables cut to a paper's headline have a folder of their own.
 HEADLINE = "headline/"
 CEILING = "Ceiling: "  # before the label of a row that must succeed
-#: Behind the label of what is, or starts from, a stand-in (cxrflow.papers.stand_ins).
+#: Behind the label of what is, or starts from, a stand-in: a model trained here in the place of
+#: published weights. Which these are follows from a run (``ResolvedModel.stand_ins``).
 STAND_IN = " (stand-in here)"
 
 
@@ -206,11 +208,11 @@ class Table(Settings):
         """The model of a cell: the row's, or another of this column, of the share it names."""
         model = row.models.get(column.key, row.model)
         share = column.pairs if row.pairs is None else row.pairs
-        if model is None or share is None or row.is_external or is_reference(model):
-            name = model
-        else:
-            name = name_of_share(model, share)
-        return None if name is None else self._same.get(name, name)
+        if model is None:
+            return None
+        if share is not None and not row.is_external and not is_reference(model):
+            model = name_of_share(model, share)
+        return self._same.get(model, model)
 
     def with_models(self, same: Mapping[str, str], stand_ins: Mapping[str, str]) -> Self:
         """This table with the models of a run, and the word for stand-ins in labels of rows.
@@ -232,6 +234,11 @@ class Table(Settings):
         names = [self.model_of(row, each) for each in columns if each.key not in row.blank]
         names += [row.vocabulary] if row.model is None else []
         return weights_in_words(self._stand_ins.get(name or "", "") for name in names)
+
+    @property
+    def spots(self) -> "list[TableCell]":
+        """All its cells, row by row."""
+        return [TableCell(self, row, column) for row in self.rows for column in self.columns]
 
     def cell(self, place: "Address") -> "TableCell":
         """The cell at an address."""
@@ -260,14 +267,13 @@ class Table(Settings):
         if columns is not None:
             means = [self.column(key).mean_of or () for key in columns]
             columns = [*columns, *(key for keys in means for key in keys)]
-        results = {
-            self.result_of(row, column): None
-            for row in self.rows
-            for column in self.columns
-            if rows is None or row.key in rows or (with_references and row.is_reference)
-            if columns is None or column.key in columns
-            if column.reason is None and column.key not in row.blank
-        }
+        results = dict.fromkeys(
+            spot.result
+            for spot in self.spots
+            if rows is None or spot.row.key in rows or (with_references and spot.row.is_reference)
+            if columns is None or spot.column.key in columns
+            if spot.column.reason is None and not spot.is_blank
+        )
         return [result for result in results if result is not None]
 
     def reference_of(self, row: Row) -> Row | None:
@@ -278,10 +284,9 @@ class Table(Settings):
     def pairs(self) -> list["TestedPair"]:
         """Pair each row's cells with those of its reference row; a ceiling is not tested."""
         return [
-            (TableCell(self, row, column), TableCell(self, reference, column), None, None)
-            for row in self.rows
-            if not row.ceiling and (reference := self.reference_of(row))
-            for column in self.columns
+            (spot, spot._replace(row=reference), None, None)
+            for spot in self.spots
+            if not spot.row.ceiling and (reference := self.reference_of(spot.row))
         ]
 
 
@@ -291,6 +296,21 @@ class TableCell(NamedTuple):
     table: Table
     row: Row
     column: Column
+
+    @property
+    def metric(self) -> str:
+        """The name in metrics.json that it reads."""
+        return self.row.metric_of(self.column)
+
+    @property
+    def model(self) -> str | None:
+        """The model behind it."""
+        return self.table.model_of(self.row, self.column)
+
+    @property
+    def is_blank(self) -> bool:
+        """True where its column has no meaning in its row."""
+        return self.column.key in self.row.blank
 
     @property
     def parts(self) -> list["TableCell"]:
@@ -310,27 +330,25 @@ class TableCell(NamedTuple):
 
         They are of one task; with a ``margin``, in the column's unit, they may be of two.
         """
-        for _, row, column in (self, reference):
-            if column.key in row.blank or column.reason is not None:
-                return None
+        if any(cell.is_blank or cell.column.reason is not None for cell in (self, reference)):
+            return None
         result, reference_result = self.result, reference.result
         if result is None or reference_result is None:
             return None
-        if margin is None and result[0] != reference_result[0]:
+        (task, model), (reference_task, reference_model) = result, reference_result
+        if margin is None and task != reference_task:
             return None
-        if (
-            result[1] is None
-            or reference_result[1] is None
-            or self.column.scale != reference.column.scale
-        ):
+        if model is None or reference_model is None:
+            return None
+        if self.column.scale != reference.column.scale:
             return None
         compared = PairedComparison(
-            task=result[0],
-            model=result[1],
-            metric=self.row.metric_of(self.column),
-            reference_model=reference_result[1],
-            reference_metric=reference.row.metric_of(reference.column),
-            reference_task=None if result[0] == reference_result[0] else reference_result[0],
+            task=task,
+            model=model,
+            metric=self.metric,
+            reference_model=reference_model,
+            reference_metric=reference.metric,
+            reference_task=None if task == reference_task else reference_task,
             margin=None if margin is None else margin / abs(self.column.scale),
             factor=factor,
         )
@@ -369,31 +387,12 @@ class Address(NamedTuple):
     column: str
 
 
-class PartialAddress(Settings):
-    """A cell in a claim or a figure, which give the table and column that are missing here."""
-
-    row: str
-    column: str | None = Field(None, description="key of the column")
-    table: str | None = None
-
-
-def address(place: str | PartialAddress, table: str, column: str) -> Address:
-    """Complete the address of a cell given by its row's label, or by more."""
-    if isinstance(place, str):
-        return Address(table, place, column)
-    return Address(place.table or table, place.row, place.column or column)
-
-
 def cells_of(tables: Mapping[str, Table], headline: Sequence[Headline] | None) -> list[Result]:
     """Each (task, model) that fills a cell of the tables, or with ``headline`` of its cells, once.
 
     What the headline makes may fill cells of other rows and tables as well.
     """
-    results: dict[Result, None] = {}
     if headline is None:
         headline = [Headline(table=name) for name in tables]
-    for cut in headline:
-        results |= dict.fromkeys(
-            tables[cut.table].results(cut.rows, cut.columns, with_references=True)
-        )
-    return list(results)
+    results = (tables[cut.table].results(cut.rows, cut.columns, True) for cut in headline)
+    return list(dict.fromkeys(chain.from_iterable(results)))

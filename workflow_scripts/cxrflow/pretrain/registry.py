@@ -72,6 +72,15 @@ HALVES = frozenset({"text", "image"})  # of a recipe: the models that both encod
 # And a task that chooses the kept weights, and what the synthetic hospital knows of findings.
 JOINTLY = HALVES | {"selection", "truth"}
 
+
+def _of_pairs(
+    settings: type[Settings], title: str, offers: frozenset[str] = JOINT, **entry: Any
+) -> TrainingProgram:
+    """A program of images and texts."""
+    inputs = ("text", "cohort"), JOINTLY
+    return TrainingProgram(settings, title, "pretrain_joint", offers, *inputs, **entry)
+
+
 TRAINING_PROGRAMS = {
     "text": TrainingProgram(
         TextPretrainingSettings,
@@ -117,42 +126,27 @@ TRAINING_PROGRAMS = {
         accepts=frozenset({"image"}),
         published=("biovil_image", "imagenet_resnet", "deit"),
     ),
-    "joint": TrainingProgram(
+    "joint": _of_pairs(
         JointPretrainingSettings,
         "image and text",
-        "pretrain_joint",
-        JOINT,
-        requires=("text", "cohort"),
-        accepts=JOINTLY,
         published=("biovil", "clip"),
         table="pairs.tables:PairTable",
     ),
-    "studies": TrainingProgram(
+    "studies": _of_pairs(
         StudyPretrainingSettings,
         "images and texts of studies",
-        "pretrain_joint",
-        JOINT,
-        requires=("text", "cohort"),
-        accepts=JOINTLY,
         table="pairs.tables:StudyTable",
     ),
-    "image_reports": TrainingProgram(
+    "image_reports": _of_pairs(
         ImageReportSettings,
         "images and whole reports",
-        "pretrain_joint",
-        JOINT,
-        requires=("text", "cohort"),
-        accepts=JOINTLY,
         published=("vit",),
         table="pairs.whole_reports:ReportTable",
     ),
-    "temporal": TrainingProgram(
+    "temporal": _of_pairs(
         TemporalPretrainingSettings,
         "image with its prior, and text",
-        "pretrain_joint",
         JOINT | {"frames"},
-        requires=("text", "cohort"),
-        accepts=JOINTLY,
         offers_with={"mlm": frozenset({"guided"})},
         published=("biovil_t",),
         table="pairs.tables:PriorTable",

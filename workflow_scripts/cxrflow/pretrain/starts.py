@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cxr_files.errors import InputError
 from cxrflow.encoders.bert import initialised
-from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, text_projection
+from cxrflow.encoders.cxr_bert import CXRBert, load_text_encoder, require_layers, text_projection
 from cxrflow.encoders.settings import LinearHeadSettings, TextPooling
 from cxrflow.models.run_record import read_run, relates_sentences
 
@@ -50,11 +50,7 @@ def start_classifier(folder: Path, dropout: float, classes: int) -> CXRBert:
 
 def freeze_below(text: CXRBert, layers: int) -> None:
     """Leave the first ``layers`` layers as they are and, if there are any, the embeddings."""
-    if layers > text.config.num_hidden_layers:
-        raise InputError(
-            f"settings: key 'frozen_layers' is {layers}, but the text encoder has "
-            f"{text.config.num_hidden_layers} layers; expected no more than that"
-        )
+    require_layers(text, layers, "frozen_layers")
     if layers > 0:
         text.bert.embeddings.requires_grad_(False)
     for layer in text.bert.encoder.layer[:layers]:

@@ -23,10 +23,10 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, run
 from cxr_files.settings import read_settings
 from cxr_labels.stanza_models import train_model
-from cxrflow.reports.entities.settings import EntityTaggerSettings
 from cxrflow.reports.entities.tagged_text import TaggedSentence, read_tagged, span_scores
 from cxrflow.reports.entities.taggers import StanzaTagger
 from cxrflow.reports.entities.temporal import COUNTED
+from cxrflow.reports.settings import EntityTaggerSettings
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,7 @@ from PIL import Image
 from cxr_hospital.grammar import pick, write
 from cxr_hospital.settings import HospitalSettings
 from cxr_hospital.writers.folder import Counts, dataset_writer, each, write_table
-from cxr_hospital.writers.imagenet import LEAST, MOST, SURFACES, THINGS
-
-Field = NDArray[np.float64]
+from cxr_hospital.writers.imagenet import SURFACES, THINGS, ground, turned
 
 _STREAM = 2021  # of the seed's numbers
 #: Red, green and blue in [0, 1]. Models may read pictures in grey, where a colour is a brightness.
@@ -113,19 +111,16 @@ def caption(scene: Scene, rng: np.random.Generator) -> str:
 
 def picture(scene: Scene, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Draw a scene, uint8 [H, W, 3]; what its caption leaves open is drawn at random."""
-    height, width = rng.integers(LEAST, MOST, 2, endpoint=True)
-    half = min(height, width) / 2
-    y, x = np.mgrid[:height, :width]
-    x, y = (x + 0.5 - width / 2) / half, (y + 0.5 - height / 2) / half
-    pattern = SURFACES[scene.surface](*_turned(x, y, rng.uniform(0.6, 1.2), rng))
+    x, y = ground(rng)
+    pattern = SURFACES[scene.surface](*turned(x, y, rng.uniform(0.6, 1.2), rng))
     back = np.multiply.outer(1 - (1 - _SHADED) * pattern, COLOURS[scene.surface_colour])
-    mask = np.zeros((height, width))
+    mask = np.zeros(x.shape)
     for across, down, size in _places(scene, rng):
-        distance = THINGS[scene.thing](*_turned(x - across, y - down, size, rng)) * size
+        distance = THINGS[scene.thing](*turned(x - across, y - down, size, rng)) * size
         mask = np.maximum(mask, np.clip(0.5 - 24 * distance, 0, 1))
     colours = back + mask[:, :, None] * (np.asarray(COLOURS[scene.colour]) - back)
     light = 1 + 0.08 * (x * rng.uniform(-1, 1) + y * rng.uniform(-1, 1))
-    noise = rng.normal(0, rng.uniform(0.01, 0.04), (height, width, 3))
+    noise = rng.normal(0, rng.uniform(0.01, 0.04), (*x.shape, 3))
     return np.rint(255 * np.clip(colours * light[:, :, None] + noise, 0, 1)).astype(np.uint8)
 
 
@@ -139,13 +134,6 @@ def _places(scene: Scene, rng: np.random.Generator) -> list[tuple[float, float, 
     size = reach * math.sin(math.pi / scene.number) * rng.uniform(0.8, 0.95)
     angles = turn + math.tau * np.arange(scene.number) / scene.number
     return [(across + reach * math.cos(a), down + reach * math.sin(a), size) for a in angles]
-
-
-def _turned(x: Field, y: Field, size: float, rng: np.random.Generator) -> tuple[Field, Field]:
-    """Coordinates of something of a size, turned."""
-    angle = rng.uniform(0, math.tau)
-    cos, sin = math.cos(angle), math.sin(angle)
-    return (cos * x + sin * y) / size, (cos * y - sin * x) / size
 
 
 def _name(number: int) -> str:

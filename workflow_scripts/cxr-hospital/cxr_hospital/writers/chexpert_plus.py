@@ -8,7 +8,6 @@ nothing to do with them for a third of the patients; sections are blank, a liter
 each other's column; one image is missing.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from cxr_hospital.canvas import grey
 from cxr_hospital.drawing import draw
-from cxr_hospital.patient import Patient
 from cxr_hospital.report import PatientReport
 from cxr_hospital.settings import HospitalSettings
 from cxr_hospital.writers.chexpert import (
@@ -78,19 +76,13 @@ def _texts(report: PatientReport, narrative: str, doctor: str, rng: np.random.Ge
     return ("\n".join(parts), *sections)
 
 
-def _orders(patient: Patient, rng: np.random.Generator) -> Sequence[int]:
-    """``patient_report_date_order`` of the studies."""
-    count = len(patient.studies)
-    if rng.random() < _SHUFFLED:
-        return [int(n) + 1 for n in rng.permutation(count)]
-    return range(1, count + 1)
-
-
 def _write_patient(output: Path, settings: HospitalSettings, record: Record) -> Labelled:
     """Write the images of a patient; returns its rows, and its labels by image."""
     patient = make_chexpert_patient(settings, record)
     rng = np.random.default_rng([settings.seed, record.number, _STREAM])
-    orders = _orders(patient, rng)
+    orders = np.arange(len(patient.studies)) + 1
+    if rng.random() < _SHUFFLED:
+        orders = rng.permutation(len(orders)) + 1
     rows: list[Row] = []
     labels: list[dict[str, object]] = []
     for number, study in enumerate(patient.studies):
@@ -110,7 +102,7 @@ def _write_patient(output: Path, settings: HospitalSettings, record: Record) -> 
                 "frontal_lateral": "Frontal" if image.frontal else "Lateral",
                 "ap_pa": image.projection if image.frontal else None,
                 "deid_patient_id": f"patient{record.number:05d}",
-                "patient_report_date_order": orders[number],
+                "patient_report_date_order": int(orders[number]),
                 "report": text,
                 "section_narrative": narrative,
                 "section_findings": findings,

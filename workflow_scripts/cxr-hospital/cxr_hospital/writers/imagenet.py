@@ -52,22 +52,10 @@ def _cross(x: Field, y: Field) -> Field:
     return np.minimum(across, np.maximum(np.abs(y) - 0.8, np.abs(x) - 0.22))
 
 
-def _crescent(x: Field, y: Field) -> Field:
-    return np.maximum(np.hypot(x, y) - 0.8, 0.7 - np.hypot(x - 0.4, y))
-
-
 def _bricks(x: Field, y: Field) -> Field:
     row = np.floor(4 * y)
     joint = np.minimum(np.abs((4 * y) % 1 - 0.5), np.abs((2 * x + 0.5 * row) % 1 - 0.5) * 2)
     return np.clip(8 * (joint - 0.12), 0, 1)
-
-
-def _dots(x: Field, y: Field) -> Field:
-    return _inside(np.hypot((3 * x) % 1 - 0.5, (3 * y) % 1 - 0.5) - 0.27)
-
-
-def _waves(x: Field, y: Field) -> Field:
-    return 0.5 + 0.5 * np.sin(9 * (y + 0.25 * np.sin(5 * x)))
 
 
 #: Things that stand in a place: signed distances, negative inside; of size 1.
@@ -78,14 +66,14 @@ THINGS: dict[str, Callable[[Field, Field], Field]] = {
     "triangle": lambda x, y: _polygon(x, y, 3),
     "flower": _flower,
     "cross": _cross,
-    "crescent": _crescent,
+    "crescent": lambda x, y: np.maximum(np.hypot(x, y) - 0.8, 0.7 - np.hypot(x - 0.4, y)),
 }
 #: Surfaces that fill a picture: in [0, 1].
 SURFACES: dict[str, Callable[[Field, Field], Field]] = {
     "stripes": lambda x, y: 0.5 + 0.5 * np.tanh(4 * np.sin(9 * x)),
     "chequers": lambda x, y: 0.5 + 0.5 * np.tanh(6 * np.sin(7 * x) * np.sin(7 * y)),
-    "dots": _dots,
-    "waves": _waves,
+    "dots": lambda x, y: _inside(np.hypot((3 * x) % 1 - 0.5, (3 * y) % 1 - 0.5) - 0.27),
+    "waves": lambda x, y: 0.5 + 0.5 * np.sin(9 * (y + 0.25 * np.sin(5 * x))),
     "bricks": _bricks,
     "spiral": lambda x, y: 0.5 + 0.5 * np.sin(12 * np.hypot(x, y) + np.arctan2(y, x)),
     "target": lambda x, y: 0.5 + 0.5 * np.sin(14 * np.hypot(x, y)),
@@ -96,14 +84,19 @@ SURFACES: dict[str, Callable[[Field, Field], Field]] = {
 CLASSES = (*THINGS, *SURFACES)
 
 
-def picture(name: str, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """A picture of a class, uint8 [H, W, 3]."""
+def ground(generator: np.random.Generator) -> tuple[Field, Field]:
+    """Coordinates x and y of the pixels of a picture of any size, [H, W] each."""
     height, width = generator.integers(LEAST, MOST, 2, endpoint=True)
     half = min(height, width) / 2
     y, x = np.mgrid[:height, :width]
-    x, y = (x + 0.5 - width / 2) / half, (y + 0.5 - height / 2) / half
+    return (x + 0.5 - width / 2) / half, (y + 0.5 - height / 2) / half
+
+
+def picture(name: str, generator: np.random.Generator) -> NDArray[np.uint8]:
+    """A picture of a class, uint8 [H, W, 3]."""
+    x, y = ground(generator)
     if name in THINGS:
-        mask = np.zeros((height, width))
+        mask = np.zeros(x.shape)
         for _ in range(generator.integers(1, 4)):
             size = generator.uniform(0.25, 0.6)
             mask = np.maximum(mask, _inside(THINGS[name](*_placed(x, y, size, generator)) * size))
@@ -113,16 +106,23 @@ def picture(name: str, generator: np.random.Generator) -> NDArray[np.uint8]:
     shade = 1 + 0.25 * (x * generator.uniform(-1, 1) + y * generator.uniform(-1, 1))
     shade += _clouds(x, y, generator)
     colours = back + mask[:, :, None] * (front - back)
-    noise = generator.normal(0, generator.uniform(0.01, 0.06), (height, width, 3))
+    noise = generator.normal(0, generator.uniform(0.01, 0.06), (*x.shape, 3))
     return np.rint(255 * np.clip(colours * shade[:, :, None] + noise, 0, 1)).astype(np.uint8)
 
 
 def _placed(x: Field, y: Field, size: float, generator: np.random.Generator) -> tuple[Field, Field]:
     """Coordinates of something of a size, somewhere, turned."""
     x, y = x - generator.uniform(-0.6, 0.6), y - generator.uniform(-0.6, 0.6)
-    angle, squeezed = generator.uniform(0, math.tau), generator.uniform(0.8, 1.25)
+    x, y = turned(x, y, size, generator)
+    squeezed = generator.uniform(0.8, 1.25)
+    return x * squeezed, y / squeezed
+
+
+def turned(x: Field, y: Field, size: float, generator: np.random.Generator) -> tuple[Field, Field]:
+    """Coordinates of something of a size, turned."""
+    angle = generator.uniform(0, math.tau)
     cos, sin = math.cos(angle), math.sin(angle)
-    return (cos * x + sin * y) / size * squeezed, (cos * y - sin * x) / size / squeezed
+    return (cos * x + sin * y) / size, (cos * y - sin * x) / size
 
 
 def _colours(generator: np.random.Generator) -> tuple[Field, Field]:

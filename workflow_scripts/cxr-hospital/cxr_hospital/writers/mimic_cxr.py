@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydicom.dataset import FileDataset
 
 from cxr_hospital import dicom_file
@@ -62,15 +61,6 @@ def posture(acquisition: Acquisition) -> str:
     return "Recumbent" if lying else "Erect"
 
 
-def stored_values(image: NDArray[np.float32], acquisition: Acquisition) -> NDArray[np.uint16]:
-    """Stored values of a drawing [H, W] in [0, 1]: part of the detector's range, maybe inverse."""
-    rng = np.random.default_rng([acquisition.seed, 1])
-    top = 2**acquisition.bits - 1
-    low, high = top * rng.uniform(0.0, 0.08), top * rng.uniform(0.7, 1.0)
-    values = np.rint(low + image * np.float32(high - low)).astype(np.uint16)
-    return (top - values).astype(np.uint16) if acquisition.monochrome1 else values
-
-
 def _header(patient: Patient, study: Study, acquisition: Acquisition, number: int) -> FileDataset:
     rng = np.random.default_rng([acquisition.seed, 2])
     sop_class = _DX if rng.random() < 0.8 else _CR
@@ -119,13 +109,6 @@ def write_image_truth(folder: Path, settings: HospitalSettings) -> None:
     write_truth(folder, "images", pd.DataFrame(rows).assign(usable=spoilt.isna(), kind=spoilt))
 
 
-def write_states(folder: Path, settings: HospitalSettings) -> None:
-    """Write the state of every study."""
-    studies = [study for patient in hospital(settings) for study in patient.studies]
-    rows = [(study.study_id, state_of(study)) for study in studies]
-    write_truth(folder, "states", pd.DataFrame(rows, columns=list(TABLES["states"].columns)))
-
-
 def finding_truth(settings: HospitalSettings, index: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A patient's sentences that state findings, and their boxes in each image, in pixels."""
     patient = make_patient(settings, index)
@@ -163,12 +146,17 @@ def state_of(study: Study) -> str:
 def write_image(
     path: Path, patient: Patient, study: Study, acquisition: Acquisition, number: int, size: int
 ) -> None:
-    """Draw one acquisition and write it as DICOM."""
-    values = stored_values(draw(patient, study, acquisition, size).image, acquisition)
+    """Draw one acquisition and write it as DICOM; values fill part of the detector's range."""
+    image = draw(patient, study, acquisition, size).image
+    rng = np.random.default_rng([acquisition.seed, 1])
+    top = 2**acquisition.bits - 1
+    low, high = top * rng.uniform(0.0, 0.08), top * rng.uniform(0.7, 1.0)
+    values = np.rint(low + image * np.float32(high - low)).astype(np.uint16)
+    values = (top - values).astype(np.uint16) if acquisition.monochrome1 else values
     file = _header(patient, study, acquisition, number)
     dicom_file.set_pixels(file, values, acquisition.bits, acquisition.monochrome1)
-    low, high = int(values.min()), int(values.max())
-    file.WindowCenter, file.WindowWidth = str((low + high + 1) // 2), str(max(high - low, 1))
+    least, most = int(values.min()), int(values.max())
+    file.WindowCenter, file.WindowWidth = str((least + most + 1) // 2), str(max(most - least, 1))
     dicom_file.save(file, path)
 
 
@@ -205,7 +193,8 @@ def write_mimic_cxr(folder: Path, settings: HospitalSettings, threads: int) -> C
     write_zip(folder / "mimic-cxr-reports.zip", 2019, reports)
     if settings.followed is not None:
         write_image_truth(folder, settings)
-    write_states(folder, settings)
+    states = [(s.study_id, state_of(s)) for p in hospital(settings) for s in p.studies]
+    write_truth(folder, "states", pd.DataFrame(states, columns=list(TABLES["states"].columns)))
     if settings.finding_truth:
         tables = each(indices, threads, "truth of findings", finding_truth, settings)
         for name, rows in zip(("sentences", "boxes"), zip(*tables, strict=True), strict=True):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from cxr_hospital.acquisition import Acquisition, sample_acquisition
+from cxr_hospital.canvas import deep_grey
 from cxr_hospital.course import DEVICES, Finding, sample_course
 from cxr_hospital.drawing import draw
 from cxr_hospital.patient import Patient, Study, sample_times, with_body
@@ -159,9 +159,8 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> lis
         places = [_SIDES[f.side][0] for f in study.findings if f.side in _SIDES]
         for image in study.images:
             pixels = draw(patient, study, image, settings.image_size).image
-            values = np.rint(pixels * np.float32(2**16 - 1)).astype(np.uint16)
-            Image.fromarray(values).save(output / str(number % 2) / image.image_id)
-            height, width = values.shape
+            deep_grey(pixels).save(output / str(number % 2) / image.image_id)
+            height, width = pixels.shape
             values_by_column = {
                 "ImageID": image.image_id,
                 "ImageDir": number % 2,

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from cxr_files.atomic import write_json
-from cxr_hospital.canvas import image_shape
+from cxr_hospital.canvas import deep_grey, image_shape
 from cxr_hospital.course import GROUNDED
 from cxr_hospital.drawing import draw, finding_boxes
 from cxr_hospital.patient import Patient, Study
@@ -40,11 +39,6 @@ Grounded = tuple[list[dict[str, Any]], list[Row]]
 def study_id(patient: Patient, study: Study) -> str:
     """An id of 21 digits."""
     return f"{patient.index:010d}{study.study_id:011d}"
-
-
-def _part(settings: HospitalSettings, number: int) -> str:
-    draw_of = np.random.default_rng([settings.seed, number, _STREAM]).random()
-    return next(name for name, end in _PARTS if draw_of < end)
 
 
 def _sentence(text: str, **values: Any) -> dict[str, Any]:
@@ -101,8 +95,7 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
     for folder, of in ((IMAGES, study), (PRIORS, before)):
         if of is not None:
             pixels = draw(patient, of, of.images[0], settings.image_size).image
-            values = np.rint(pixels * np.float32(2**16 - 1)).astype(np.uint16)
-            Image.fromarray(values).save(output / folder / of.images[0].image_id)
+            deep_grey(pixels).save(output / folder / of.images[0].image_id)
     sentences = _findings(settings, patient, study, rng)
     prior = None if before is None else before.images[0].image_id
     report = {
@@ -112,6 +105,8 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
         "PreviousImageID": prior,
         "findings": sentences,
     }
+    drawn = np.random.default_rng([settings.seed, number, _STREAM]).random()
+    part = next(name for name, end in _PARTS if drawn < end)
     rows: list[Row] = []
     labelled = [s for s in sentences if s["labels"]] or [_sentence("", labels=["Normal"])]
     for sentence in labelled:
@@ -121,7 +116,7 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> Gro
             "label": sentence["labels"][0],
             "boxes_count": len(sentence["boxes"]),
             "sentence_en": sentence["sentence_en"],
-            "split": _part(settings, number),
+            "split": part,
             "PatientID": f"pat{number:06d}",
             "PatientSex_DICOM": patient.sex,
             "StudyDate_DICOM": study.time.strftime("%Y%m%d"),

@@ -69,13 +69,6 @@ def article(seed: int, version: int, number: int) -> str:
     )
 
 
-def _write_file(folder: Path, number: int, elements: list[str]) -> None:
-    name = f"pubmed26n{number:04d}.xml.gz"
-    write_gzip(folder / name, (_HEAD + "".join(elements) + _TAIL).encode())
-    digest = hashlib.md5((folder / name).read_bytes(), usedforsecurity=False).hexdigest()
-    (folder / f"{name}.md5").write_text(f"MD5({name})= {digest}\n")
-
-
 @dataset_writer()
 def write_pubmed(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write the files."""
@@ -89,6 +82,9 @@ def write_pubmed(folder: Path, settings: HospitalSettings, threads: int) -> Coun
     update = [article(settings.seed, 2, number) for number in revised]
     gone = [f"<DeleteCitation>{pmids}</DeleteCitation>\n"] if pmids else []
     for number, chunk in enumerate([*chunks, update + gone], 1):
-        _write_file(folder, number, chunk)
+        path = folder / f"pubmed26n{number:04d}.xml.gz"
+        write_gzip(path, (_HEAD + "".join(chunk) + _TAIL).encode())
+        digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        Path(f"{path}.md5").write_text(f"MD5({path.name})= {digest}\n")
     counts = {"records": total, "revised": len(revised), "deleted": len(deleted)}
     return {"files": len(chunks) + 1} | counts

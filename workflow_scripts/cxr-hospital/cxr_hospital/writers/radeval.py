@@ -9,7 +9,7 @@ import numpy as np
 
 from cxr_hospital.settings import HospitalSettings
 from cxr_hospital.writers.folder import Counts, Row, dataset_writer, write_table
-from cxr_hospital.writers.rexval import STUDIES, errors_of, report_of
+from cxr_hospital.writers.rexval import STUDIES, candidate_of, errors_of, report_of
 
 FILE = "reader_study_final_with_annotationsv3.csv"
 CANDIDATES = 3
@@ -21,7 +21,6 @@ KINDS = (
     "Inarticulate report (grammar, readability)",
 )
 WITHOUT_COUNT = {(0, 1), (7, 2)}  # report and candidate
-_OTHERS = 0.5  # candidates that are of another patient
 _FIRST = 2 * STUDIES  # patient; those before are the ReXVal copy's
 _STREAM = 157
 
@@ -46,9 +45,7 @@ def write_radeval(folder: Path, settings: HospitalSettings, threads: int) -> Cou
     for number, report in enumerate(reports[:STUDIES]):
         texts, annotations = [], []
         for place in range(1, CANDIDATES + 1):
-            candidate = [one for one in report if rng.random() < rng.random()] or report[:1]
-            if rng.random() < _OTHERS:
-                candidate = list(reports[STUDIES + int(rng.integers(STUDIES))])
+            candidate = candidate_of(report, reports, rng)
             texts.append(" ".join(candidate))
             broken = (number, place) in WITHOUT_COUNT
             annotations.append(_annotation(errors_of(report, candidate), broken))

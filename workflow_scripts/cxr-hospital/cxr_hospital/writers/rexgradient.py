@@ -6,8 +6,6 @@ has the same without images; images are PNG of 16 bits that use a quarter of the
 the views are said in other words or not at all, and two studies of a patient may have one date.
 """
 
-import csv
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from cxr_hospital.acquisition import Acquisition, sample_acquisitions
+from cxr_hospital.canvas import deep_grey
 from cxr_hospital.course import sample_course
 from cxr_hospital.drawing import draw
 from cxr_hospital.patient import Patient, Study, sample_times, with_body
 from cxr_hospital.report import write_report
 from cxr_hospital.settings import HospitalSettings
-from cxr_hospital.writers.folder import Counts, dataset_writer, each
+from cxr_hospital.writers.folder import Counts, dataset_writer, each, write_table
 
 PARTS = {"train": 0.875, "valid": 0.0625, "test": 0.0625}  # of the studies; as published
 TEXTS = ("Indication", "Comparison", "Findings", "Impression")
@@ -117,10 +115,9 @@ def _write_patient(output: Path, settings: HospitalSettings, number: int) -> lis
         paths = [image_path(settings, number, study, image) for image in study.images]
         for path, image in zip(paths, study.images, strict=True):
             pixels = draw(patient, study, image, settings.image_size).image
-            values = np.rint(pixels * np.float32(_RANGE - 1)).astype(np.uint16)
             place = output / "metadata" / path
             place.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(values).save(place)
+            deep_grey(pixels, _RANGE).save(place)
         entries.append(_entry(settings, patient, study, paths))
     return entries
 
@@ -155,11 +152,7 @@ def write_rexgradient(folder: Path, settings: HospitalSettings, threads: int) ->
         name = folder / "metadata" / f"{part}_metadata"
         for suffix in (".json", "_view_position.json"):
             Path(f"{name}{suffix}").write_text(json.dumps(of_part, indent=1), encoding="utf-8")
-        text = io.StringIO()
-        rows = ({"id": key, **{f: entry[f] for f in FIELDS}} for key, entry in of_part.items())
-        table = csv.DictWriter(text, ("id", *FIELDS), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        Path(f"{name}.csv").write_text(text.getvalue(), encoding="utf-8")
+        rows = [(key, *(entry[field] for field in FIELDS)) for key, entry in of_part.items()]
+        write_table(Path(f"{name}.csv"), ("id", *FIELDS), rows)
     images = sum(len(entry["ImagePath"]) for of in entries.values() for entry in of.values())
     return {"patients": patients, "studies": sum(map(len, entries.values())), "images": images}

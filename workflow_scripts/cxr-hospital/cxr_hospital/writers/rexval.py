@@ -43,6 +43,16 @@ def errors_of(report: Sentences, candidate: Sentences) -> list[tuple[int, bool]]
     return [(kind, not normal) for (kind, _), normal in zip(wrong, is_normal, strict=True)]
 
 
+def candidate_of(
+    report: Sentences, reports: Sequence[Sentences], rng: np.random.Generator
+) -> Sentences:
+    """A study's report without some of its sentences, or one of another patient's ``reports``."""
+    candidate = [one for one in report if rng.random() < rng.random()] or report[:1]
+    if rng.random() < _OTHERS:
+        candidate = reports[STUDIES + int(rng.integers(STUDIES))]
+    return candidate
+
+
 @dataset_writer()
 def write_rexval(folder: Path, settings: HospitalSettings, threads: int) -> Counts:
     """Write both lists, in one process."""
@@ -53,9 +63,7 @@ def write_rexval(folder: Path, settings: HospitalSettings, threads: int) -> Coun
     for number, report in enumerate(reports[:STUDIES]):
         texts = []
         for name in CANDIDATES:
-            candidate = [one for one in report if rng.random() < rng.random()] or report[:1]
-            if rng.random() < _OTHERS:
-                candidate = list(reports[STUDIES + int(rng.integers(STUDIES))])
+            candidate = candidate_of(report, reports, rng)
             texts.append(" ".join(candidate))
             wrong = errors_of(report, candidate)
             for reader in range(READERS):

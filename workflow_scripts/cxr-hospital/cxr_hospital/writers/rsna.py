@@ -142,12 +142,6 @@ def nih_name(index: int) -> str:
     return f"{index + 1:08d}_000.png"
 
 
-def _write_mapping(folder: Path, names: list[str]) -> None:
-    """Write which image of NIH each image of the challenge is, as its publisher does."""
-    records = [{"subset_img_id": uid, "img_id": nih_name(index)} for index, uid in enumerate(names)]
-    write_json(folder / "pneumonia-challenge-dataset-mappings_2018.json", records)
-
-
 @dataset_writer(images_per_test_image=3, validation_share=0.1)
 def write_rsna(
     folder: Path,
@@ -166,7 +160,11 @@ def write_rsna(
     indices = range(image_count(settings, images_per_test_image))
     cases = list(each(indices, threads, "rsna", _write_image, folder, settings))
     if settings.rsna_mapping:
-        _write_mapping(folder, [uid for uid, _, _ in cases])
+        # Which image of NIH each image of the challenge is, as its publisher says.
+        pairs = [
+            {"subset_img_id": uid, "img_id": nih_name(n)} for n, (uid, _, _) in enumerate(cases)
+        ]
+        write_json(folder / "pneumonia-challenge-dataset-mappings_2018.json", pairs)
     # The published order is arbitrary; so is that of the ids.
     training = sorted(cases[: settings.rsna_images])
     tested = sorted(cases[settings.rsna_images :])

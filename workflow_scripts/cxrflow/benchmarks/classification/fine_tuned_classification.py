@@ -94,7 +94,7 @@ class FineTuningProgram(Program):
         number = len(rows) if exclusive else max(1, int(every_BC.isfinite().sum()))
         own_rows = np.array_split(rows, micro_batches)[micro_batch]
         stored = self.stored[own_rows]
-        frames = read_frames(self.pixels, stored, np.full(len(stored), -1))
+        frames = read_frames(self.pixels, stored)
         frames = frames.each(lambda images: images.to(self.device))
         logits_BC = self.head(self.image.encoder(frames).pooled.float()).float()
         labels_BC = self.labels_NC[own_rows].to(self.device)
@@ -116,7 +116,7 @@ class FineTuningProgram(Program):
         blocks = []
         for begin in range(0, len(stored), size):
             rows = stored[begin : begin + size]
-            frames = read_frames(self.pixels, rows, np.full(len(rows), -1))
+            frames = read_frames(self.pixels, rows)
             pooled = self.image.encoder(frames.each(lambda images: images.to(self.device))).pooled
             blocks.append(self.head(pooled.float()).float().cpu())
         return torch.cat(blocks)

@@ -46,12 +46,7 @@ from cxrflow.benchmarks.inputs import open_pixels
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions, patients
 from cxrflow.images.geometry import Geometry
-from cxrflow.metrics.crossed import (
-    Resampled,
-    of_rare_classes,
-    over_trainings_and_samples,
-    resampled,
-)
+from cxrflow.metrics.crossed import Resampled, ends_over, resampled
 from cxrflow.metrics.intervals import Estimate, Floats, clusters_of
 from cxrflow.metrics.rare_classes import Supports
 
@@ -196,18 +191,12 @@ def over_runs(
     another patient's image.
     """
     size = class_size(columns_of(predictions, "label"), class_names(predictions))
-    count = supports.count
     estimates: dict[str, Estimate] = {}
     for share, of_share in runs.items():
         for name in of_share[0].value:
             kind, slash, class_name = name.partition("/")
             values, number = np.array([run.value[name] for run in of_share]), size(name)
-            level = settings.intervals.level
-            if supports.rare(name):
-                ends = of_rare_classes(of_share, name, supports, number, level)
-            else:
-                plain = over_trainings_and_samples(of_share, name, min(count, number), level)
-                ends = plain.low, plain.high
+            ends = ends_over(of_share, name, supports, number, settings.intervals.level)
             mean, spread = float(values.mean()), float(values.std(ddof=1))
             key = f"/{share}{slash}{class_name}"
             estimates[kind + key] = Estimate(mean, *ends, number, supports.counts(name))

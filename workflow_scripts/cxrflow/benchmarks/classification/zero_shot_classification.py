@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from cxrflow.benchmarks.classification.labelled_images import (
     LABELLED,
@@ -54,13 +55,6 @@ SIDES = ("negative", "positive")  # prompts of absence and presence, as cosines 
 NEGATIVES = {"Normal": "normal", "No Lung Opacity / Not Normal": "not_normal"}
 
 
-def class_probabilities(similarities: Floats, temperature: float) -> Floats:
-    """Softmax [N, C] over the cosines [N, C] divided by the temperature (section 2.2)."""
-    scaled = similarities / temperature
-    weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
 def prompt_similarities(
     model: Any,
     images: EncodedImages,
@@ -78,13 +72,13 @@ def prompt_similarities(
 
 
 def class_scores(similarities_NC2: Floats, exclusive: bool, temperature: float) -> Floats:
-    """Scores [N, C] of classes, from similarities to the prompts of absence and presence."""
+    """Scores [N, C] of classes, from similarities to the prompts of absence and presence.
+
+    A softmax of the similarities divided by the temperature (section 2.2).
+    """
     if exclusive:
-        return class_probabilities(similarities_NC2[..., 1], temperature)
-    classes = range(similarities_NC2.shape[1])
-    return np.stack(
-        [class_probabilities(similarities_NC2[:, c], temperature)[:, 1] for c in classes], axis=1
-    )
+        return np.asarray(softmax(similarities_NC2[..., 1] / temperature, axis=1))
+    return np.asarray(softmax(similarities_NC2 / temperature, axis=2)[..., 1])
 
 
 def against_each_kind(predictions: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:

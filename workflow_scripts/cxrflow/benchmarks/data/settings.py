@@ -8,7 +8,7 @@ from cxr_files.settings import Settings
 from cxr_labels.settings import LabellerSettings
 from cxrflow.benchmarks.settings import IntervalSettings
 from cxrflow.data.cohorts.settings import Split
-from cxrflow.reports.entities.settings import EntitySettings
+from cxrflow.reports.settings import EntitySettings
 
 
 class MsCxrStatisticsSettings(Settings):

@@ -10,7 +10,7 @@ from cxrflow.benchmarks.figures.settings import ColumnsFigureSettings
 from cxrflow.benchmarks.settings import EncodingSettings, Section
 from cxrflow.data.cohorts.settings import Split
 from cxrflow.names import Name
-from cxrflow.reports.entities.settings import EntitySettings
+from cxrflow.reports.settings import EntitySettings
 
 
 class ReportGenerationSettings(EncodingSettings):

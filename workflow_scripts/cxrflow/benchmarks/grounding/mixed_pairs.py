@@ -134,7 +134,7 @@ def encode_sources(
     sources = Sources({}, {}, (0, 0))
     for start in range(0, len(rows), settings.batch_size):
         block = list(rows[start : start + settings.batch_size])
-        frames = read_frames(pixels, stored[block], np.full(len(block), -1))
+        frames = read_frames(pixels, stored[block])
         patch_BhwP = model.encode_image(frames).projected_patches
         sources = sources._replace(grid=(patch_BhwP.shape[1], patch_BhwP.shape[2]))
         texts = [

@@ -25,9 +25,7 @@ from cxrflow.metrics.intervals import Floats
 from cxrflow.metrics.multiclass import accuracy, class_f1
 
 if TYPE_CHECKING:  # a reference row needs none of them
-    from cxrflow.benchmarks.language.pair_classifier import FineTuningRun
     from cxrflow.benchmarks.model_inputs import ModelInputs
-    from cxrflow.text.sentence_pairs import PairTokens
 
 COLUMNS = PAIR_COLUMNS
 
@@ -110,34 +108,32 @@ def scores(
         raise InputError("the model has no text encoder")
     max_length = min(settings.max_length, int(encoder.config.max_position_embeddings))
 
-    def tokens(table: pd.DataFrame) -> "PairTokens":
+    def labelled(table: pd.DataFrame) -> LabelledSentencePairs:
         texts = table["premise"].tolist(), table["hypothesis"].tolist()
-        return PairTokens(*texts, model.tokenizer, max_length)
+        tokens = PairTokens(*texts, model.tokenizer, max_length)
+        return LabelledSentencePairs(tokens, classes_of(table["label"]))
 
-    tables = (pairs.train, pairs.validation, pairs.test)
-    train_tokens, validation_tokens, test_tokens = map(tokens, tables)
+    parts = train, validation, test = [
+        labelled(table) for table in (pairs.train, pairs.validation, pairs.test)
+    ]
     weights = {name: value.clone() for name, value in encoder.state_dict().items()}
     runs = [
-        fine_tune(
-            encoder,
-            weights,
-            LabelledSentencePairs(train_tokens, classes_of(pairs.train["label"])),
-            LabelledSentencePairs(validation_tokens, classes_of(pairs.validation["label"])),
-            test_tokens,
-            len(LABELS),
-            seed,
-            settings,
-        )
+        fine_tune(encoder, weights, train, validation, test.tokens, len(LABELS), seed, settings)
         for seed in settings.run_seeds
+    ]
+    courses = [
+        {
+            "seed": run.seed,
+            "best_epoch": run.best_epoch,
+            "epochs": run.epochs,
+            "validation_accuracy": run.validation_accuracy,
+            "test_accuracy": float(accuracy(test.classes_N, run.predictions_N)[0]),
+        }
+        for run in runs
     ]
     return InferenceAnswers(
         {run.seed: run.predictions_N for run in runs},
-        {
-            "truncated": sum(
-                texts.truncated for texts in (train_tokens, validation_tokens, test_tokens)
-            ),
-            "runs": [_record(run, pairs.test) for run in runs],
-        },
+        {"truncated": sum(part.tokens.truncated for part in parts), "runs": courses},
         {
             "max_length": max_length,
             "input": "[CLS] premise [SEP] hypothesis [SEP], segments 0 and 1",
@@ -173,13 +169,3 @@ def predict(inputs: "ModelInputs", settings: NaturalLanguageInferenceSettings) -
             "interval_unit": "two sentences, in both directions",
         },
     )
-
-
-def _record(run: "FineTuningRun", test: pd.DataFrame) -> dict[str, Any]:
-    return {
-        "seed": run.seed,
-        "best_epoch": run.best_epoch,
-        "epochs": run.epochs,
-        "validation_accuracy": run.validation_accuracy,
-        "test_accuracy": float(accuracy(classes_of(test["label"]), run.predictions_N)[0]),
-    }

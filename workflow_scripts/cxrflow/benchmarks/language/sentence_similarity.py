@@ -49,23 +49,15 @@ def statistic(predictions: pd.DataFrame, settings: SentenceSimilaritySettings) -
     entailed, opposed = label == "entailment", label == "contradiction"
     decided = entailed | opposed
 
+    rows = {"syn_sim": entailed, "contradiction_sim": opposed, "neutral_sim": label == "neutral"}
+
     def metrics(counts: Floats) -> dict[str, Floats]:
-        similar = weighted_mean(counts, cosine, entailed)
-        contradictory = weighted_mean(counts, cosine, opposed)
-        return {
-            "syn_sim": similar,
-            "contradiction_sim": contradictory,
-            "cont_gap": similar - contradictory,
-            "neutral_sim": weighted_mean(counts, cosine, label == "neutral"),
-            "auroc": auroc(entailed[decided].astype(int), cosine[decided], counts[:, decided]),
-        }
+        scores = {name: weighted_mean(counts, cosine, chosen) for name, chosen in rows.items()}
+        gap = scores["syn_sim"] - scores["contradiction_sim"]
+        area = auroc(entailed[decided].astype(int), cosine[decided], counts[:, decided])
+        return {**scores, "cont_gap": gap, "auroc": area}
 
     def size(name: str) -> int:
-        rows = {
-            "syn_sim": entailed,
-            "contradiction_sim": opposed,
-            "neutral_sim": label == "neutral",
-        }
         return int(rows.get(name, decided).sum())
 
     labels = np.where(decided, entailed.astype(float), np.nan)

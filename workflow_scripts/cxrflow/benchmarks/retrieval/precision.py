@@ -9,8 +9,8 @@ those of one patient drawn together, with the candidates as they are.
 ``other_category/<k>`` is a control: each query is judged by the category of another one.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,8 +30,7 @@ SHOWN = ["sample_id", "subject_id", "category"]  # of predictions.parquet
 PRECISION, OTHER, CHANCE = "precision", "other_category", "chance"
 
 
-@dataclass(frozen=True)
-class Candidates:
+class Candidates(NamedTuple):
     """The images that are searched: a row each, in the order of ``image_id``."""
 
     table: pd.DataFrame

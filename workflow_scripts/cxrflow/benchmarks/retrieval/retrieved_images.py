@@ -11,7 +11,6 @@ Shapes: N studies.
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from cxr_files.errors import InputError
 from cxrflow.benchmarks.figures.frame import FigureDrawing, FigureInputs
@@ -22,18 +21,12 @@ from cxrflow.benchmarks.model_pixels import model_pixels
 from cxrflow.benchmarks.retrieval.settings import RetrievedFigureSettings
 from cxrflow.benchmarks.study_images import STUDY, encoded_batches, usable_studies
 from cxrflow.metrics.intervals import Floats
+from cxrflow.metrics.retrieval import ranks
 from cxrflow.models.loading import load
 
 COLUMNS = STUDY
 PANEL = 256  # pixels of a picture's longer side, below the beginning of its report
 WHICH = ("own image", "most similar", "second", "least similar")
-
-
-def own_ranks(score_NN: Floats) -> NDArray[np.int64]:
-    """The rank [N] of each text's own image among all images, 1 the best; ties count half."""
-    own_N1 = np.diagonal(score_NN)[:, None]
-    above_N, equal_N = (score_NN > own_N1).sum(axis=1), (score_NN == own_N1).sum(axis=1)
-    return 1 + above_N + (equal_N - 1) // 2
 
 
 def shown_places(score_N: Floats, query: int) -> list[int]:
@@ -58,7 +51,7 @@ def draw(inputs: FigureInputs, settings: RetrievedFigureSettings) -> FigureDrawi
     images = encoded_batches(model, pixels, table, settings.batch_size)
     pairs = model.similarity.whole.pairs(images, texts, np.array(places))["global"]
     score_NN = pairs.of_texts(slice(0, len(table))) / pairs.units
-    rank_N = own_ranks(score_NN)
+    rank_N = ranks(score_NN, np.arange(len(table))).astype(int)  # of the own image
     strips, lines = [], []
     for query in at_quantiles(pd.Series(rank_N), settings.count):
         shown_images = shown_places(score_NN[query], query)

@@ -16,10 +16,13 @@ def _cutoffs_rise(cutoffs: list[int]) -> list[int]:
     return cutoffs
 
 
+Cutoffs = Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)]
+
+
 class RetrievalSettings(BenchmarkSettings):
     """Candidates of several categories, ranked for each query."""
 
-    cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
+    cutoffs: Cutoffs = Field(
         default=[5, 10, 50, 100],
         description="k of precision at k: section 4.2 says 5, 10 and 100, Table 2 has 50",
     )
@@ -53,9 +56,7 @@ class PairRetrievalSettings(EncodingSettings):
         description="studies whose texts agree but for case and blanks. once: the first of them "
         "stands for all; tied: all are asked for, and none of them counts against another",
     )
-    cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
-        default=[1, 5, 10], description="k of recall at k"
-    )
+    cutoffs: Cutoffs = Field(default=[1, 5, 10], description="k of recall at k")
 
 
 class RetrievalAurocSettings(EncodingSettings):
@@ -67,9 +68,7 @@ class RetrievalAurocSettings(EncodingSettings):
         min_length=1,
         description="of the reports, as one text in this order (section 3: the impression)",
     )
-    cutoffs: Annotated[list[int], Field(min_length=1), AfterValidator(_cutoffs_rise)] = Field(
-        default=[1, 5, 10], description="k of recall at k; ours"
-    )
+    cutoffs: Cutoffs = Field(default=[1, 5, 10], description="k of recall at k; ours")
 
 
 class EmbeddingFigureSettings(ColumnsFigureSettings):

@@ -8,7 +8,7 @@ training images' boxes. ``second_reader`` is the human row: boxes of another rad
 phrases of which there are some.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,13 @@ from cxrflow.benchmarks.grounding.region import box_mask
 from cxrflow.benchmarks.grounding.segmentation import BoxedSplits, SegmentedMaps
 from cxrflow.benchmarks.grounding.segmentation_scores import ZERO_SHOT
 from cxrflow.benchmarks.inputs import Inputs, Pixels
-from cxrflow.benchmarks.rows.detector import DETECTOR, detect, detect_in_folds, surroundings
+from cxrflow.benchmarks.rows.detector import (
+    DETECTOR,
+    detect,
+    detect_in_folds,
+    in_cells,
+    surroundings,
+)
 from cxrflow.benchmarks.rows.row import Row
 from cxrflow.benchmarks.rows.truth import ORACLE
 from cxrflow.images.geometry import Geometry
@@ -94,8 +100,7 @@ def covered(boxes: Sequence[Sequence[float]], sample: pd.Series, geometry: Geome
     size = placement.size
     cells = max(n for n in range(1, _MOST_CELLS + 1) if size % n == 0)
     mask = box_mask(placement.boxes([list(map(float, box)) for box in boxes]), size, size)
-    step = size // cells
-    return mask.reshape(cells, step, cells, step).mean((1, 3))
+    return in_cells(mask[None], cells)[0]
 
 
 def all_covered(samples: pd.DataFrame, geometry: Geometry, column: str = "boxes") -> Maps:
@@ -148,19 +153,15 @@ def reference_maps(name: str, samples: pd.DataFrame, geometry: Geometry) -> Maps
     if name == "centre":
         return np.repeat(centre(truths.shape[1])[None], len(truths), 0)
     patients = samples["subject_id"].astype(str).tolist()
-    by_finding = samples["category"].astype(str)
-    words = samples["phrase"].map(lambda phrase: " ".join(place_words(str(phrase))))
-    keys: dict[str, Callable[[], pd.Series]] = {
-        "mean_box": lambda: pd.Series("all", index=samples.index),
-        "finding_box": lambda: by_finding,
-        "place_box": lambda: by_finding + ": " + words,
-    }
     overall = mean_of_others(truths, ["all"] * len(truths), patients)
-    return mean_of_others(truths, keys[name]().tolist(), patients, overall)
+    if name == "mean_box":
+        return overall
+    keys = samples["category"].astype(str)
+    if name == "place_box":
+        keys += ": " + samples["phrase"].map(lambda phrase: " ".join(place_words(str(phrase))))
+    return mean_of_others(truths, keys.tolist(), patients, overall)
 
 
 def brightness(pixels: Pixels, image_ids: list[str], cells: int) -> NDArray[np.float64]:
     """Mean brightness [N, cells, cells] of each cell."""
-    images = pixels.read(pixels.rows(image_ids)).astype(np.float64)
-    step = images.shape[1] // cells
-    return images.reshape(len(images), cells, step, cells, step).mean((2, 4))
+    return in_cells(pixels.read(pixels.rows(image_ids)).astype(np.float64), cells)

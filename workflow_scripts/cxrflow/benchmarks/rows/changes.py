@@ -22,7 +22,7 @@ Shapes: B pairs, N pairs of a finding, F features, C classes.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,13 @@ from cxrflow.metrics.intervals import Floats
 
 SECOND_READER = "second_reader"
 THUMBNAIL = 8
+# How rows without features read two images.
+_READ = {
+    "nothing": "as nothing is read",
+    "random": "as nothing is read",
+    ORACLE: "as is known of it",
+    SECOND_READER: "as a second radiologist read them",
+}
 _SURE = 5.0  # logit of what is known
 EVEN = 0.43  # a third of a normal distribution lies below -0.43, a third above 0.43
 
@@ -67,14 +74,8 @@ class Changes(Row):
     def scores(self, inputs: ModelInputs, settings: TemporalClassificationSettings) -> PairScores:
         """What scores the pairs of each finding."""
         name = self.name
-        if name == ORACLE:
-            return PairScores(inputs.pixels, partial(_true_of_tests, inputs), "as is known of it")
-        if name == SECOND_READER:
-            scorer = partial(_second_reader, inputs)
-            return PairScores(inputs.pixels, scorer, "as a second radiologist read them")
-        if name in ("nothing", "random"):
-            scorer = partial(_frequent if name == "nothing" else _random, inputs)
-            return PairScores(inputs.pixels, scorer, "as nothing is read")
+        if name in _READ:
+            return PairScores(inputs.pixels, partial(self._of_tests, inputs), _READ[name])
         plain = name.removesuffix(OPTIMUM)
         learning = settings
         if plain != name:
@@ -88,6 +89,18 @@ class Changes(Row):
         self.state = tempfile.TemporaryDirectory()  # as long as the row
         heads = Heads(inputs, learning, image, inputs.pixels, Path(self.state.name), name)
         return PairScores(inputs.pixels, heads.scores, "plain features of both")
+
+    def _of_tests(
+        self, inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
+    ) -> Mapping[str, Floats]:
+        answers: dict[str, Callable[[ModelInputs, str, ImagePairs], Floats]] = {
+            "nothing": partial(_frequent, train=splits.train),
+            "random": partial(_drawn, seed=seed),
+            ORACLE: _true,
+            SECOND_READER: _second_reader,
+        }
+        answer = answers[self.name]
+        return {name: answer(inputs, finding, pairs) for name, pairs in splits.test.items()}
 
     def restrict(self, inputs: ModelInputs) -> None:
         """Leave out tested pairs without a second reading."""
@@ -131,14 +144,25 @@ class PlainFeatures(NamedTuple):
     projected_global: Tensor
 
 
-class PlainTrunk(nn.Module):
-    """Plain features of two images [B, F], or of one, with nothing to train."""
+class PlainImages(nn.Module):
+    """Plain features of two images [B, F], or of one, in the place of an encoder that compares two.
+
+    There is nothing to train, and no projector, so its trunk is the whole of it.
+    """
+
+    takes_prior = True
+    projector = None
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
         blank = torch.zeros(1, 1, THUMBNAIL, THUMBNAIL)
         self.features = self(Frames(blank, blank)).pooled.shape[1]
+
+    @property
+    def encoder(self) -> "PlainImages":
+        """The trunk."""
+        return self
 
     def forward(self, frames: Frames[Tensor]) -> PlainFeatures:
         """Return the current image's features and, but for ``current``, its prior's and d.
@@ -158,22 +182,6 @@ class PlainTrunk(nn.Module):
         return torch.from_numpy(plain).float().to(images.device)
 
 
-class PlainImages(nn.Module):
-    """Stands for an image encoder that compares two images."""
-
-    takes_prior = True
-    projector = None
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.encoder = PlainTrunk(name)
-
-    def forward(self, frames: Frames[Tensor]) -> PlainFeatures:
-        """Return the trunk's features."""
-        features: PlainFeatures = self.encoder(frames)
-        return features
-
-
 def _with_labels_of_others(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Any:
     """Return the cohort, each finding's labels to learn from in another order."""
     table, draw = inputs.cohort.table.copy(), np.random.default_rng(0)
@@ -183,18 +191,9 @@ def _with_labels_of_others(inputs: ModelInputs, settings: TemporalClassification
     return replace(inputs.cohort, table=table)
 
 
-def _frequent(
-    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
-) -> Mapping[str, Floats]:
-    classes = len(inputs.cohort.classes)
-    shares_C = np.bincount(splits.train.labels, minlength=classes) / len(splits.train)
-    return {name: np.tile(shares_C, (len(pairs), 1)) for name, pairs in splits.test.items()}
-
-
-def _random(
-    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
-) -> Mapping[str, Floats]:
-    return {name: _drawn(inputs, finding, pairs, seed) for name, pairs in splits.test.items()}
+def _frequent(inputs: ModelInputs, finding: str, pairs: ImagePairs, train: ImagePairs) -> Floats:
+    shares_C = np.bincount(train.labels, minlength=len(inputs.cohort.classes)) / len(train)
+    return np.tile(shares_C, (len(pairs), 1))
 
 
 def _drawn(inputs: ModelInputs, finding: str, pairs: ImagePairs, seed: int = 0) -> Floats:
@@ -219,24 +218,13 @@ def _true(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
     return np.asarray(softmax(_SURE * answers_NC, axis=1))
 
 
-def _second_reader(
-    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
-) -> Mapping[str, Floats]:
-    scores = {}
-    for name, pairs in splits.test.items():
-        label_N1, quality_N1 = (
-            _known(inputs, pairs, c).to_numpy()[:, None] for c in ("label", "quality")
-        )
-        is_label_NC = label_N1 == np.array(inputs.cohort.classes)
-        answers_NC = np.where(quality_N1 == AGREEMENT, is_label_NC, ~is_label_NC)
-        scores[name] = softmax(_SURE * answers_NC, axis=1)
-    return scores
-
-
-def _true_of_tests(
-    inputs: ModelInputs, finding: str, splits: PairSplits, seed: int
-) -> Mapping[str, Floats]:
-    return {name: _true(inputs, finding, pairs) for name, pairs in splits.test.items()}
+def _second_reader(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:
+    label_N1, quality_N1 = (
+        _known(inputs, pairs, c).to_numpy()[:, None] for c in ("label", "quality")
+    )
+    is_label_NC = label_N1 == np.array(inputs.cohort.classes)
+    answers_NC = np.where(quality_N1 == AGREEMENT, is_label_NC, ~is_label_NC)
+    return np.asarray(softmax(_SURE * answers_NC, axis=1))
 
 
 def _by_brightness(inputs: ModelInputs, finding: str, pairs: ImagePairs) -> Floats:

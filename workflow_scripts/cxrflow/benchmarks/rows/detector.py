@@ -34,7 +34,7 @@ def surroundings(images_NSS: NDArray[np.uint8], cells: int) -> Floats:
         width = _SPREAD * unit
         spread = gaussian_filter(image_SS**2, width) - gaussian_filter(image_SS, width) ** 2
         maps = [*blurred, *(each - each[:, ::-1] for each in blurred), spread]
-        features.append(np.stack([_in_cells(each, cells) for each in maps], axis=-1))
+        features.append(np.moveaxis(in_cells(np.stack(maps), cells), 0, -1))
     place_hw2 = np.moveaxis(np.indices((cells, cells)), 0, -1) / cells
     shape = (len(features), cells, cells, 2)
     return np.concatenate([np.stack(features), np.broadcast_to(place_hw2, shape)], axis=-1)
@@ -89,7 +89,7 @@ def detect_in_folds(
     return inside_Nhw
 
 
-def _in_cells(image_SS: Floats, cells: int) -> Floats:
-    """The means [h, w] of an image's cells."""
-    step = len(image_SS) // cells
-    return np.asarray(image_SS.reshape(cells, step, cells, step).mean((1, 3)))
+def in_cells(images_NSS: NDArray[Any], cells: int) -> Floats:
+    """The means [N, h, w] of the cells of square images."""
+    step = images_NSS.shape[-1] // cells
+    return np.asarray(images_NSS.reshape(-1, cells, step, cells, step).mean((2, 4)))

@@ -248,6 +248,7 @@ class ExternalFile(Row):
 
     def __init__(self, path: Path, settings: Any, least_share: float = 1.0) -> None:
         super().__init__(path.stem, settings)
+        self.knows_nothing = False  # whatever the file is called
         self.least_share, self.count = least_share, 0
         if getattr(settings, "augmentation", None) is not None:
             raise InputError(

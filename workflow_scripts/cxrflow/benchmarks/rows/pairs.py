@@ -46,11 +46,6 @@ _UNKNOWN = -2.0  # in place of a label that is not there
 class RankedPairs(Row):
     """Ranks the texts for each image and the images for each text."""
 
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether any order is as good."""
-        return self.name == "nothing"
-
     def scores(self, inputs: ModelInputs, studies: Studies, settings: Any) -> Floats:
         """Scores [image, text] of all studies."""
         if self.name == STATES:
@@ -59,8 +54,11 @@ class RankedPairs(Row):
         training = training_studies(self.name, inputs, settings)
         if self.name == "frequent":
             return by_frequency(training, studies.table)
-        described = by_length if self.name == "length" else by_words
-        return described(training, studies.table, inputs.pixels)
+        learnt = (training, studies.table, inputs.pixels, _SIDE)
+        if self.name == "length":
+            expected_N, length_N = expected_length(*learnt)
+            return -np.abs(expected_N[:, None] - length_N)
+        return cosines(*expected_words(*learnt))
 
 
 class AllPairs(Row):
@@ -104,11 +102,6 @@ def by_frequency(training: pd.DataFrame, table: pd.DataFrame) -> Floats:
     return np.tile(frequency_N, (len(table), 1))
 
 
-def by_words(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
-    """Cosines [N, N] of the words predicted of each image with those of each text."""
-    return cosines(*expected_words(training, table, pixels, _SIDE))
-
-
 def expected_words(
     training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels, side: int
 ) -> tuple[Floats, Floats]:
@@ -123,12 +116,6 @@ def expected_words(
     describe = make_pipeline(words, components.fit(counts))
     expected_NF = _map(training, describe.transform(training["text"]), table, pixels, side)
     return expected_NF, describe.transform(table["text"])
-
-
-def by_length(training: pd.DataFrame, table: pd.DataFrame, pixels: Pixels) -> Floats:
-    """Differences [N, N], negative, of the length predicted of each image and each text's."""
-    expected_N, length_N = expected_length(training, table, pixels, _SIDE)
-    return -np.abs(expected_N[:, None] - length_N)
 
 
 def expected_length(

@@ -120,7 +120,7 @@ def stored_features(name: str, pixels: Pixels, image_ids: pd.Series) -> torch.Te
 
 def shown(pixels: Pixels, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return images [N, S, S] of a store, as an encoder that has learnt nothing sees them."""
-    frames = read_frames(pixels, rows, np.full(len(rows), -1))
+    frames = read_frames(pixels, rows)
     return (frames.current[:, 0] * 255).round().byte().numpy()
 
 
@@ -143,11 +143,6 @@ def features_of(encoded: pd.DataFrame, pooled: torch.Tensor, pixels: Pixels) -> 
 
 class Pictures(Row):
     """Plain features of the cohort's images; ``nothing`` is one that is the same for all."""
-
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether it tells no two images apart."""
-        return self.name == "nothing"
 
     def features(self, inputs: ModelInputs) -> Features:
         """Features of those of the cohort's images that are stored."""

@@ -20,21 +20,17 @@ WITHOUT_MODEL = {"features": "pooled", "start": "zeros", "augmentation": None}
 class Row:
     """A row of one task.
 
-    ``settings``: those that it follows; ``protocol``: what its result says beside the program's.
+    ``settings``: those that it follows; ``protocol``: what its result says beside the program's;
+    ``knows_nothing``: it puts candidates in any order, whose scores are computed, not drawn.
     """
 
     def __init__(self, name: str, settings: Any) -> None:
-        self.name = name
+        self.name, self.knows_nothing = name, name == "nothing"
         settings_without_model = {
             n: v for n, v in WITHOUT_MODEL.items() if n in type(settings).model_fields
         }
         self.settings = settings.model_copy(update=settings_without_model)
         self.protocol: dict[str, Any] = {}
-
-    @property
-    def knows_nothing(self) -> bool:
-        """True if it puts candidates in any order, whose scores are computed, not drawn."""
-        return False
 
     def restrict(self, inputs: Any) -> None:
         """Leave samples out of the cohort of ``inputs`` that it has no answer for."""

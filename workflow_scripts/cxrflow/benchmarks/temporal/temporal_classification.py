@@ -11,6 +11,7 @@ Shapes: N pairs, F features, C classes.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -48,6 +49,7 @@ from cxrflow.benchmarks.temporal.settings import (
     FineTuning,
     Probe,
     TemporalClassificationSettings,
+    TemporalSettings,
 )
 from cxrflow.data.readers.common_tables import DIRECTIONS
 from cxrflow.encoders.image_encoder import ImageEncoder
@@ -163,25 +165,28 @@ def predict(inputs: ModelInputs, settings: TemporalClassificationSettings) -> Pr
             columns |= columns_of_run(of_tests, test.labels, cohort.classes, seed)
         if test is not None:
             tables.append(test.table.assign(**columns))
+    data = {"train_pairs": trained, "left_out": left_out, "dropped": dropped}
+    found = predictions_of(inputs, pixels, tables, settings, data, {"two_images": two_images})
+    return replace(found, draw=lambda metrics: draw(found.table, seeds))
+
+
+def predictions_of(
+    inputs: Inputs,
+    pixels: Pixels,
+    tables: Sequence[pd.DataFrame],
+    settings: TemporalSettings,
+    data: Mapping[str, Any],
+    protocol: Mapping[str, Any],
+) -> Predictions:
+    """The predictions of all findings, a table each; InputError if none is left."""
     if not tables:
-        raise InputError(f"{inputs.source}: no finding is left: {left_out}")
+        raise InputError(f"{inputs.source}: no finding is left: {data['left_out']}")
     predictions = in_order(pd.concat(tables, ignore_index=True), settings)
     return Predictions(
         predictions,
         statistic(predictions, settings),
-        {
-            "pictures": pixels.fingerprint,
-            "pairs": len(predictions),
-            "train_pairs": trained,
-            "left_out": left_out,
-            "dropped": dropped,
-        },
-        {
-            "geometry": str(pixels.geometry),
-            "two_images": two_images,
-            "score": "mean of the classes' recalls",
-        },
-        draw=lambda metrics: draw(predictions, seeds),
+        {"pictures": pixels.fingerprint, "pairs": len(predictions), **data},
+        {"geometry": str(pixels.geometry), "score": "mean of the classes' recalls", **protocol},
     )
 
 

@@ -21,15 +21,9 @@ from cxrflow.benchmarks.inputs import Pixels, read_cohort, read_frames
 from cxrflow.benchmarks.model_inputs import ModelInputs
 from cxrflow.benchmarks.result import Predictions
 from cxrflow.benchmarks.temporal.image_pairs import ImagePairs
-from cxrflow.benchmarks.temporal.scores import (
-    OTHER_PRIOR,
-    OWN_PRIOR,
-    columns_of_run,
-    in_order,
-    statistic,
-)
+from cxrflow.benchmarks.temporal.scores import OTHER_PRIOR, OWN_PRIOR, columns_of_run
 from cxrflow.benchmarks.temporal.settings import TemporalPromptingSettings
-from cxrflow.benchmarks.temporal.temporal_classification import PAIR_COLUMNS, usable
+from cxrflow.benchmarks.temporal.temporal_classification import PAIR_COLUMNS, predictions_of, usable
 from cxrflow.encoders.next_words import next_words
 from cxrflow.encoders.report_decoder import FOLDER
 from cxrflow.text.report_prompts import PRIOR_STUDY, ReportPrompts, prior_texts
@@ -70,11 +64,11 @@ def posterior(
     prompts = ReportPrompts(
         pairs.table[PRIOR_REPORT].tolist(), model.tokenizer, model.decoder.settings
     ).prompts
-    prior = pairs.prior if _sees_prior(model) else np.full(len(pairs), -1)
     batches = []
     for first in range(0, len(pairs), settings.batch_size):
         rows = slice(first, first + settings.batch_size)
-        frames = read_frames(pixels, pairs.current[rows], prior[rows])
+        prior = pairs.prior[rows] if _sees_prior(model) else None
+        frames = read_frames(pixels, pairs.current[rows], prior)
         patches_BMP = model.encode_image(frames).unnormalised_patches.flatten(1, 2)
         prefixes = [[*prompt, *begin] for prompt in prompts[rows]]
         words_BW = next_words(model.decoder, prefixes, words_W, patches_BMP)
@@ -149,18 +143,6 @@ def predict(inputs: ModelInputs, settings: TemporalPromptingSettings) -> Predict
         of_tests = {name: scorer(finding, pairs_of_test) for name, pairs_of_test in tests.items()}
         columns = columns_of_run(of_tests, pairs.labels, cohort.classes, 0)
         tables.append(pairs.table.assign(**columns))
-    if not tables:
-        raise InputError(f"{inputs.source}: no finding is left: {left_out}")
-    predictions = in_order(pd.concat(tables, ignore_index=True), settings)
-    return Predictions(
-        predictions,
-        statistic(predictions, settings),
-        {
-            "pictures": pixels.fingerprint,
-            "pairs": len(predictions),
-            "with_prior_report": int((tested[PRIOR_REPORT] != "").sum()),
-            "left_out": left_out,
-            "dropped": dropped,
-        },
-        {"geometry": str(pixels.geometry), "score": "mean of the classes' recalls", **protocol},
-    )
+    with_report = int((tested[PRIOR_REPORT] != "").sum())
+    data = {"with_prior_report": with_report, "left_out": left_out, "dropped": dropped}
+    return predictions_of(inputs, pixels, tables, settings, data, protocol)

@@ -43,9 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from cxrflow.commands.adopt.archive import read_archive, require_radiographs
     from cxrflow.commands.adopt.columns import propose
     from cxrflow.commands.adopt.contents import read_contents
-    from cxrflow.commands.adopt.dating import date_studies
     from cxrflow.commands.adopt.folder import look_at_images, write_folder
-    from cxrflow.commands.adopt.matching import match, require_matched
+    from cxrflow.commands.adopt.matching import date_studies, match, require_matched
     from cxrflow.commands.adopt.new_ids import NewIds, read_key
     from cxrflow.commands.adopt.page import JSON, PAGE, TABLE, account_of, left_out, page
     from cxrflow.commands.adopt.preview import lines_of, pairs_page, preview, some_pairs

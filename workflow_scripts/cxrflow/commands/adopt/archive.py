@@ -18,8 +18,7 @@ import pandas as pd
 from cxr_files.drops import printable
 from cxr_files.errors import InputError
 from cxr_files.folders import walk_files
-from cxr_files.parallel import chunks, ordered_map
-from cxr_files.progress import progress
+from cxr_files.progress import rows_in_chunks
 from cxr_files.reading import leads_out
 from cxrflow.data.readers.study_time import from_dicom
 from cxrflow.images.decode import PNG, is_dicom, is_picture, open_file
@@ -88,10 +87,7 @@ def read_archive(root: Path, besides: Path, threads: int = 1) -> pd.DataFrame:
         for path in walk_files(root, onerror=refuse)
         if not Path(os.path.realpath(path)).is_relative_to(reports)
     ]
-    blocks = ordered_map(
-        partial(_read_chunk, root), chunks(paths, CHUNK), threads if len(paths) > CHUNK else 1
-    )
-    rows = [row for block in progress(blocks, len(paths), "file") for row in block]
+    rows = rows_in_chunks(partial(_read_chunk, root), paths, CHUNK, threads, "file")
     files = pd.DataFrame(rows, columns=list(ArchiveFile._fields))
     texts = [name for name in files if name != "raw"]
     files = files.astype(dict.fromkeys(texts, "str"))
@@ -148,7 +144,9 @@ def _read(root: Path, place: str) -> ArchiveFile:
             if not start:
                 return ArchiveFile(place, aside="file is empty")
             if is_picture(start):
-                return _picture(place, ".png" if start.startswith(PNG) else ".jpg")
+                suffix = ".png" if start.startswith(PNG) else ".jpg"
+                view = view_of(path.stem.replace("_", " "))
+                return ArchiveFile(place, suffix, view=view, aside=_odd(view))
             if path.name.upper() == "DICOMDIR":
                 return ArchiveFile(place, aside="index of a disc (DICOMDIR)")
             if is_dicom(start, path) or BARE.match(start):
@@ -160,11 +158,6 @@ def _read(root: Path, place: str) -> ArchiveFile:
         )
     except Exception as error:  # pydicom raises many kinds on damaged headers
         return ArchiveFile(place, DICOM, aside=f"damaged header ({type(error).__name__})")
-
-
-def _picture(place: str, suffix: str) -> ArchiveFile:
-    view = view_of(Path(place).stem.replace("_", " "))
-    return ArchiveFile(place, suffix, view=view, aside=_odd(view))
 
 
 def _radiograph(place: str, file: BinaryIO) -> ArchiveFile:

@@ -176,7 +176,10 @@ def _keys(
             columns.reasons[key] = (
                 f"{counts[best]:,} of {ids[best].nunique():,} are {words} of the export"
             )
-    rest = images[_unknown(columns, ids, images)]
+    known = pd.Series(False, index=images.index)
+    for key, name in columns.keys.items():
+        known |= plain(same(images[key])).isin(plain(ids[name].dropna()))
+    rest = images[~known]  # of whose headers no id is found
     of_level = {
         (str(level), name): count
         for level, values in levels(rest["place"]).items()
@@ -190,14 +193,6 @@ def _keys(
         )
     if not columns.keys:
         raise InputError(_nothing_alike(table, candidates, images))
-
-
-def _unknown(columns: Columns, ids: Mapping[str, pd.Series], images: pd.DataFrame) -> pd.Series:
-    """True for images that no id of their header is found by."""
-    matches = pd.Series(False, index=images.index)
-    for key, name in columns.keys.items():
-        matches |= plain(same(images[key])).isin(plain(ids[name].dropna()))
-    return ~matches
 
 
 def _counts(ids: Mapping[str, pd.Series], targets: pd.Series, least: float) -> dict[str, int]:

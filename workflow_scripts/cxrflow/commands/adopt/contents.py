@@ -7,7 +7,7 @@ will count, and `cxrflow adopt` says the same of the folder that it has written.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,8 +15,7 @@ import pandas as pd
 from cxr_files.csv_table import read_csv, require_file
 from cxr_files.drops import EXAMPLES, Drop
 from cxr_files.errors import InputError
-from cxr_files.parallel import chunks, ordered_map
-from cxr_files.progress import progress
+from cxr_files.progress import rows_in_chunks
 from cxr_labels.parsing import ReportParser
 from cxr_labels.settings import ReportSettings
 from cxrflow.commands.adopt.dates import numbers_of
@@ -111,31 +110,24 @@ def read_contents(root: Path, settings: ReportSettings, threads: int = 1) -> Con
     """
     tables = layout(NAME).read(root, Request(headers=False))
     references = list_reports(NAME, root).references
-    reader = _SectionReader(root, settings)
-    blocks = ordered_map(
-        reader, chunks(references, CHUNK), threads if len(references) > CHUNK else 1
-    )
-    rows = [row for block in progress(blocks, len(references), "report") for row in block]
+    read = partial(_sections_of, root, settings.of_layout(NAME))
+    rows = rows_in_chunks(read, references, CHUNK, threads, "report")
     return Contents(tables, pd.DataFrame(rows, columns=["study_id", "outcome", *SECTIONS]))
 
 
-class _SectionReader:
-    """Reads reports and says which sections each has."""
-
-    def __init__(self, root: Path, settings: ReportSettings) -> None:
-        self._root, self._settings = root, settings.of_layout(NAME)
-
-    def __call__(self, references: Sequence[Reference]) -> list[tuple[str, str, bool, bool]]:
-        reader = open_reader(NAME, self._root)
-        parser = ReportParser(self._settings, NAME, self._root)
-        rows = []
-        for reference in references:
-            parsed = parser.parse(reader.read(reference))
-            sections = parsed.content.sections if parsed.content and not parsed.failure else {}
-            outcome = parsed.failure or (parsed.content.outcome if parsed.content else "")
-            findings, impression = (bool(sections.get(name)) for name in SECTIONS)
-            rows.append((reference.study_id, outcome, findings, impression))
-        return rows
+def _sections_of(
+    root: Path, settings: ReportSettings, references: Sequence[Reference]
+) -> list[tuple[str, str, bool, bool]]:
+    """Read reports, and say of each its outcome and which sections it has."""
+    reader, parser = open_reader(NAME, root), ReportParser(settings, NAME, root)
+    rows = []
+    for reference in references:
+        parsed = parser.parse(reader.read(reference))
+        sections = parsed.content.sections if parsed.content and not parsed.failure else {}
+        outcome = parsed.failure or (parsed.content.outcome if parsed.content else "")
+        findings, impression = (bool(sections.get(name)) for name in SECTIONS)
+        rows.append((reference.study_id, outcome, findings, impression))
+    return rows
 
 
 def require_dates(root: Path, model: str) -> None:

@@ -36,7 +36,8 @@ class Numbers(NamedTuple):
 
 def numbers_of(texts: pd.Series) -> Numbers:
     """Count the dates that are two numbers and a year."""
-    first, second = _pair(texts)
+    numbers = _parts(texts)["day"].str.extract(NUMBERS)
+    first, second = numbers[0].astype("float64"), numbers[2].astype("float64")
     fits = first.between(1, 31) & second.between(1, 31)
     day, month = fits & (first > 12) & (second <= 12), fits & (second > 12) & (first <= 12)
     either = fits & (first <= 12) & (second <= 12) & (first != second)
@@ -103,12 +104,6 @@ def read_dates(texts: pd.Series, order: Order) -> pd.Series:
 def _parts(texts: pd.Series) -> pd.DataFrame:
     """The day of each text, its clock and which half of the day that counts."""
     return texts.fillna("").astype("str").str.strip().str.extract(DAY_AND_TIME)
-
-
-def _pair(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """The two numbers before a year; NaN where a text is another."""
-    numbers = _parts(texts)["day"].str.extract(NUMBERS)
-    return numbers[0].astype("float64"), numbers[2].astype("float64")
 
 
 def _time_of_day(parts: pd.DataFrame) -> pd.Series:

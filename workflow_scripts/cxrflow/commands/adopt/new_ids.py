@@ -56,15 +56,13 @@ class NewIds:
     def study(self, name: str, patient: str, alone: bool) -> str:
         """Return the name of a study; ``alone``: no other patient has one that is called so."""
         full = name if alone else f"{name}-{patient}"
-        return _file_name(full) if self._key is None else self._hash("study", full)
+        if self._key is not None:
+            return self._hash("study", full)
+        # A name that any file system takes: 2019/1234 becomes 2019-1234.
+        fit = NO_NAME.sub("-", full).lstrip(".").encode()[:LONGEST]
+        return fit.decode(errors="ignore") or "unnamed"
 
     def _hash(self, kind: str, text: str) -> str:
         assert self._key is not None, "asked of ids that are kept"
         message = f"{kind}:{compared(text)}".encode()
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
-
-
-def _file_name(text: str) -> str:
-    """A name that any file system takes; ``2019/1234`` becomes ``2019-1234``."""
-    name = NO_NAME.sub("-", text).lstrip(".").encode()[:LONGEST]
-    return name.decode(errors="ignore") or "unnamed"

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jinja2
 import pandas as pd
 
 from cxr_files.drops import Drop
@@ -12,6 +11,7 @@ from cxrflow.commands.adopt.contents import Contents
 from cxrflow.commands.adopt.matching import Matching
 from cxrflow.commands.adopt.report_table import ReportTable
 from cxrflow.commands.audit.findings import Finding
+from cxrflow.commands.templates import rendered
 
 PAGE, JSON, TABLE = "adopted.html", "adopted.json", "left_out.csv"
 
@@ -107,10 +107,5 @@ def page(title: str, account: Mapping[str, Any], lines: Sequence[str]) -> str:
         account: as it is in adopted.json.
         lines: what the folder holds.
     """
-    loader = jinja2.PackageLoader("cxrflow.commands.adopt", "")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("page.html.jinja").render(
-        title=title, account=account, lines=lines, table=TABLE
-    )
+    values = {"title": title, "account": account, "lines": lines, "table": TABLE}
+    return rendered("page.html.jinja", "cxrflow.commands.adopt", **values)

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import jinja2
 import pandas as pd
 
 from cxrflow.commands.adopt.columns import Columns
 from cxrflow.commands.adopt.matching import Matching
 from cxrflow.commands.adopt.report_table import ReportTable
 from cxrflow.commands.audit.page import thumbnail
+from cxrflow.commands.templates import rendered
 from cxrflow.images.decoded import DecodeError
 
 PAIRS = 10
@@ -86,14 +86,9 @@ def lines_of(pair: Pair, with_text: bool) -> Iterator[str]:
 
 def pairs_page(export: Path, chosen: Sequence[Pair], with_text: bool) -> str:
     """A self-contained page of pairs with their pictures, for the person's own browser alone."""
-    loader = jinja2.PackageLoader("cxrflow.commands.adopt", "")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     compared = [(pair, *_picture(export / pair.place)) for pair in chosen]
-    return environment.get_template("pairs.html.jinja").render(
-        compared=compared, with_text=with_text
-    )
+    values = {"compared": compared, "with_text": with_text}
+    return rendered("pairs.html.jinja", "cxrflow.commands.adopt", **values)
 
 
 def _picture(path: Path) -> tuple[str, str]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 import pandas as pd
 from PIL import Image
 
 from cxrflow.commands.audit.findings import Finding
+from cxrflow.commands.templates import rendered
 from cxrflow.images.decode import decode
 from cxrflow.images.resize import resize
 
@@ -34,13 +34,9 @@ def page(
         roots: the folders of sets whose pictures may be shown; none: ids alone.
     """
     groups = [_group(rows, roots) for _, rows in list(again.groupby("picture"))[:MOST]]
-    loader = jinja2.PackageLoader("cxrflow.commands.audit", "")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("page.html.jinja").render(
-        sizes=sizes, found=account, groups=groups, pictures=again["picture"].nunique(), most=MOST
-    )
+    values = {"sizes": sizes, "found": account, "groups": groups, "most": MOST}
+    values["pictures"] = again["picture"].nunique()
+    return rendered("page.html.jinja", "cxrflow.commands.audit", **values)
 
 
 def _group(rows: pd.DataFrame, roots: Mapping[str, Path]) -> list[dict[str, Any]]:

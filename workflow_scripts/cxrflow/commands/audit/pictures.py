@@ -55,7 +55,8 @@ def with_pictures(sets: Sequence[AuditedSet], threads: int) -> pd.DataFrame:
         looks: list[Look] = [Look("its images lie elsewhere")] * len(each.images)
         if each.pictured:
             places = each.images["path"].tolist()
-            read = guarded_map(partial(look, each.root), places, threads, _lost, SECONDS)
+            work = partial(look, each.root)
+            read = guarded_map(work, places, threads, lambda _, reason: Look(reason), SECONDS)
             looks = list(progress(read, len(places), "image", lambda _: 1, each.name))
         digests = [one.digest for one in looks]
         reasons = pd.Series([one.reason for one in looks], dtype="str", index=each.images.index)
@@ -67,7 +68,3 @@ def with_pictures(sets: Sequence[AuditedSet], threads: int) -> pd.DataFrame:
     if len(usable):
         picture[usable] = pictures(rows["digest"].to_numpy()[usable], np.stack(likenesses))
     return rows.assign(picture=picture)
-
-
-def _lost(place: str, reason: str) -> Look:
-    return Look(reason)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cxr_files.csv_table import find_file, read_csv
+from cxr_files.csv_table import Kind, find_file, read_csv
 from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts.held_out import held_out_sets
@@ -70,7 +70,9 @@ def _read(item: str) -> AuditedSet:
         found = layout_of(path)
         return _folder(path) if found is None else _published(found.name, path, found, found.ids)
     if path.is_file():
-        return _listed(path)
+        optional: dict[str, Kind] = {"image": "id", "patient": "id", "part": "text"}
+        rows, damage = read_csv(path, {"path": "id"}, optional)
+        return AuditedSet(path.stem, path.parent, _images(rows), dropped=damage)
     if "=" not in item:
         raise InputError(
             f"{item}: no such folder or list; expected a data set, a folder or a list of images, "
@@ -124,11 +126,6 @@ def _folder(root: Path) -> AuditedSet:
             f"{root}: has no list of a data set and no image; expected {', '.join(SUFFIXES)} files"
         )
     return AuditedSet(root.resolve().name, root, _images(pd.DataFrame({"path": places})))
-
-
-def _listed(path: Path) -> AuditedSet:
-    rows, damage = read_csv(path, {"path": "id"}, {"image": "id", "patient": "id", "part": "text"})
-    return AuditedSet(path.stem, path.parent, _images(rows), dropped=damage)
 
 
 def _images(rows: pd.DataFrame) -> pd.DataFrame:

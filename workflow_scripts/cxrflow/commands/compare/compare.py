@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import jinja2
-
 from cxr_files.atomic import atomic_path, read_object
 from cxr_files.csv_table import require_root
 from cxr_files.errors import InputError
 from cxr_files.program import parser, run
+from cxrflow.commands.templates import rendered
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.living import LivingColumn, json_text, living_table
 from cxrflow.show.tables.text import MINUS, csv_lines, csv_text
@@ -251,19 +250,9 @@ def comparison_html(compared: Comparison) -> str:
         ]
         for pair in compared.pairs
     ]  # fmt: skip
-    loader = jinja2.ChoiceLoader(
-        [
-            jinja2.PackageLoader("cxrflow.commands.compare", ""),
-            jinja2.PackageLoader("cxrflow.show.page", "templates"),
-        ]
-    )
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    table = living_table(columns, lines, "comparison.csv")
-    return environment.get_template("comparison.html.jinja").render(
-        compared=compared, lines=json_text(table)
-    )
+    table = json_text(living_table(columns, lines, "comparison.csv"))
+    places = ("cxrflow.commands.compare", "cxrflow.show.page/templates")
+    return rendered("comparison.html.jinja", *places, compared=compared, lines=table)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

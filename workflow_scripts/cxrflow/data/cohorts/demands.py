@@ -7,16 +7,14 @@ A cohort that is there answers at the start of the run. What is asked is said wh
 rule stands in one place, and holds as well for a program that is called alone.
 """
 
-import json
 import logging
-import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from cxr_files.attempts import FOLDER
+from cxr_files import attempts
 from cxr_files.errors import InputError, one_line
 
 log = logging.getLogger("cxrflow")
@@ -55,25 +53,15 @@ def other_split(folder: Path) -> str:
     return f"cohorts: {{{cohort}: {{splits: {{method: patients, shares: {shares}}}}}}}"
 
 
-def _file(cohort: str) -> Path | None:
-    """Where a run notes what it asks of a cohort; None outside of the workflow."""
-    folder = os.environ.get(FOLDER)
-    return Path(folder, "demands", f"{cohort}.json") if folder else None
-
-
 def note(cohort: str, demands: Sequence[Demand]) -> None:
     """Write down what this run asks of a cohort that it will build."""
-    path = _file(cohort)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps([asdict(demand) for demand in demands]), encoding="utf-8")
+    attempts.note(f"demands/{cohort}", demands)
 
 
 def check_noted(folder: Path) -> None:
     """Check a cohort that has been built; see :func:`check`."""
-    path = _file("/".join(folder.absolute().parts[-2:]))
-    if path is not None and path.is_file():
-        check(folder, [Demand(**values) for values in json.loads(path.read_text("utf-8"))])
+    cohort = "/".join(folder.absolute().parts[-2:])
+    check(folder, [Demand(**values) for values in attempts.noted(f"demands/{cohort}")])
 
 
 def check(folder: Path, demands: Sequence[Demand]) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pandas as pd
 
-from cxr_files.drops import Drop
 from cxr_files.errors import InputError
 from cxrflow.data.cohorts import filters, leakage, priors, splits
 from cxrflow.data.cohorts.flow import CohortTables, Flow, counts
@@ -32,9 +31,14 @@ def build(
         tables: boxes, and the images as the annotation names them.
         pictures: the images of the data set that holds them.
     """
-    boxes, drops = _possible(tables)
+    boxes = tables.boxes
+    reasons = impossible(boxes, tables.images[["image_id", "image_width", "image_height"]])
+    # Of samples all of whose boxes are possible, so that no region is incomplete.
+    boxes, drops = whole_regions(boxes, SAMPLE, reasons, boxes["image_id"])
     flow.step("boxes listed", "boxes", len(boxes), [*tables.dropped.get("boxes", []), *drops])
-    samples = _union(boxes)
+    samples = box_lists(boxes, SAMPLE).reset_index()
+    number = samples.groupby("image_id").cumcount().astype("str")
+    samples["sample_id"] = samples["image_id"] + "#" + number
     flow.step("phrase and image (union of boxes)", "samples", len(samples))
     annotated = tables.images.set_index("image_id")
     for name in ("subject_id", "image_width", "image_height"):
@@ -110,24 +114,6 @@ def with_priors(
         images=priors.images_and_priors(rows),
         extra={**cohort.extra, "priors": account},
     )
-
-
-def _possible(tables: Tables) -> tuple[pd.DataFrame, list[Drop]]:
-    """Keep the boxes of samples whose boxes are all possible, so that no region is incomplete."""
-    boxes = tables.boxes
-    reasons = impossible(boxes, tables.images[["image_id", "image_width", "image_height"]])
-    return whole_regions(boxes, SAMPLE, reasons, boxes["image_id"])
-
-
-def _union(boxes: pd.DataFrame) -> pd.DataFrame:
-    """Merge boxes to a row an image, category and phrase.
-
-    ``boxes`` becomes a list of x, y, width, height in pixels.
-    """
-    samples = box_lists(boxes, SAMPLE).reset_index()
-    number = samples.groupby("image_id").cumcount().astype("str")
-    samples["sample_id"] = samples["image_id"] + "#" + number
-    return samples
 
 
 def _image_files(pictures: Tables, threads: int) -> tuple[pd.DataFrame, pd.Series]:

@@ -8,8 +8,9 @@ the patients of evaluation sets held out.
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
@@ -51,15 +52,8 @@ class PairSources:
     labels: pd.DataFrame | None = None
 
 
-class Stage(NamedTuple):
-    """The studies of the images that pass a filter, and why another study has no image."""
-
-    missing: str
-    studies: NDArray[Any]
-
-    @classmethod
-    def of(cls, missing: str, images: pd.DataFrame) -> Self:
-        return cls(missing, images["study_id"].unique())
+#: By why another study has no image, the studies of the images that pass a filter.
+Stages = dict[str, NDArray[Any]]
 
 
 def build(sources: PairSources, settings: CohortSettings, flow: Flow, threads: int) -> CohortTables:
@@ -177,33 +171,33 @@ def _text_account(rows: pd.DataFrame, flow: Flow) -> dict[str, int]:
 
 def _frontal_images(
     pictures: Tables, studies: pd.DataFrame, settings: CohortSettings, flow: Flow, threads: int
-) -> tuple[pd.DataFrame, list[Stage]]:
+) -> tuple[pd.DataFrame, Stages]:
     """Return the usable frontal images and the images of each stage before."""
     images = pictures.images
     stray = ~among(images["study_id"], studies["study_id"])
     drops = [Drop.of("its study is not listed", images.loc[stray, "image_id"])]
     images = images[~stray]
     flow.step("images listed", "images", len(images), pictures.dropped.get("images", []) + drops)
-    stages = [Stage.of("no image listed", images)]
+    stages = {"no image listed": images["study_id"].unique()}
     if len(images) and not images["image_path"].notna().any():
         flow.notes.append("no image files: the cohort is text alone")
-        return images[:0], [*stages, Stage.of("no image files in the root", images[:0])]
+        return images[:0], stages | {"no image files in the root": np.array([])}
     if pictures.opened:
         images, drops = filters.usable(images)
         flow.step("image file usable", "images", len(images), drops)
-        stages.append(Stage.of("no image file can be used", images))
+        stages["no image file can be used"] = images["study_id"].unique()
     images, drops = filters.frontal(images, settings.views)
     flow.step("frontal view", "images", len(images), drops)
-    stages.append(Stage.of("no frontal image", images))
+    stages["no frontal image"] = images["study_id"].unique()
     if not pictures.opened:
         # Only the frontal ones: a stat of every file of a large tree is slow on network disks.
         images, drops = filters.usable(pictures.with_failures(images, threads))
         flow.step("image file usable", "images", len(images), drops)
-        stages.append(Stage.of("no file of a frontal image can be used", images))
+        stages["no file of a frontal image can be used"] = images["study_id"].unique()
     if settings.acquisitions == "single":
         images, drops = filters.single(images)
         flow.step("one frontal image in the study", "images", len(images), drops)
-        stages.append(Stage.of("several frontal images", images))
+        stages["several frontal images"] = images["study_id"].unique()
     return images, stages
 
 
@@ -254,7 +248,7 @@ def _with_sections(rows: pd.DataFrame, settings: CohortSettings, flow: Flow) -> 
 def _with_image(
     rows: pd.DataFrame,
     chosen: pd.DataFrame,
-    stages: list[Stage],
+    stages: Stages,
     settings: CohortSettings,
     flow: Flow,
 ) -> pd.DataFrame:
@@ -266,8 +260,8 @@ def _with_image(
     lost = rows.loc[rows["image_id"].isna(), "study_id"]
     # From the last filter to the first: what remains is the first that a study did not pass.
     reason = pd.Series("", index=lost.index)
-    for stage in reversed(stages):
-        reason[~among(lost, stage.studies)] = stage.missing
+    for missing, passed in reversed(stages.items()):
+        reason[~among(lost, passed)] = missing
     drops = [Drop.of(str(why), ids) for why, ids in lost.groupby(reason)]
     flow.step("frontal image", "studies", rows["study_id"].nunique() - len(lost), drops)
     return rows[rows["image_id"].notna()].reset_index(drop=True)

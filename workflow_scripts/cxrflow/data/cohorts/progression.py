@@ -78,7 +78,9 @@ def build(
     if rows.empty:
         raise InputError(f"{tables.source}: no label is left; see the reasons above")
     # All labelled patients are split: a file that is missing must not move the others.
-    split = _drawn(labelled, settings, tables.source)
+    patients = labelled["subject_id"].drop_duplicates()
+    in_test = {"tested": frozenset(labelled.loc[labelled["tested"], "subject_id"])}
+    split = splits.assign(patients, None, in_test, settings, tables.source)
     rows = rows.assign(split=rows["subject_id"].map(split))
     tests = {"patient is not in the given split": rows["split"].isna()}
     rows = _without(rows, "split known", tests, flow)
@@ -217,13 +219,6 @@ def _one_image_pair(
     not_chosen = pd.Series(~rows.index.isin(remaining.index), index=rows.index)
     tests = {f"another image of the study was chosen ({settings.choose})": not_chosen}
     return _without(rows, "one pair of images of two studies", tests, flow)
-
-
-def _drawn(rows: pd.DataFrame, settings: CohortSettings, source: object) -> pd.Series:
-    """Return the split of the patients of ``rows``; those that are tested on are in test."""
-    patients = rows["subject_id"].drop_duplicates()
-    tested = frozenset(rows.loc[rows["tested"], "subject_id"])
-    return splits.assign(patients, None, {"tested": tested}, settings, source)
 
 
 def _images(rows: pd.DataFrame) -> pd.DataFrame:

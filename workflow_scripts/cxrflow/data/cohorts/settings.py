@@ -321,7 +321,9 @@ class CohortSettings(Settings):
         ):
             if differs and self.kind not in kinds:
                 raise ValueError(f"{name} of a cohort of kind {self.kind}: expected {neutral}")
-        self._split_values_are_read()
+        # Where a method is named, what others read may stand beside it: it may be laid over them.
+        if self.splits.method == "auto" != self.split_method:
+            _require_read(self.splits, self.split_method, f"a cohort of kind {self.kind}")
         self._choices_are_made()
         if self.kind == "nli" and self.split_method != "official":
             raise ValueError("splits.method of a cohort of kind nli: expected official or auto")
@@ -334,15 +336,6 @@ class CohortSettings(Settings):
                     "tested on is what people have labelled"
                 )
         return self
-
-    def _split_values_are_read(self) -> None:
-        """Refuse values of ``splits`` that speak of another method than the kind's own.
-
-        Where a method is named, what other methods read may stand beside it: it may be laid over
-        them.
-        """
-        if self.splits.method == "auto" != self.split_method:
-            _require_read(self.splits, self.split_method, f"a cohort of kind {self.kind}")
 
     def _choices_are_made(self) -> None:
         """Refuse what says which images or texts are taken where none are chosen by it."""

@@ -42,13 +42,11 @@ def read(root: Path, request: Request) -> Tables:
     )  # fmt: skip
     rows, repeats = drop_repeats(rows, "path_to_image")
     ids = ids_of_paths(rows["path_to_image"])
+    strange = ids["study_id"].isna()
+    is_another = ids["subject_id"].ne(rows["deid_patient_id"])
     tests = {
-        f"{path.name}: path_to_image is not <part>/patient<n>/study<n>/<image>": ids[
-            "study_id"
-        ].isna(),
-        f"{path.name}: path_to_image is of another patient than deid_patient_id": ids[
-            "subject_id"
-        ].ne(rows["deid_patient_id"]),
+        f"{path.name}: path_to_image is not <part>/patient<n>/study<n>/<image>": strange,
+        f"{path.name}: path_to_image is of another patient than deid_patient_id": is_another,
     }
     rows = rows.drop(columns="split").join(ids)
     rows, wrong = without(rows, rows["path_to_image"], tests)

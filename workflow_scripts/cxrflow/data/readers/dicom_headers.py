@@ -15,8 +15,7 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
-from cxr_files.parallel import chunks, ordered_map
-from cxr_files.progress import progress
+from cxr_files.progress import rows_in_chunks
 from cxr_files.reading import OutsideError, below
 from cxrflow.images.decode import is_dicom, is_picture, open_file, open_picture
 from cxrflow.images.decoded import MAX_BYTES, DecodeError
@@ -38,12 +37,7 @@ def scan(root: Path, paths: Sequence[str], threads: int = 1) -> pd.DataFrame:
         absent or blank), ``image_height`` and ``image_width`` (pixels), ``failure`` (null, or why
         the file cannot be used).
     """
-    blocks = ordered_map(
-        partial(_read_chunk, root),
-        chunks(paths, _CHUNK),
-        threads if len(paths) > _CHUNK else 1,
-    )
-    rows = [row for block in progress(blocks, len(paths), "DICOM header") for row in block]
+    rows = rows_in_chunks(partial(_read_chunk, root), paths, _CHUNK, threads, "DICOM header")
     frame = pd.DataFrame(rows, columns=[*_TEXT, *_SIZE])
     return frame.astype(dict.fromkeys(_TEXT, "str") | dict.fromkeys(_SIZE, "float64"))
 

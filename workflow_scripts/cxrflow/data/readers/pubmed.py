@@ -75,16 +75,11 @@ def _check_md5(path: Path) -> None:
         raise InputError(f"{path}: MD5 is {digest}, but {twin.name} says {match[0].decode()}")
 
 
-def inner_text(element: ElementTree.Element | None) -> str:
-    """Return all text inside, that of ``i``, ``sub`` and formulas included, single-spaced."""
-    return " ".join("".join(element.itertext()).split()) if element is not None else ""
-
-
 def abstract_text(article: ElementTree.Element) -> str:
     """Join the paragraphs of Abstract, each after its printed heading, ``Label``."""
     paragraphs = []
     for paragraph in article.iterfind("Abstract/AbstractText"):
-        text = inner_text(paragraph)
+        text = " ".join("".join(paragraph.itertext()).split())  # that of i, sub and formulas, too
         label = paragraph.get("Label", "").strip()
         if text:
             paragraphs.append(f"{label}: {text}" if label else text)
@@ -95,14 +90,6 @@ def _number(element: ElementTree.Element | None) -> int | None:
     text = (element.text or "").strip() if element is not None else ""
     digits = text.isascii() and text.isdigit() and len(text.lstrip("0")) < 10
     return int(text) if digits and int(text) <= LARGEST else None
-
-
-def _read_record(citation: ElementTree.Element) -> tuple[str, str | None]:
-    article = citation.find("Article")
-    if article is None:
-        return "", "no Article element"
-    text = abstract_text(article)
-    return text, None if text else "no abstract"
 
 
 def _elements(stream: Bounded) -> Iterator[ElementTree.Element]:
@@ -160,7 +147,10 @@ def _add_record(
         if rank < versions[number]:
             return
     versions[number] = rank
-    content.records[number] = _read_record(citation)
+    article = citation.find("Article")
+    text = abstract_text(article) if article is not None else ""
+    reason = "no Article element" if article is None else "no abstract"
+    content.records[number] = text, None if text else reason
 
 
 def read_pubmed(

@@ -8,7 +8,7 @@ patient's dates were shifted by one amount is not published.
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,13 @@ def read(root: Path, request: Request) -> Tables:
     studies: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
     damage: dict[str, list[str]] = {}
-    for part, path in part_lists(root):
+    paths_by_part = {part: find_file(require_root(root), *names) for part, names in LISTS.items()}
+    if not any(paths_by_part.values()):
+        expected = " or ".join(names[0] for names in LISTS.values())
+        raise InputError(f"{root}: {expected} not found; expected one of them at least")
+    for part, path in paths_by_part.items():
+        if path is None:
+            continue
         for key, entry in entries(path).items():
             reason = wrong(entry)
             if reason is not None:
@@ -80,19 +86,6 @@ def read(root: Path, request: Request) -> Tables:
         notes=notes,
         opened=request.headers,
     )
-
-
-def part_lists(root: Path) -> Iterator[tuple[str, Path]]:
-    """The list of each part that is there.
-
-    Raises:
-        InputError: none is.
-    """
-    paths_by_part = {part: find_file(require_root(root), *names) for part, names in LISTS.items()}
-    if not any(paths_by_part.values()):
-        expected = " or ".join(names[0] for names in LISTS.values())
-        raise InputError(f"{root}: {expected} not found; expected one of them at least")
-    yield from ((part, path) for part, path in paths_by_part.items() if path is not None)
 
 
 def entries(path: Path) -> dict[str, Any]:

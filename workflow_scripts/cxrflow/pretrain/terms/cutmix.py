@@ -24,6 +24,7 @@ from cxr_files.errors import InputError
 from cxr_labels.present import positive_findings
 from cxrflow.compute.device_copy import sent
 from cxrflow.compute.keyed_random import row_state
+from cxrflow.encoders.cxr_bert import require_layers
 from cxrflow.objectives.biovil import global_alignment
 from cxrflow.objectives.cutmix import mixed_features, sentence_regions
 from cxrflow.pretrain.objective import Batch, Encoders, Term, Views
@@ -78,12 +79,7 @@ class Cutmix(Term):
                 "no longer changes by it",
                 *(stages, settings.cls),
             )
-        depth = encoders.text.config.num_hidden_layers
-        if settings.layers > depth:
-            raise InputError(
-                f"settings: key 'terms.cutmix.layers' is {settings.layers}, but the text encoder "
-                f"has {depth} layers; expected no more than that"
-            )
+        require_layers(encoders.text, settings.layers, "terms.cutmix.layers")
         self.columns = [samples.classes.index(name) for name in classes]
         self.count = settings.count
         lacking = [

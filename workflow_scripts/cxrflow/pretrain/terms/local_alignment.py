@@ -13,7 +13,7 @@ the joint space.
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cxr_files.errors import InputError
+from cxrflow.encoders.cxr_bert import require_layers
 from cxrflow.encoders.word_aggregation import Words
 from cxrflow.objectives.biovil import symmetric_cross_entropy
 from cxrflow.objectives.local_alignment import local_similarity
@@ -33,15 +33,10 @@ class LocalAlignment(Term):
 
     def __init__(self, settings: LocalAlignmentSettings, encoders: Encoders) -> None:
         super().__init__(settings, encoders)
-        depth, vocabulary = encoders.text.config.num_hidden_layers, encoders.vocabulary
-        if settings.layers > depth:
-            raise InputError(
-                f"settings: key 'terms.local_alignment.layers' is {settings.layers}, but the text "
-                f"encoder has {depth} layers; expected no more than that"
-            )
+        require_layers(encoders.text, settings.layers, "terms.local_alignment.layers")
         names = LocalSettings.model_fields.keys()
         sizes = LocalSettings.model_validate(settings.model_dump(include=set(names)))
-        reader = WordReader.of(vocabulary, settings.layers, settings.cls_is_word)
+        reader = WordReader.of(encoders.vocabulary, settings.layers, settings.cls_is_word)
         self.local = Local(sizes, reader)
 
     def words(self, text: TextOutput) -> Words:

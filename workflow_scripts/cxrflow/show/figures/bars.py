@@ -14,7 +14,7 @@ from cxr_files.program import run
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import BarsFigure
 from cxrflow.papers.table import Address
-from cxrflow.show.figures.picture import png_bytes, read_figure, write_picture
+from cxrflow.show.figures.picture import drawn, png_bytes, read_figure, write_picture
 from cxrflow.show.tables.cells import make_cell
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import Tests
@@ -35,16 +35,8 @@ def read_bars(
         for column in panel.columns:
             for row in figure.rows:
                 spot = paper.spot(Address(figure.table, row, column))
-                cell = make_cell(spot, results, tests)
-                ours = cell.ours if isinstance(cell.ours, float) else None
-                published = None if cell.published is None else float(cell.published)
-                bars.append(
-                    {
-                        "panel": place, "column": column, "row": spot.row.label, "ours": ours,
-                        "low": cell.low, "high": cell.high, "published": published,
-                        "reason": cell.reason,
-                    }
-                )  # fmt: skip
+                named = {"panel": place, "column": column, "row": spot.row.label}
+                bars.append(named | drawn(make_cell(spot, results, tests)))
     return bars
 
 

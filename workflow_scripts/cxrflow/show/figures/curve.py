@@ -19,7 +19,7 @@ from cxrflow.metrics.forecast import FARTHEST, doubt, fit
 from cxrflow.papers import Paper
 from cxrflow.papers.figures import CurveFigure
 from cxrflow.papers.table import Column
-from cxrflow.show.figures.picture import png_bytes, read_figure, write_picture
+from cxrflow.show.figures.picture import drawn, png_bytes, read_figure, write_picture
 from cxrflow.show.tables.cells import Cell, make_cell
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import Tests
@@ -74,10 +74,9 @@ def read_series(
     for line in figure.series:
         spots = [paper.spot(place) for place in figure.cells(line)]
         cells = [make_cell(spot, results, tests) for spot in spots]
-        _, row, column = spots[-1]
-        bounded = SHARES_OF_ONE & {*row.metric_of(column).split("/")}
-        most = column.scale if bounded else None
-        models = [table.model_of(row, column) or "" for table, row, column in spots]
+        bounded = SHARES_OF_ONE & {*spots[-1].metric.split("/")}
+        most = spots[-1].column.scale if bounded else None
+        models = [spot.model or "" for spot in spots]
         separate = [name in trainings.separate for name in models]
         more: dict[str, Any] = {}
         if figure.forecast:
@@ -87,18 +86,9 @@ def read_series(
             }
         if len(cells) == 1:
             cells *= len(figure.x.values)
-        points = [_point(x, cell) for x, cell in zip(figure.x.values, cells, strict=True)]
+        points = [{"x": x, **drawn(cell)} for x, cell in zip(figure.x.values, cells, strict=True)]
         series.append({"label": line.label, "points": points, **more})
     return series
-
-
-def _point(x: float, cell: Cell) -> dict[str, Any]:
-    ours = cell.ours if isinstance(cell.ours, float) else None
-    published = None if cell.published is None else float(cell.published)
-    return {
-        "x": x, "ours": ours, "low": cell.low, "high": cell.high, "published": published,
-        "reason": cell.reason,
-    }  # fmt: skip
 
 
 def beyond(
@@ -174,6 +164,12 @@ def _has(line: dict[str, Any], kind: str) -> bool:
     return any(point[kind] is not None for point in line["points"])
 
 
+def _known(points: Sequence[dict[str, Any]], *names: str) -> list[list[float]]:
+    """The x of the points that have all these values, and the values."""
+    there = [point for point in points if all(point[name] is not None for name in names)]
+    return [[point[name] for point in there] for name in ("x", *names)]
+
+
 def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours: str) -> bytes:
     """Draw the picture as PNG; ``label`` names the y axis, ``ours`` our lines in the legend."""
     from matplotlib.figure import Figure as Canvas
@@ -197,21 +193,15 @@ def draw(figure: CurveFigure, series: Sequence[dict[str, Any]], label: str, ours
         colour = f"C{number_}"
         if _has(line, "ours") or _has(line, "published"):
             handles.append(Line2D([], [], color=colour, label=line["label"]))
-        points = [point for point in line["points"] if point["ours"] is not None]
-        xs, ys = [p["x"] for p in points], [p["ours"] for p in points]
-        axes.plot(xs, ys, color=colour, marker="o", markersize=4)
-        bars = [p for p in points if p["low"] is not None and p["high"] is not None]
-        axes.fill_between(
-            [p["x"] for p in bars], [p["low"] for p in bars], [p["high"] for p in bars],
-            color=colour, alpha=0.12, linewidth=0,
-        )  # fmt: skip
-        points = [point for point in line["points"] if point["published"] is not None]
-        xs, ys = [p["x"] for p in points], [p["published"] for p in points]
+        points = line["points"]
+        axes.plot(*_known(points, "ours"), color=colour, marker="o", markersize=4)
+        xs, lows, highs = _known(points, "low", "high")
+        axes.fill_between(xs, lows, highs, color=colour, alpha=0.12, linewidth=0)
+        xs, ys = _known(points, "published")
         axes.plot(xs, ys, color=colour, marker="o", markersize=4, fillstyle="none", linestyle="--")
-        beyond_points = line.get("more", {}).get("points", [])
-        xs = [p["x"] for p in beyond_points]
-        axes.plot(xs, [p["value"] for p in beyond_points], color=colour, linestyle=":")
-        lows, highs = ([p[end] for p in beyond_points] for end in ("low", "high"))
+        points = line.get("more", {}).get("points", [])
+        axes.plot(*_known(points, "value"), color=colour, linestyle=":")
+        xs, lows, highs = _known(points, "low", "high")
         axes.fill_between(xs, lows, highs, color=colour, alpha=0.06, linewidth=0)
     handles.append(Line2D([], [], color="0.3", marker="o", markersize=4, label=ours))
     if any(_has(line, "published") for line in series):

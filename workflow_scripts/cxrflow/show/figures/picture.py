@@ -9,6 +9,7 @@ from typing import Any, get_args
 from cxr_files.atomic import write_png, write_sealed
 from cxr_files.errors import InputError
 from cxrflow.papers.figures import BarsFigure, CurveFigure
+from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.notes import note_on_data
 from cxrflow.show.tables.results import Results, read_paper, read_results, results_parser
 from cxrflow.show.tables.tests import read_tests
@@ -46,6 +47,17 @@ def read_figure(
         output=options.output,
         trainings=options.trainings if trainings else [],
     )
+
+
+def drawn(cell: Cell) -> dict[str, float | str | None]:
+    """What a figure draws of a cell, and the reason if ours are missing."""
+    return {
+        "ours": cell.ours if isinstance(cell.ours, float) else None,
+        "low": cell.low,
+        "high": cell.high,
+        "published": None if cell.published is None else float(cell.published),
+        "reason": cell.reason,
+    }
 
 
 def png_bytes(canvas: Any) -> bytes:

@@ -27,10 +27,10 @@ def samples_behind(spot: TableCell, results: Results) -> int:
 
 
 def _measured(spot: TableCell, results: Results) -> tuple[str, int]:
-    metric, runs = spot.row.metric_of(spot.column), results.of(spot.result)
+    runs = results.of(spot.result)
     behind = next(
         entry["n"]
-        for entry in (run["metrics"].get(metric, {}) for run in runs)
+        for entry in (run["metrics"].get(spot.metric, {}) for run in runs)
         if entry.get("value") is not None  # a seed may lack it
     )
     return runs[0]["data"]["name"], behind

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cxr_files.atomic import read_object
-from cxr_files.errors import InputError
 from cxrflow.papers.figures import PictureFigure
 from cxrflow.show.page.album import Album
 from cxrflow.show.page.examples import drawn_pictures
-from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.page.inputs import RunFolder, require
+from cxrflow.show.tables.text import split_title
 
 HIDDEN = "Not shown: it holds radiographs of real data (privacy.show_images)."
 NOT_DRAWN = {"uri": None, "rows": None, "why": "This figure has not been drawn."}
@@ -28,7 +28,7 @@ def paper_figures(run: RunFolder, paper: str, album: Album) -> list[dict[str, An
     folder = run.root / "figures" / paper
     content = []
     for name, figure in run.config.results[paper].figures(run.papers[paper]).items():
-        short, _, rest = " ".join(figure.title.split()).partition(". ")
+        short, rest = split_title(figure.title)
         picture = (
             _picture(run, figure, album)
             if isinstance(figure, PictureFigure)
@@ -63,10 +63,8 @@ def _figure(run: RunFolder, path: Path, album: Album) -> dict[str, Any]:
     if not path.is_file():
         return view
     content = read_object(path, FIELDS)
-    try:
-        synthetic = bool(content["data"]["synthetic"])
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: field 'data.synthetic' is missing ({error})") from None
+    require(path, content["data"], "data", ("synthetic",))
+    synthetic = bool(content["data"]["synthetic"])
     if "radiographs" in content["shows"] and not run.permits("images", synthetic):
         view["why"] = HIDDEN
     elif TEXT.intersection(content["shows"]) and not run.permits("text", synthetic):

@@ -36,7 +36,8 @@ def read_if_there(path: Path, fields: Sequence[str]) -> dict[str, Any] | None:
     return read_object(path, fields) if path.is_file() else None
 
 
-def _need(path: Path, content: Any, place: str, fields: Sequence[str]) -> None:
+def require(path: Path, content: Any, place: str, fields: Sequence[str]) -> None:
+    """Refuse a file without one of these fields in ``content``, which stands at ``place``."""
     for field in fields:
         if not isinstance(content, Mapping) or field not in content:
             raise InputError(f"{path}: field '{place}.{field}' is missing")
@@ -140,9 +141,9 @@ class RunFolder:
             settings = {key: value for key, value in recorded.items() if key not in places}
             expect_settings(path, settings, flow["settings"])
             for number, step in enumerate(flow["steps"]):
-                _need(path, step, f"steps[{number}]", ("name", "unit", "kept", "dropped"))
+                require(path, step, f"steps[{number}]", ("name", "unit", "kept", "dropped"))
             for number, check in enumerate(flow["checks"]):
-                _need(path, check, f"checks[{number}]", ("name", "passed", "detail"))
+                require(path, check, f"checks[{number}]", ("name", "passed", "detail"))
         return flow
 
     def shared_pictures(self, cohort: str) -> dict[str, Any] | None:
@@ -189,7 +190,7 @@ class RunFolder:
         if run is None:
             return None
         expect(path, run, {"model": model, "seed": seed})
-        _need(path, run["data"], "data", ("name", "synthetic"))
+        require(path, run["data"], "data", ("name", "synthetic"))
         expect_settings(path, self.resolved["models"][model]["settings"], run["settings"])
         return Training(run, list(_read_log(folder / "metrics.jsonl")))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cxr_files.atomic import require_unchanged
 from cxr_files.errors import InputError
-from cxrflow.show.page.inputs import RunFolder
+from cxrflow.show.page.inputs import RunFolder, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 STATES = ("positive", "negative", "uncertain", "blank")
 SCORES = ("precision", "recall", "f1")
 SENTENCES, READINGS = 12, 20  # at most as many of each list
+FIELDS = {  # of metrics.json
+    "protocol": ("findings", "classes", "positives_only", "uncertain", "labels"),
+    "data": ("studies", "studies_differing", "labels_differing", "dropped"),
+    "metrics": ("agreement", "macro_kappa"),
+}
 COLUMNS = (
     *("rank", "study_id", "finding", "ours", "given", "sentence", "phrase", "rule"),
     *("disagreements", "studies"),
@@ -26,6 +31,8 @@ COLUMNS = (
 
 def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
     """The page's content about a comparison; ``found`` is None if it was not made."""
+    from cxr_files.parquet import read_table
+
     scores = run.agreement(dataset, reference)
     content: dict[str, Any] = {
         "id": f"labels-{dataset}-{reference}",
@@ -36,12 +43,13 @@ def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
     if scores is None:
         return content
     folder = run.agreement_folder(dataset, reference)
-    _check_protocol(folder / "metrics.json", scores)
+    for section, fields in FIELDS.items():
+        require(folder / "metrics.json", scores[section], section, fields)
     protocol, metrics = scores["protocol"], scores["metrics"]
     synthetic = bool(scores["data"]["synthetic"])
     # JSON objects come back in alphabetical order.
     classes = {name: protocol["classes"][name] for name in STATES if name in protocol["classes"]}
-    differing = _disagreements(folder / "disagreements.parquet")
+    differing = read_table(folder / "disagreements.parquet", COLUMNS)
     has_phrase = differing["phrase"] != ""
     show_text = run.permits("text", synthetic)
     read, unread = (
@@ -68,17 +76,6 @@ def agreement(run: RunFolder, dataset: str, reference: str) -> dict[str, Any]:
         "more": differing["rank"].nunique()
         - len({sentence["rank"] for sentence in [*read, *unread]}),
     }
-
-
-def _check_protocol(path: Path, scores: Mapping[str, Any]) -> None:
-    for section, fields in (
-        ("protocol", ("findings", "classes", "positives_only", "uncertain", "labels")),
-        ("data", ("studies", "studies_differing", "labels_differing", "dropped")),
-        ("metrics", ("agreement", "macro_kappa")),
-    ):
-        for field in fields:
-            if field not in scores[section]:
-                raise InputError(f"{path}: field '{section}.{field}' is missing")
 
 
 def _totals(
@@ -148,12 +145,6 @@ def _confusion(path: Path) -> list[dict[str, Any]]:
         }
         for ours in STATES
     ]
-
-
-def _disagreements(path: Path) -> "pd.DataFrame":
-    from cxr_files.parquet import read_table
-
-    return read_table(path, COLUMNS)
 
 
 def _sentences(rows: "pd.DataFrame") -> list[dict[str, Any]]:

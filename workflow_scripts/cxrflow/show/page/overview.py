@@ -8,14 +8,13 @@ from cxrflow.benchmarks.settings import LEAST_SEEDS
 from cxrflow.config.configuration import Config
 from cxrflow.names import short_name
 from cxrflow.papers.claims import Lead
-from cxrflow.papers.table import Column, Row, Table, TableCell
+from cxrflow.papers.table import Address, Column, Row, Table, TableCell
 from cxrflow.show.page.digits import measured_on, of_few
 from cxrflow.show.page.inputs import RunFolder, Training
 from cxrflow.show.page.scores import PaperScores
 from cxrflow.show.page.training import unlearnt
 from cxrflow.show.tables.cells import Cell, make_cell, make_cells
 from cxrflow.show.tables.notes import WRONG_WAY, below_chance, percent
-from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import Tested, Tests
 from cxrflow.show.tables.text import number, ours_text, published_text, unlearnt_text
 
@@ -54,17 +53,9 @@ def paper_name(run: RunFolder, paper: str) -> str:
 
 def leading_cards(config: Config, paper: str, scores: PaperScores) -> list[dict[str, Any]]:
     """The cells that a paper leads with, beside other models, controls and reference rows."""
-    tables = scores.paper.tables
+    controls, tables = config.results[paper].controls, scores.paper.tables
     cards = [
-        _card(
-            tables[lead.table],
-            lead,
-            scores.results,
-            scores.tests.get(lead.table, Tests()),
-            config.results[paper].controls,
-            starts(config, tables[lead.table], lead),
-            scores.cells.get(lead.table),
-        )
+        _card(scores, lead, controls, starts(config, tables[lead.table], lead))
         for lead in scores.paper.leads
     ]
     return [card for card in cards if card is not None]
@@ -81,39 +72,29 @@ def starts(config: Config, table: Table, lead: Lead) -> set[str]:
 
 
 def _card(
-    table: Table,
-    lead: Lead,
-    results: Results,
-    tests: Tests,
-    controls: Sequence[str],
-    starts: Collection[str] = (),
-    made_cells: Sequence[Cell] | None = None,
+    scores: PaperScores, lead: Lead, controls: Sequence[str] = (), starts: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The card of a leading cell; ``made``: the cells of its table, where they are known."""
-    column, row = table.column(lead.column), table.row(lead.row)
-    spot = TableCell(table, row, column)
-    made_cells = make_cells(table, results, tests) if made_cells is None else made_cells
-    cells = {each.row: each for each in made_cells if each.column == column.key}
+    """The card of a leading cell; None where it is not measured."""
+    spot, results = scores.paper.spot(Address(lead.table, lead.row, lead.column)), scores.results
+    table, row, column = spot
+    tests = scores.tests.get(lead.table, Tests())
+    # A page of the headline may lead with a cell of another table.
+    made = scores.cells.get(lead.table) or make_cells(table, results, tests)
+    cells = {each.row: each for each in made if each.column == column.key}
     cell = cells[row.label]
     if not isinstance(cell.ours, float):
         return None
     measured = measured_on(spot, results)
     column = of_few(column, min(count for _, count in measured))
-    # A control is scored as if it stood in the leading row.
-    beside = _beside(table, row, column)
-    rows = [*beside, *(row.model_copy(update={"model": name}) for name in controls)]
-    labels = [
-        *(neighbour.label for neighbour in beside),
-        *(f"{short_name(n)} (control)" for n in controls),
-    ]
-    cells_beside = [cells[neighbour.label] for neighbour in beside]
-    cells_beside += [
-        make_cell(TableCell(table, neighbour, column), results) for neighbour in rows[len(beside) :]
-    ]
+    beside = [(each, each.label, cells[each.label]) for each in _beside(table, row, column)]
+    for name in controls:  # scored as if it stood in the leading row
+        control = row.model_copy(update={"model": name})
+        control_cell = make_cell(TableCell(table, control, column), results)
+        beside.append((control, f"{short_name(name)} (control)", control_cell))
+    beside = [entry for entry in beside if isinstance(entry[2].ours, float)]
     scored = [
         (neighbour, beside_cell, tests.between(spot, spot._replace(row=neighbour)))
-        for neighbour, beside_cell in zip(rows, cells_beside, strict=True)
-        if isinstance(beside_cell.ours, float)
+        for neighbour, _, beside_cell in beside
     ]
     of_starts = [entry for entry in scored if table.model_of(entry[0], column) in starts]
     return {
@@ -131,11 +112,11 @@ def _card(
         "others": [
             {
                 "label": label,
-                "value": number(beside_cell.ours, column),
+                "value": number(_value(beside_cell), column),
                 "unlearnt": unlearnt_text(beside_cell),
             }
-            for label, beside_cell in zip(labels, cells_beside, strict=True)
-            if isinstance(beside_cell.ours, float) and label != row.label
+            for _, label, beside_cell in beside
+            if label != row.label
         ],
     }
 

@@ -7,6 +7,7 @@ missing; a damaged or stale input stops the program. Their content security poli
 load anything (docs/page.md).
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -23,7 +24,6 @@ from cxrflow.names import anchor, paper_of, short_name
 from cxrflow.show.page import cohorts, examples, figures, labels, paper_tables, text, training
 from cxrflow.show.page.album import ROOM, Album
 from cxrflow.show.page.inputs import RunFolder, Training
-from cxrflow.show.page.links import PAPERS, checkout_links
 from cxrflow.show.page.living import json_text, living_table
 from cxrflow.show.page.next_steps import next_steps, same_overlays
 from cxrflow.show.page.overview import leading_cards, overview, paper_name
@@ -34,6 +34,15 @@ from cxrflow.show.tables.text import coded
 
 LARGEST = 3_000_000  # bytes of one page
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C where it is there: settings are long
+#: Where a paper of ours can be read; one of the user's has no place here.
+PAPERS = {
+    "biovil": "https://arxiv.org/abs/2204.09817",
+    "biovil_t": "https://arxiv.org/abs/2301.04558",
+    "convirt": "https://arxiv.org/abs/2010.00747",
+    "low_data": "https://arxiv.org/abs/2303.17644",
+    "medcutmix": "https://doi.org/10.1109/icassp55912.2026.11462043",
+}
+CHECKOUT = Path(__file__).resolve().parents[4]
 FRONT, DATA = "front", "data-and-trainings"  # a paper's name has no hyphen
 
 
@@ -134,7 +143,7 @@ def gather(run: RunFolder, room: Mapping[str, int]) -> dict[str, Any]:
         ],
         "certificate": paper_tables.certificate(run),
         "runs": training.run_rows(trainings),
-        "next": next_steps(run, next((chapter["leading"] for chapter in chapters), None)),
+        "next": [*next_steps(run, next((chapter["leading"] for chapter in chapters), None))],
         "again": same_overlays(run),
         "privacy": config.values.privacy,
         "configuration": without_folders(config.values.model_dump(mode="json")),
@@ -235,6 +244,28 @@ class Place(NamedTuple):
         if self.here != FRONT:
             path = f"../{path}" if page == FRONT else path.rpartition("/")[2]
         return quote(path) + fragment
+
+
+class Link(NamedTuple):
+    """A file of the checkout, and where it lies from a page; empty where that cannot be said."""
+
+    name: str
+    href: str
+
+
+def checkout_links(page: Path) -> list[Link]:
+    """The repository's front page and its documentation, as seen from a page.
+
+    A page outside of the checkout names them alone: a path to it would tell the machine's folders.
+    """
+    return [Link(name, _from(page, name)) for name in ("README.md", "docs/index.md")]
+
+
+def _from(page: Path, name: str) -> str:
+    place = page.resolve().parent
+    if not place.is_relative_to(CHECKOUT) or not (CHECKOUT / name).is_file():
+        return ""
+    return Path(os.path.relpath(CHECKOUT / name, place)).as_posix()
 
 
 def build_pages(

@@ -1,6 +1,5 @@
 """The papers' tables, unchanged; each is checked to be complete and self-contained."""
 
-import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,7 +10,7 @@ from markupsafe import Markup
 from cxr_files.errors import InputError
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
-from cxrflow.show.tables.text import summed_text, template
+from cxrflow.show.tables.text import csv_lines, split_title, summed_text, template
 
 OUTSIDE = re.compile(
     r"""<(script|link|iframe|object|embed)\b|\b(src|srcset|href)\s*=|url\(""", re.I
@@ -45,20 +44,15 @@ def paper_tables(run: RunFolder, paper: str) -> dict[str, Any]:
             for name, content in contents.items()
         ],
         "left_out": [
-            _split_title(title)[0]
+            split_title(title)[0]
             for name, title in titles.items()
             if name not in names and name != "orderings"
         ],
     }
 
 
-def _split_title(title: str) -> tuple[str, str]:
-    short, _, rest = " ".join(title.split()).partition(". ")
-    return short, rest
-
-
 def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
-    short, rest = _split_title(title)
+    short, rest = split_title(title)
     content: dict[str, Any] = {"id": f"{paper}-{name}", "short": short, "title": rest, "html": None}
     content["synthetic"] = False
     path = folder / f"{name}.html"
@@ -66,7 +60,7 @@ def _table(folder: Path, paper: str, name: str, title: str) -> dict[str, Any]:
         return content | {"ours": 0, "cells": 0}
     body = _section(path)
     column, unit = ("better_ours", "comparisons") if name == "orderings" else ("ours", "cells")
-    rows = _csv(folder / f"{name}.csv", column)
+    rows = [row for _, row in csv_lines(folder / f"{name}.csv", [column])]
     ours = sum(row[column] != "" for row in rows)
     content["synthetic"] = '<p class="synthetic">' in body
     content |= {"html": Markup(body), "ours": ours, "cells": len(rows), "unit": unit}
@@ -86,14 +80,3 @@ def _section(path: Path) -> str:
     if outside:
         raise InputError(f"{path}: holds '{outside.group()}'; expected a self-contained table")
     return body.replace(template("table.css.jinja").render(), "")  # stands in the page once
-
-
-def _csv(path: Path, column: str) -> list[dict[str, str]]:
-    try:
-        with open(path, newline="", encoding="utf-8") as handle:
-            reader = csv.DictReader(handle)
-            if column not in (reader.fieldnames or []):
-                raise InputError(f"{path}: column '{column}' is missing")
-            return list(reader)
-    except FileNotFoundError:
-        raise InputError(f"{path}: file not found, though the table's HTML is there") from None

@@ -17,7 +17,7 @@ from cxrflow.show.page.scores import PaperScores, strongest_baseline
 from cxrflow.show.page.svg import Interval, interval_chart
 from cxrflow.show.tables.cells import Cell
 from cxrflow.show.tables.orderings import Compared
-from cxrflow.show.tables.text import number
+from cxrflow.show.tables.text import number, split_title
 from cxrflow.show.tables.verdicts import HOLDS, NOT_COMPARABLE, NOT_RUN, OPPOSITE, VERDICTS
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -38,14 +38,14 @@ class BoardLine(NamedTuple):
 
     paper: str
     name: str
-    claim: str
-    place: str  # table and column
-    measured: list[Measured]
-    difference: str
-    chart: Any
-    verdict: str
-    why: str
-    tally: list[tuple[str, int]]
+    claim: str = ""
+    place: str = ""  # table and column
+    measured: Sequence[Measured] = ()
+    difference: str = ""
+    chart: Any = None
+    verdict: str = ""
+    why: str = ""
+    tally: Sequence[tuple[str, int]] = ()
 
 
 def board_line(
@@ -64,8 +64,7 @@ def board_line(
         run = ([pair for pair in group if pair.verdict != NOT_RUN] for group in of_claims)
         comparisons = next(filter(None, run), None)
     if comparisons is None:
-        claim = pairs[0].claim.title
-        return BoardLine(paper, name, claim, "", [], "", None, NOT_RUN, "", tally)
+        return BoardLine(paper, name, pairs[0].claim.title, verdict=NOT_RUN, tally=tally)
     return _claimed(paper, name, scores, comparisons, tally)
 
 
@@ -76,7 +75,7 @@ def _all(pairs: Sequence[Compared], *unwanted: str) -> bool:
 def _led(paper: str, name: str, cards: Sequence[Mapping[str, Any]]) -> BoardLine:
     """The line of a paper that claims nothing: its leading number beside what it is judged by."""
     if not cards:
-        return BoardLine(paper, name, "", "", [], "", None, "", "", [])
+        return BoardLine(paper, name)
     card = cards[0]
     value = card["shown"]
     measured = [Measured("series0", card["row"], value["value"], value["interval"] or "")]
@@ -86,7 +85,7 @@ def _led(paper: str, name: str, cards: Sequence[Mapping[str, Any]]) -> BoardLine
         measured.append(Measured("series1", judged["label"], judged["value"], ""))
         verdict = f"{judged['verdict']} {judged['what']}".lower()
     claim = f"{card['label']}: {card['meaning']}" if card["meaning"] else card["label"]
-    return BoardLine(paper, name, claim, "", measured, "", None, verdict, "", [])
+    return BoardLine(paper, name, claim, measured=measured, verdict=verdict)
 
 
 def _claimed(
@@ -119,8 +118,7 @@ def _claimed(
     # Of several neighbours the claim holds if each pair does.
     verdict = HOLDS if set(verdicts) == {HOLDS} else next(w for w in VERDICTS[1:] if verdicts[w])
     why = next(pair.record.judged[1] for pair in comparisons if pair.verdict == verdict)
-    table = scores.paper.tables[claim.table]
-    title = " ".join(table.title.split()).partition(". ")[0]
+    title, _ = split_title(scores.paper.tables[claim.table].title)
     return BoardLine(
         paper,
         name,
@@ -154,7 +152,7 @@ def _floor(scores: PaperScores, place: Address) -> Cell | None:
     if place.table not in scores.cells:
         return None
     cells = {(cell.row, cell.column): cell for cell in scores.cells[place.table]}
-    return strongest_baseline(*scores.paper.spot(place), cells)
+    return strongest_baseline(scores.paper.spot(place), cells)
 
 
 def _difference(comparisons: Sequence[Compared], column: Column) -> str:

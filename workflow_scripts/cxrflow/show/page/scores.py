@@ -10,16 +10,16 @@ from functools import cached_property
 from typing import Any
 
 from cxrflow.papers import Paper
-from cxrflow.papers.table import HEADLINE, Column, Row, Table
+from cxrflow.papers.table import HEADLINE, TableCell
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.page.living import LivingColumn
 from cxrflow.show.tables.cells import SMALLER, Cell, make_cells
 from cxrflow.show.tables.orderings import Compared, compare
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.tests import Tests
-from cxrflow.show.tables.text import number, ours_text
+from cxrflow.show.tables.text import number, ours_text, split_title
 
-COLUMNS = (
+SHOWN = (
     LivingColumn("Paper", "paper", pick=True),
     LivingColumn("Table", "table", pick=True),
     LivingColumn("Row", "row"),
@@ -29,14 +29,10 @@ COLUMNS = (
     LivingColumn("Interval", by=9),
     LivingColumn("Strongest baseline", "baseline"),
     LivingColumn("Its value", by=14),
-    LivingColumn(csv="low"),
-    LivingColumn(csv="high"),
-    LivingColumn(csv="interval_over"),
-    LivingColumn(csv="seeds"),
-    LivingColumn(csv="task"),
-    LivingColumn(csv="baseline_value"),
-    LivingColumn(csv="value"),
 )
+# In the CSV alone: numbers that are not rounded, by which those above are sorted, and the like.
+CSV_ALONE = ("low", "high", "interval_over", "seeds", "task", "baseline_value", "value")
+COLUMNS = (*SHOWN, *(LivingColumn(csv=name) for name in CSV_ALONE))
 
 
 @dataclass(frozen=True)
@@ -73,17 +69,16 @@ class PaperScores:
         return compare(self.paper, self.results, Tests(entries, intervals, *alphas[:1]))
 
 
-def strongest_baseline(
-    table: Table, row: Row, column: Column, cells: Mapping[tuple[str, str], Cell]
-) -> Cell | None:
+def strongest_baseline(spot: TableCell, cells: Mapping[tuple[str, str], Cell]) -> Cell | None:
     """The best of the rows that have learnt nothing and have a row's budget of labels."""
+    table, row, column = spot
     floors = [
         cells[each.label, column.key]
         for each in table.rows
         if each.is_baseline and each.share == row.share and each is not row
     ]
     measured = [cell for cell in floors if isinstance(cell.ours, float)]
-    best = min if row.metric_of(column).startswith(SMALLER) else max
+    best = min if spot.metric.startswith(SMALLER) else max
     return best(measured, key=lambda cell: float(cell.ours or 0.0), default=None)
 
 
@@ -93,23 +88,17 @@ def score_lines(name: str, scores: PaperScores) -> list[list[Any]]:
     for key in scores.tables:
         table, cells = scores.paper.tables[key], scores.cells[key]
         by_place = {(cell.row, cell.column): cell for cell in cells}
-        title = " ".join(table.title.split()).partition(". ")[0]
-        for row in table.rows:
-            for column in table.columns:
-                cell = by_place[row.label, column.key]
-                if not isinstance(cell.ours, float):
-                    continue
-                beside = None if row.is_reference else strongest_baseline(
-                    table, row, column, by_place
-                )  # fmt: skip
-                lines.append(
-                    [name, title, row.label, column.label]
-                    + _columns(table, row, column, cell, beside)
-                )
+        title, _ = split_title(table.title)
+        for spot, cell in zip(table.spots, cells, strict=True):
+            if isinstance(cell.ours, float):
+                place = [name, title, spot.row.label, spot.column.label]
+                known = None if spot.row.is_reference else strongest_baseline(spot, by_place)
+                lines.append([*place, *_columns(spot, cell, known)])
     return lines
 
 
-def _columns(table: Table, row: Row, column: Column, cell: Cell, beside: Cell | None) -> list[Any]:
+def _columns(spot: TableCell, cell: Cell, beside: Cell | None) -> list[Any]:
+    table, row, column = spot
     texts = ours_text(cell, column)
     baseline = beside.ours if beside is not None and isinstance(beside.ours, float) else None
     return [

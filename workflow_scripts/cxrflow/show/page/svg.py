@@ -112,12 +112,16 @@ def line_chart(
         if len(points) > 1:
             elements.append(f'<path class="line {line.style}" d="M{"L".join(points)}"/>')
         if line.dots or len(points) == 1:
-            elements += [_dot(line, point) for point in points]
-    opening = (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{escape(label)}">'
-    )
-    return Markup(opening + "".join(elements) + "</svg>")
+            elements += [
+                f'<circle class="dot {line.style}" cx="{cx}" cy="{cy}" r="3"/>'
+                for cx, cy in (point.split(",") for point in points)
+            ]
+    return _svg("chart", WIDTH, height, label, elements)
+
+
+def _svg(style: str, width: int, height: int, label: str, elements: Sequence[str]) -> Markup:
+    opening = f'<svg class="{style}" viewBox="0 0 {width} {height}" role="img"'
+    return Markup(f'{opening} aria-label="{escape(label)}">{"".join(elements)}</svg>')
 
 
 @dataclass(frozen=True)
@@ -158,13 +162,4 @@ def interval_chart(intervals: Sequence[Interval], label: str) -> Markup:
         elements.append(
             f'<circle class="dot {interval.style}" cx="{place(interval.value)}" cy="{y}" r="4"/>'
         )
-    opening = (
-        f'<svg class="chart intervals" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(label)}">'
-    )
-    return Markup(opening + "".join(elements) + "</svg>")
-
-
-def _dot(line: ChartLine, point: str) -> str:
-    cx, cy = point.split(",")
-    return f'<circle class="dot {line.style}" cx="{cx}" cy="{cy}" r="3"/>'
+    return _svg("chart intervals", width, height, label, elements)

@@ -62,7 +62,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
     """A chart of one term, all seeds, and its numbers in words and rows."""
     series, rows = [], []
     for seed, training in trainings.items():
-        ys_of = {}
+        ys_of: dict[str, list[float]] = {}
         for split in ("train", "validate"):
             xs, ys = _values(training.log, split, term)
             if xs:
@@ -71,6 +71,7 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                     xs, ys = thinned(xs, ys)
                 dots = split == "validate"
                 series.append(ChartLine(f"{split}, seed {seed}", split, xs, ys, dots))
+        train, validated = ys_of.get("train"), ys_of.get("validate")
         untrained = {name: ranks for name, _, ranks, _ in beside_twins(training.run)}
         rows.append(
             {
@@ -78,10 +79,10 @@ def curve(trainings: Mapping[int, Training], term: str) -> dict[str, Any] | None
                 "permuted": learning(training).get(term, {}).get("permuted"),
                 "rank": learning(training).get(term, {}).get("rank"),
                 "untrained": untrained.get(term),
-                "first": ys_of["train"][0] if "train" in ys_of else None,
-                "last": ys_of["train"][-1] if "train" in ys_of else None,
-                "validate": ys_of["validate"][-1] if "validate" in ys_of else None,
-                "best": _best(training, term)(ys_of["validate"]) if "validate" in ys_of else None,
+                "first": train and train[0],
+                "last": train and train[-1],
+                "validate": validated and validated[-1],
+                "best": validated and _best(training, term)(validated),
             }
         )
     if not series:

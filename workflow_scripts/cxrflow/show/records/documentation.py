@@ -28,7 +28,7 @@ from cxr_files.errors import InputError
 from cxr_files.program import parser, run
 from cxrflow.papers import load_paper
 from cxrflow.show.records.record import Record, read_records
-from cxrflow.show.tables.text import MINUS, markdown_row
+from cxrflow.show.tables.text import MINUS, markdown_heads, markdown_row
 from cxrflow.show.tables.verdicts import NOT_RUN, VERDICTS, Comparison
 
 START = re.compile(r"<!-- recorded: (?P<what>[^>]*?) -->\n")
@@ -106,8 +106,7 @@ def chosen(paper: str, records: Sequence[Record]) -> list[tuple[Comparison, str]
 
 def claims(paper: str, records: Sequence[Record]) -> str:
     """A table of the comparisons of a paper that were run; the other claims by name."""
-    lines = [markdown_row(["claim", "published", "ours", "verdict", "to decide it", "run"])]
-    lines.append(markdown_row(["---"] * 6))
+    lines = markdown_heads(["claim", "published", "ours", "verdict", "to decide it", "run"])
     pairs, last = chosen(paper, records), ""
     ran = {each.claim for each, _ in pairs if each.verdict != NOT_RUN}
     incomplete_claims = dict.fromkeys(each.claim for each, _ in pairs if each.verdict == NOT_RUN)
@@ -158,7 +157,7 @@ def ours(each: Comparison) -> str:
 
 def verdicts(records: Sequence[Record]) -> str:
     """How many comparisons of each paper's claims have which verdict."""
-    lines = [markdown_row(["paper", *VERDICTS]), markdown_row(["---"] * (1 + len(VERDICTS)))]
+    lines = markdown_heads(["paper", *VERDICTS])
     for paper in PAPERS:
         counts = Counter(each.verdict for each, _ in chosen(paper, records))
         recorded_claims = {each.claim for each, _ in chosen(paper, records)}
@@ -192,8 +191,7 @@ def table(
     with suppress(InputError, KeyError):  # of a paper, or a table, that is not of the package
         labels = {column.key: column.label for column in load_paper(paper).tables[name].columns}
     columns = columns or columns_there
-    heads = ["", *(labels.get(column, column) for column in columns)]
-    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    lines = markdown_heads(["", *(labels.get(column, column) for column in columns)])
     for row in rows or rows_there:
         values = (_cell(cells.get((row, column))) for column in columns)
         lines.append(markdown_row([row, *values]))
@@ -224,7 +222,7 @@ def _short(text: str) -> str:
 def runs(records: Sequence[Record]) -> str:
     """A line a run."""
     heads = ["run", "commit", "date", "data", "scale", "rows", "seeds", "hours of jobs"]
-    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    lines = markdown_heads(heads)
     for each in sorted(records, key=lambda record: record.name):
         content = each.run
         data = "synthetic" if not content["real"] else ", ".join(content["real"])

@@ -7,7 +7,6 @@ of the run's extent as CSV and `orderings.csv`, a line a comparison (docs/infere
 enough for git and holds no image, text or name of a sample. `make results` shows it.
 """
 
-import csv
 import shutil
 import subprocess
 from collections import defaultdict
@@ -27,6 +26,7 @@ from cxr_files.atomic import (
 )
 from cxr_files.errors import InputError
 from cxr_files.program import parser, run
+from cxrflow.config.cost import timed_jobs
 from cxrflow.papers.table import HEADLINE
 from cxrflow.show.page.inputs import RunFolder
 from cxrflow.show.tables.orderings import compare, orderings_csv
@@ -172,10 +172,8 @@ def _commit() -> str:
 def _seconds(timings: Path) -> dict[str, float]:
     """Seconds of jobs, by rule."""
     seconds: defaultdict[str, float] = defaultdict(float)
-    for file in timings.rglob("*.tsv"):
-        rule = file.relative_to(timings).with_suffix("").parts[0]
-        with file.open(encoding="utf-8", newline="") as lines:
-            seconds[rule] += sum(float(row["s"]) for row in csv.DictReader(lines, delimiter="\t"))
+    for rule, _, rows in timed_jobs(timings):
+        seconds[rule] += sum(rows)
     return {rule: round(seconds[rule], 1) for rule in sorted(seconds)}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from math import hypot
 from typing import Any
 
-from cxrflow.papers.table import Column, Row, Table, TableCell
+from cxrflow.papers.table import Column, Row, Table
 from cxrflow.show.tables.cells import SMALLER, Cell
 from cxrflow.show.tables.results import Results
 from cxrflow.show.tables.text import number
@@ -99,13 +99,12 @@ def _told(scored: Scored, column: Column) -> str:
 def notes_on_majority(table: Table, results: Results) -> list[str]:
     """Sentences about what always answering the more frequent class has where accuracy stands."""
     shares: dict[tuple[str, str], None] = {}
-    for row in table.rows:
-        for column in table.columns:
-            spot = TableCell(table, row, column)
-            for run in results.of(spot.result):
-                share = _majority(run, row.metric_of(column))
-                if share is not None and column.key not in row.blank:
-                    shares[f"“{column.label}”", number(share * column.scale, column)] = None
+    for spot in table.spots:
+        column = spot.column
+        for run in results.of(spot.result):
+            share = _majority(run, spot.metric)
+            if share is not None and not spot.is_blank:
+                shares[f"“{column.label}”", number(share * column.scale, column)] = None
     text = "; ".join(f"{label} {value}" for label, value in shares)
     return [f"Always answering the more frequent class has: {text}."] if text else []
 

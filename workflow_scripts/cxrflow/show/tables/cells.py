@@ -67,15 +67,14 @@ class Cell:
 
 def make_cell(spot: TableCell, results: Results, tests: Tests | None = None) -> Cell:
     """Make a cell: ours over seeds, the published value, and the reason if ours are missing."""
-    table, row, column = spot
+    _, row, column = spot
     published, published_sd = row.published.get(column.key, [None, None])
     cell = Cell(row.label, column.key, published=published, published_sd=published_sd)
-    if column.key in row.blank:
+    if spot.is_blank:
         return cell
     if column.mean_of is not None:
         return _mean(cell, [make_cell(each, results, tests) for each in spot.parts], tests)
-    name = row.metric_of(column)
-    result = table.result_of(row, column)
+    name, result = spot.metric, spot.result
     runs = results.of(result)
     by_seed = {
         run["seed"]: run["metrics"][name]
@@ -170,7 +169,7 @@ def _mean(cell: Cell, cells: Sequence[Cell], tests: Tests | None) -> Cell:
 def make_cells(table: Table, results: Results, tests: Tests | None = None) -> list[Cell]:
     """Make all cells, row by row, with their tests against the reference row."""
     paired = tests or Tests()
-    spots = [TableCell(table, row, column) for row in table.rows for column in table.columns]
+    spots = table.spots
     cells = [replace(make_cell(s, results, paired), tested=paired.of(s)) for s in spots]
     baselines: dict[str, list[Cell]] = {}
     for spot, cell in zip(spots, cells, strict=True):
@@ -185,6 +184,6 @@ def make_cells(table: Table, results: Results, tests: Tests | None = None) -> li
 def above(spot: TableCell, cell: Cell, baselines: Iterable[Cell]) -> bool:
     """Return whether a value's interval lies beyond the best of the baselines without learning."""
     values = [baseline.ours for baseline in baselines if isinstance(baseline.ours, float)]
-    if spot.row.metric_of(spot.column).startswith(SMALLER):
+    if spot.metric.startswith(SMALLER):
         return bool(values) and cell.high is not None and cell.high < min(values)
     return bool(values) and cell.low is not None and cell.low > max(values)

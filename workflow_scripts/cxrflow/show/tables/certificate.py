@@ -22,11 +22,13 @@ from cxrflow.show.tables.text import (
     csv_text,
     displayed,
     in_ascii,
+    markdown_heads,
     markdown_row,
     number,
     one_line,
     ours_text,
     published_text,
+    split_title,
     template,
     write_texts,
 )
@@ -64,8 +66,7 @@ class Certified:
     @property
     def n(self) -> int | None:
         """How many samples it is of; None of a mean of columns."""
-        metric = self.spot.row.metric_of(self.spot.column)
-        return self.runs[0]["metrics"].get(metric, {}).get("n")
+        return self.runs[0]["metrics"].get(self.spot.metric, {}).get("n")
 
     def of_runs(self, field: str) -> str:
         """A field of the results behind it, each value once."""
@@ -121,8 +122,7 @@ def certified(paper: Paper, results: Results) -> list[Certified]:
     """The published cells of a paper's tables that are filled by these results."""
     cells = []
     for name, table in paper.tables.items():
-        spots = [TableCell(table, row, column) for row in table.rows for column in table.columns]
-        for spot in spots:
+        for spot in table.spots:
             runs = [results.of(part.result) for part in spot.parts]
             if spot.column.key in spot.row.published and all(runs):
                 cell = make_cell(spot, results)
@@ -168,7 +168,7 @@ def _lines(cells: Sequence[Certified]) -> list[dict[str, Any]]:
     """The tables with their cells as text."""
     tables: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in cells:
-        title = " ".join(entry.spot.table.title.split()).partition(". ")[0]
+        title, _ = split_title(entry.spot.table.title)
         table = tables.setdefault(
             (entry.paper, entry.name), {"title": f"{entry.paper}: {title}", "cells": []}
         )
@@ -204,7 +204,7 @@ def certificate_markdown(cells: Sequence[Certified], notes: Sequence[str]) -> st
     """A GitHub table for each table of a paper, below the notes."""
     text = ["# Certificate of released weights", "", *(f"- {note}" for note in notes)]
     for table in _lines(cells):
-        text += ["", f"**{table['title']}**", "", markdown_row(HEADS), markdown_row(["---"] * 6)]
+        text += ["", f"**{table['title']}**", "", *markdown_heads(HEADS)]
         for line in table["cells"]:
             values = (line["label"], line["published"], one_line(line["ours"]), line["n"])
             text.append(markdown_row([*values, line["verdict"], f"`{line['file']}`"]))

@@ -131,13 +131,11 @@ def below_chance(cell: Cell, column: Column) -> bool:
 def notes_on_classes(table: Table, results: Results) -> list[str]:
     """Sentences about means that classes are left out of; of which rows, where rows differ."""
     rows_by_words: dict[str, dict[str, dict[str, None]]] = {}  # of each column
-    for row in table.rows:
-        for column in table.columns:
-            metric = row.metric_of(column)
-            for run in results.of(table.result_of(row, column)):
-                if metric in run["metrics"] and "/" not in metric:
-                    of_column = rows_by_words.setdefault(column.label, {})
-                    of_column.setdefault(_without_value(run, metric), {})[row.label] = None
+    for spot in table.spots:
+        for run in results.of(spot.result):
+            if spot.metric in run["metrics"] and "/" not in spot.metric:
+                of_column = rows_by_words.setdefault(spot.column.label, {})
+                of_column.setdefault(_without_value(run, spot.metric), {})[spot.row.label] = None
     notes = []
     for label, of_column in rows_by_words.items():
         for words, rows in of_column.items():
@@ -149,13 +147,11 @@ def notes_on_classes(table: Table, results: Results) -> list[str]:
 def notes_on_positives(table: Table, cells: Iterable[Cell], results: Results) -> list[str]:
     """Sentences about the positives and negatives of AUROCs, and about what else is to be found."""
     sides: RowsByWords = {}
-    for row in table.rows:
-        for column in table.columns:
-            metric = row.metric_of(column)
-            for run in results.of(table.result_of(row, column)):
-                words = counts_text(run["metrics"].get(metric, {}))
-                if words and "auroc" in metric.split("/")[0]:
-                    sides.setdefault((column.label, words), {})[row.label] = None
+    for spot in table.spots:
+        for run in results.of(spot.result):
+            words = counts_text(run["metrics"].get(spot.metric, {}))
+            if words and "auroc" in spot.metric.split("/")[0]:
+                sides.setdefault((spot.column.label, words), {})[spot.row.label] = None
     to_find: RowsByWords = {}
     for cell in cells:
         if cell.to_find and not cell.counts.keys() & {*COUNTS}:
@@ -222,17 +218,21 @@ def _classes_of(run: Mapping[str, Any], metric: str) -> list[str]:
 
 def lacking(table: Table, row: Row, results: Results) -> str:
     """What stands behind the label of a row whose file lacks rows of its task; else nothing."""
-    runs = [run for column in table.columns for run in results.of(table.result_of(row, column))]
+    runs = _runs_of(row, table, results)
     files = [file for run in runs if (file := run["data"].get("external", {})).get("lacks")]
     worst = max(files, key=lambda file: file["lacks"] / file["of"], default=None)
     return f" (its file lacks {worst['lacks']:,} of {worst['of']:,} rows)" if worst else ""
+
+
+def _runs_of(row: Row, table: Table, results: Results) -> list[dict[str, Any]]:
+    return [run for column in table.columns for run in results.of(table.result_of(row, column))]
 
 
 def notes_on_files(table: Table, results: Results) -> list[str]:
     """Sentences about rows from elsewhere whose files lack some of the samples."""
     notes = []
     for row in table.rows:
-        runs = [run for column in table.columns for run in results.of(table.result_of(row, column))]
+        runs = _runs_of(row, table, results)
         lacking = [run["data"].get("external", {}).get("missing", 0) for run in runs]
         if any(lacking):
             notes.append(

@@ -30,10 +30,12 @@ from cxrflow.show.tables.tests import Tested, Tests, read_tests
 from cxrflow.show.tables.text import (
     csv_text,
     in_ascii,
+    markdown_heads,
     markdown_row,
     one_line,
     ours_text,
     published_text,
+    split_title,
     template,
     write_texts,
 )
@@ -127,21 +129,13 @@ class Compared:
     def seeds(self) -> tuple[int, int]:
         """The number of common training seeds, and of those that show the claimed order."""
         trained = [set(side.cell.by_seed) for side in (self.better, self.worse) if side.cell.seeds]
-        common = set.intersection(*trained) if trained and self._measured else set()
-        gains = [self._gain(seed) for seed in common]
-        margin = self.claim.margin
-        if margin is not None:
-            return len(common), sum(abs(gain) < margin for gain in gains)
+        measured = all(isinstance(side.cell.ours, float) for side in (self.better, self.worse))
+        common = set.intersection(*trained) if trained and measured else set()
+        claim = self.claim
+        gains = [claim.gain(self.better.of_seed(n), self.worse.of_seed(n)) for n in common]
+        if claim.margin is not None:
+            return len(common), sum(abs(gain) < claim.margin for gain in gains)
         return len(common), sum(gain > 0 for gain in gains)
-
-    @property
-    def _measured(self) -> bool:
-        return all(isinstance(side.cell.ours, float) for side in (self.better, self.worse))
-
-    def _gain(self, seed: int) -> float:
-        worse = self.worse.of_seed(seed) * (self.claim.factor or 1.0)
-        gain = self.better.of_seed(seed) - worse
-        return -gain if self.claim.smaller else gain
 
     @property
     def finding(self) -> str:
@@ -164,7 +158,7 @@ def compare(paper: Paper, results: Results, tests: Tests) -> list[Compared]:
 
 
 def _neighbours(paper: Paper, claim: Ordering, results: Results, tests: Tests) -> list[Compared]:
-    title = paper.tables[claim.table].title.partition(". ")[0]
+    title, _ = split_title(paper.tables[claim.table].title)
     sides = [_side(paper, claim, place, results, tests) for place in claim.places()]
     tested = [
         tests.between(paper.spot(better), paper.spot(worse), claim.margin, claim.factor)
@@ -193,8 +187,8 @@ def _side(
     if key != claim.column or name != claim.table:
         label += f", {column.label}"
     if name != claim.table:
-        label += f" ({table.title.partition('. ')[0]})"
-    model = short_name(table.model_of(row, column) or row.label)
+        label += f" ({split_title(table.title)[0]})"
+    model = short_name(spot.model or row.label)
     return Side(label, column, cell, model, table.stand_ins_of(row, column))
 
 
@@ -249,12 +243,7 @@ def orderings_markdown(compared: Sequence[Compared], results: Results, alpha: fl
     text = []
     for claim in _claims(compared):
         heads = [claim["place"], "ours", "published", "below the row above?"]
-        text += [
-            f"**{' '.join(claim['claim'].split())}**",
-            "",
-            markdown_row(heads),
-            markdown_row(["---"] * 4),
-        ]
+        text += [f"**{' '.join(claim['claim'].split())}**", "", *markdown_heads(heads)]
         for row in claim["rows"]:
             values = [row["label"], one_line(row), row["published"] or "–", row["finding"]]
             text.append(markdown_row(values))

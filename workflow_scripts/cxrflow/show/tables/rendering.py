@@ -16,6 +16,7 @@ from cxrflow.show.tables.tests import Tests
 from cxrflow.show.tables.text import (
     csv_text,
     in_ascii,
+    markdown_heads,
     markdown_row,
     number,
     one_line,
@@ -103,12 +104,7 @@ def table_markdown(
 ) -> str:
     """A GitHub table with two lines a row, then the notes."""
     heads = ["", "", *(column.label for column in table.columns)]
-    text = [
-        f"**{' '.join(table.title.split())}**",
-        "",
-        markdown_row(heads),
-        markdown_row(["---"] * len(heads)),
-    ]
+    text = [f"**{' '.join(table.title.split())}**", "", *markdown_heads(heads)]
     section = ""
     for line in _lines(table, cells, results):
         if line["section"] != section:

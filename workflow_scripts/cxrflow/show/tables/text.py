@@ -32,6 +32,12 @@ def number(value: float, column: Column, sign: bool = False) -> str:
     return text.replace("-", MINUS)
 
 
+def split_title(title: str) -> tuple[str, str]:
+    """The first sentence of a title, such as "Table 5", and the rest, without line breaks."""
+    short, _, rest = " ".join(title.split()).partition(". ")
+    return short, rest
+
+
 def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
     """A CSV of these lines; empty where there is nothing.
 
@@ -178,6 +184,11 @@ def markdown_row(values: Sequence[str]) -> str:
     """One line of a GitHub table."""
     cells = (" ".join(value.splitlines()).replace("|", "\\|") for value in values)
     return f"| {' | '.join(cells)} |"
+
+
+def markdown_heads(heads: Sequence[str]) -> list[str]:
+    """The lines with which a GitHub table begins."""
+    return [markdown_row(heads), markdown_row(["---"] * len(heads))]
 
 
 def displayed(file: str) -> str:

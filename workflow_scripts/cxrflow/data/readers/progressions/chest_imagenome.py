@@ -78,7 +78,8 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
     Raises:
         InputError: there are none, or the zip is cut off.
     """
-    source, names = _graph_files(_silver(root))
+    inside = require_root(root) / "silver_dataset"  # or the root is that folder itself
+    source, names = _graph_files(inside if inside.is_dir() else root)
     results = ordered_map(
         partial(_read_chunk, source),
         chunks(names, _CHUNK),
@@ -102,12 +103,6 @@ def scene_graphs(root: Path, threads: int = 1) -> tuple[pd.DataFrame, pd.DataFra
     columns = ["image_id", "prior_image_id", "region", "attribute", "label"]
     comparisons = pd.DataFrame(relations, columns=columns, dtype="str").drop_duplicates()
     return graphs[~again].reset_index(drop=True), comparisons.reset_index(drop=True), tally.drops
-
-
-def _silver(root: Path) -> Path:
-    """Return the folder of the silver data set: in the root, or the root itself."""
-    inside = require_root(root) / "silver_dataset"
-    return inside if inside.is_dir() else root
 
 
 def _graph_files(silver: Path) -> tuple[Path, list[str]]:
