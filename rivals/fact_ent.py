@@ -3,7 +3,7 @@
 Entities are phrases of our labeller, without anatomy. Shapes: N pairs of reports.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, product
 from typing import Literal
@@ -58,22 +58,22 @@ def related_by_state(*sides: Sequence[str]) -> list[list[Entity]]:
         return "contradiction" if (observation, 1 - state) in other else "neutral"
 
     return [
-        [(phrase, relation(*says, other)) for phrase, *says in side]
+        [(phrase, relation(observation, state, other)) for phrase, observation, state in side]
         for side, other in zip(read, reversed(stated), strict=True)
     ]
 
 
 def closest_sentences(
     reports: Sequence[tuple[Sequence[str], Sequence[str]]],
-    score_of: Callable[[Sequence[str], Sequence[str]], Sequence[float]],
+    score_of: Callable[[Sequence[str], Sequence[str]], Iterable[float]],
 ) -> dict[Place, str]:
     """For each sentence, the sentence of the other report of its pair with the highest score."""
     pairs = [(n, a, b) for n, sides in enumerate(reports) for a, b in product(*sides)]
     best: dict[Place, tuple[float, str]] = {}
     scores = score_of([a for _, a, _ in pairs], [b for *_, b in pairs])
-    for (n, *ab), score in zip(pairs, scores, strict=True):
-        for side, own, other in ((0, *ab), (1, *reversed(ab))):
-            if score > best.get((n, side, own), (-1.0,))[0]:
+    for (n, a, b), score in zip(pairs, scores, strict=True):
+        for side, own, other in ((0, a, b), (1, b, a)):
+            if score > best.get((n, side, own), (-1.0, ""))[0]:
                 best[n, side, own] = float(score), other
     return {place: other for place, (_, other) in best.items()}
 
@@ -90,7 +90,7 @@ class Facts:
         self,
         inferred: Literal["model", "states"] | None,
         model: Callable[[Sequence[str], Sequence[str]], Sequence[str]] | None = None,
-        score: Callable[[Sequence[str], Sequence[str]], Sequence[float]] | None = None,
+        score: Callable[[Sequence[str], Sequence[str]], Iterable[float]] | None = None,
     ) -> None:
         if inferred == "model" and (model is None or score is None):
             raise ValueError("inferred is 'model'; expected a model and a score")

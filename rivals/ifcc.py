@@ -216,7 +216,7 @@ class Rewards:
         if settings.entities:
             split = [self.splitter.split(side) for side in texts]
             named = self.facts(*split)
-            matches = [entity_match(*both, settings.repeated) for both in named]
+            matches = [entity_match(a, b, settings.repeated) for a, b in named]
             total_N += settings.entities * np.array(matches)
         return total_N
 
