@@ -198,7 +198,7 @@ run = load_config(["config.yaml"])
 for name in run.whole.models:
     print(name, code_digest(*run.models[name].code), run.models[name].settings.record())
 for name in run.tasks.available:
-    print(name, code_digest(f"benchmarks.{run.tasks[name].benchmark.program}"))
+    print(name, code_digest(*run.tasks[name].code))
 """
 
 
