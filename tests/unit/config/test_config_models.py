@@ -147,6 +147,34 @@ def test_a_recipe_fits_its_program(recipe, message):
 
 
 @pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        (
+            {"cohort": "biovil/mednli"},
+            "cohort 'biovil/mednli' is of kind nli, .* joint reads pairs",
+        ),
+        ({"text": "biovil/simclr"}, "text is 'biovil/simclr', which has no text encoder"),
+        ({"image": "biovil/clinical_bert"}, "image is .* which has no image encoder"),
+        (
+            {"extends": "biovil_t/report_biovil_t", "start": "biovil/clinical_bert"},
+            "start is 'biovil/clinical_bert', which has no image encoder",
+        ),
+        (
+            {"extends": "biovil/cxr_bert", "start": "biovil/simclr", "vocabulary": None},
+            "start is 'biovil/simclr', which has no text encoder",
+        ),
+    ],
+)
+def test_a_training_can_read_what_its_recipe_names(overlay, paper, recipe, message):
+    """Said before anything is trained that it starts from."""
+    recipe = {"extends": "biovil/biovil", **recipe}
+    table = table_of("biovil/phrase_grounding", "cnr", "m")
+    mine = paper({"models": {"m": recipe}, "tables": {"t": table}})
+    with pytest.raises(InputError, match=f"models.mine/m': {message}"):
+        overlay({"papers": [mine]})
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"benchmark": "x"}, "benchmark is 'x'; expected module:Class or one of phrase_"),

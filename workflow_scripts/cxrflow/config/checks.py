@@ -12,9 +12,9 @@ from cxrflow.benchmarks.registry import BENCHMARKS
 from cxrflow.config.configuration import Config
 from cxrflow.config.curation import check_curation
 from cxrflow.config.held_out import check_held_out
-from cxrflow.config.models import ResolvedModel
 from cxrflow.config.parts import RULES, Resources
 from cxrflow.config.problems import Key, WrongKey, unknown
+from cxrflow.config.trainings import check_training
 from cxrflow.data.layouts import holders, layout
 from cxrflow.names import REFERENCE, paper_of, short_name
 from cxrflow.papers import load_paper, paper_names
@@ -48,8 +48,7 @@ def check_all(config: Config) -> None:
     config.label_comparisons()
     for model in config.models.values():
         if model.trainable:
-            check_training_share(config, model)
-            check_term_labels(config, model)
+            check_training(config, model)
 
 
 def check_names(config: Config) -> None:
@@ -337,35 +336,6 @@ def check_folders(config: Config) -> None:
                 "is folders, which are MIMIC-CXR's, but the patients of "
                 f"'{cohort.dataset}' (layout {layout.name}) are not numbered as its; expected "
                 f"another, such as `cohorts: {{{name}: {{splits: {{method: patients}}}}}}`",
-            )
-
-
-def check_training_share(config: Config, model: ResolvedModel) -> None:
-    """Check that a model that is trained on a share has a cohort whose rows have shares."""
-    share = getattr(model.settings, "training_share", 1)
-    cohort = model.recipe.cohort
-    if share < 1 and cohort and config.cohorts[cohort].recipe.share_unit is None:
-        raise WrongKey(
-            ("models", model.name, "settings", "training_share"),
-            f"is {share:g}, but rows of cohort '{cohort}' have no share; expected its `share_unit`",
-        )
-
-
-def check_term_labels(config: Config, model: ResolvedModel) -> None:
-    """Check that a model with a term that reads labels of pairs has a cohort with labels."""
-    terms = getattr(model.settings, "terms", None)
-    cohort = model.recipe.cohort
-    if terms is None or cohort is None:
-        return
-    recipe = config.cohorts[cohort].recipe
-    if recipe.kind != "pairs" or recipe.labels is not None:
-        return
-    for term, settings in terms.named().items():
-        if settings.needs.labels:
-            raise WrongKey(
-                ("models", model.name, "settings", "terms", term),
-                f"reads labels, but cohort '{cohort}' has none; expected `labels: published` or "
-                "`labels: reports` of the cohort",
             )
 
 

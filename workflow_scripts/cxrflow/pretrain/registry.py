@@ -45,7 +45,8 @@ class TrainingProgram:
     the files and settings of its task, ``truth`` as the folder that holds it.
     ``published``: kinds of published weights (``encoders/released``) that stand for its models.
     ``learns``: its objective has terms and its models are trained, not only written.
-    ``table``: the class below :mod:`cxrflow.pretrain` that reads its cohort's rows.
+    ``table``: the class below :mod:`cxrflow.pretrain` that reads its cohort's rows; ``cohorts``:
+    the kinds of cohorts that have them.
     """
 
     settings: type[Settings]
@@ -58,6 +59,7 @@ class TrainingProgram:
     published: tuple[str, ...] = ()
     learns: bool = True
     table: str = "inputs:Pairs"
+    cohorts: tuple[str, ...] = ("pairs",)
 
     @property
     def terms(self) -> dict[str, type[TermSettings]]:
@@ -99,6 +101,7 @@ TRAINING_PROGRAMS = {
         requires=("start", "cohort"),
         accepts=frozenset({"start"}),
         table="labelled_sentences:LabelledSentences",
+        cohorts=("nli",),
     ),
     "initial": TrainingProgram(
         InitialSettings,
@@ -116,6 +119,7 @@ TRAINING_PROGRAMS = {
         requires=("cohort",),
         accepts=frozenset({"image"}),
         table="image_classes:LabelledSamples",
+        cohorts=("classification", "pairs"),
     ),
     "image": TrainingProgram(
         ImagePretrainingSettings,
